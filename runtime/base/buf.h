@@ -1,0 +1,31 @@
+#ifndef BAILIFF_BASE_BUF_H
+#define BAILIFF_BASE_BUF_H
+
+/* A growing byte buffer. `data` is always NUL-terminated once anything was appended; `len` does not count it. */
+
+#include <stdarg.h>
+#include <stddef.h>
+
+struct buf {
+	char *data;
+	size_t len;
+	size_t cap;
+};
+
+#define BUF_INIT ((struct buf){ 0 })
+
+void buf_done(struct buf *b);              /* frees and zeroes */
+void buf_reset(struct buf *b);             /* len = 0, keeps the memory */
+char *buf_reserve(struct buf *b, size_t n); /* room for n more bytes; returns where they go */
+void buf_append(struct buf *b, const void *p, size_t n);
+void buf_str(struct buf *b, const char *s);
+void buf_byte(struct buf *b, char c);
+void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap);
+void buf_consume(struct buf *b, size_t n); /* drops n bytes at the front */
+char *buf_take(struct buf *b);             /* the heap string (never NULL); b is empty afterwards */
+const char *buf_cstr(const struct buf *b); /* "" when empty */
+
+#define buf_auto __attribute__((cleanup(buf_done)))
+
+#endif

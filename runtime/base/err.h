@@ -1,0 +1,57 @@
+#ifndef BAILIFF_BASE_ERR_H
+#define BAILIFF_BASE_ERR_H
+
+/*
+ * Errors as values.
+ *
+ * A function that can fail returns 0 on success and a negative number on failure, and fills the caller's
+ * `struct err`, which lives on the caller's stack and never allocates. On the way up a caller adds what it was
+ * trying to do (err_wrap); only the outermost caller logs or replies.
+ *
+ * The code decides the JSON-RPC error code (supervisor/control) and the exit status (supervisor/cli); `field`
+ * names the parameter, option or configuration key at fault, where there is one.
+ */
+
+#include <stdbool.h>
+
+enum err_code {
+	ERR_NONE = 0,
+	ERR_SYS,         /* a system call failed: see `sys` */
+	ERR_INVALID,     /* bad input: `field` names what is wrong */
+	ERR_NOT_ALLOWED, /* the peer's role or uid does not permit this */
+	ERR_NOT_FOUND,
+	ERR_CONFLICT,
+	ERR_PERMISSION,  /* policy denied it */
+	ERR_UNAVAILABLE,
+	ERR_EXHAUSTED,   /* quota, disk, limit */
+	ERR_EXPIRED,     /* a sequence below the kept floor */
+	ERR_SANDBOX,     /* the sandbox could not be built, or exec failed */
+	ERR_STATE,       /* not possible in the present state */
+	ERR_CORRUPT,     /* a checksum did not match */
+	ERR_INTERNAL,
+};
+
+#define ERR_FIELD_MAX 64
+#define ERR_MESSAGE_MAX 448
+
+struct err {
+	enum err_code code;
+	int sys;
+	char field[ERR_FIELD_MAX];
+	char message[ERR_MESSAGE_MAX];
+};
+
+#define ERR_INIT ((struct err){ 0 })
+
+/* All return -1, so that `return err_set(e, …)` reads well; `e` may be NULL. */
+int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Bad input; `field` is what the caller called it ("limits.wallMs", "--timeout"). */
+int err_field(struct err *e, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* "<message>: <strerror(errnum)>" with code ERR_SYS. */
+int err_sys(struct err *e, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Puts "<message>: " before what is there; code, sys and field stay. */
+int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+const char *err_code_name(enum err_code code);
+
+#endif

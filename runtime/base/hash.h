@@ -1,0 +1,20 @@
+#ifndef BAILIFF_BASE_HASH_H
+#define BAILIFF_BASE_HASH_H
+
+/* hash64: XXH3, against accidents (records, spool chunks). hash_sha256: against people (plans, idempotent bodies). */
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t hash64(const void *p, size_t n, uint64_t seed);
+
+struct hash64_stream;
+struct hash64_stream *hash64_stream_new(uint64_t seed);
+void hash64_stream_add(struct hash64_stream *s, const void *p, size_t n);
+uint64_t hash64_stream_free(struct hash64_stream *s); /* the digest */
+
+#define HASH_SHA256_TEXT 65
+void hash_sha256(const void *p, size_t n, uint8_t out[32]);
+void hash_sha256_text(const void *p, size_t n, char out[HASH_SHA256_TEXT]); /* lower-case hex */
+
+#endif

@@ -1,0 +1,47 @@
+#ifndef BAILIFF_BASE_JSCAN_H
+#define BAILIFF_BASE_JSCAN_H
+
+/*
+ * Looking into JSON text without building a tree: for records that bailiff wrote itself and reads back often
+ * (folds, filters, the command line). Memory-safe on any bytes; on text that is not JSON it finds nothing. It
+ * does not validate: input from outside goes through jansson.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+
+enum jtype { JT_NONE = 0, JT_OBJECT, JT_ARRAY, JT_STRING, JT_NUMBER, JT_TRUE, JT_FALSE, JT_NULL };
+
+/* A value's text inside the scanned text, quotes or brackets included. Zeroed = nothing there. */
+struct jval {
+	enum jtype type;
+	const char *text;
+	size_t len;
+};
+
+struct jval jval_of(const char *text, size_t len);              /* the value that the text starts with */
+struct jval jval_get(struct jval obj, const char *key);         /* a member, or JT_NONE */
+struct jval jval_path(struct jval obj, const char *dotted);     /* "payload.exitCode" */
+
+/* for (struct jiter it = jiter_on(v); jiter_next(&it);) … it.key (objects only, JT_STRING) and it.value */
+struct jiter {
+	const char *p, *end;
+	struct jval key;
+	struct jval value;
+	bool object;
+};
+struct jiter jiter_on(struct jval container);
+bool jiter_next(struct jiter *it);
+
+bool jval_is_str(struct jval v, const char *s);                 /* equal after unescaping */
+size_t jval_str(struct jval v, char *dst, size_t cap);          /* unescaped and NUL-terminated; "" unless a string; returns the whole length */
+void jval_str_buf(struct jval v, struct buf *dst);              /* appends the unescaped string */
+char *jval_strdup(struct jval v);                               /* NULL unless a string */
+int64_t jval_int(struct jval v, int64_t otherwise);
+uint64_t jval_uint(struct jval v, uint64_t otherwise);
+bool jval_bool(struct jval v, bool otherwise);
+
+#endif

@@ -1,0 +1,22 @@
+#ifndef BAILIFF_BASE_LOG_H
+#define BAILIFF_BASE_LOG_H
+
+/*
+ * Diagnostics for the operator, on stderr (the journal takes them from there). Not facts: those go to the store.
+ * Text: "bailiffd runtime: warning: message"; JSON: one object a line.
+ */
+
+#include <stdbool.h>
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+
+void log_setup(const char *who, enum log_level level, bool json);
+enum log_level log_level_get(void);
+bool log_is_json(void);
+
+void log_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_warning(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void log_debug(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,39 @@
+#ifndef BAILIFF_BASE_TEXT_H
+#define BAILIFF_BASE_TEXT_H
+
+/* Texts that people and protocols write: UTF-8, base64, durations, sizes, globs, and what a terminal may be shown. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct err;
+
+bool text_utf8_valid(const char *s, size_t n);
+/* The longest prefix of at most n bytes that does not cut a character in two (for previews). */
+size_t text_utf8_cut(const char *s, size_t n);
+
+void text_base64_encode(const void *p, size_t n, struct buf *out);
+int text_base64_decode(const char *s, size_t n, struct buf *out); /* −1 if it is not base64 */
+
+/* "30s" "500ms" "5m" "2h" "1d"; a bare number is seconds. */
+int text_duration_ms(const char *s, uint64_t *ret_ms, struct err *e);
+/* "512M" "64KiB" "1G" (powers of 1024); a bare number is bytes. */
+int text_size_bytes(const char *s, uint64_t *ret_bytes, struct err *e);
+void text_format_size(uint64_t bytes, char out[16]);        /* "1.5M" */
+void text_format_duration(uint64_t ms, char out[16]);       /* "1.2s", "3m05s" */
+
+/* '*' any run, '?' one character; used for event types ("process.*"). */
+bool text_glob(const char *pattern, const char *s);
+
+/*
+ * Appends s so that no control sequence of it reaches a terminal: tab and newline stay, every other control
+ * character (C0, C1, DEL, and bytes that are not UTF-8) becomes a visible \xNN.
+ */
+void text_sanitize(const char *s, size_t n, struct buf *out);
+
+int text_signal_number(const char *name);   /* "TERM", "SIGTERM", "15"; −1 if unknown */
+const char *text_signal_name(int sig);      /* "TERM"; "RTMIN+1"; never NULL */
+
+#endif

@@ -1,0 +1,128 @@
+#ifndef BAILIFF_EVENT_EVENT_H
+#define BAILIFF_EVENT_EVENT_H
+
+/*
+ * An event: the envelope of the specification, written once and never parsed again on the hot path.
+ *
+ * Everything that is known about an event type stands in event_types.def. A caller fills a `struct event_draft`;
+ * event_encode checks it against the type's row (required ids, required payload members) and writes a *record*:
+ *
+ *   record  = struct event_head, then the id block, then the envelope's JSON without its first member
+ *   id block = for each id that is set: u8 field, u8 length, bytes (no NUL); then u8 0xff
+ *   JSON    = `"type":…,…}`: the store puts `{"sequence":N,` before it when the number is known (at commit)
+ *
+ * Records are what the store keeps, what subscribers are sent and what folds read.
+ */
+
+#include "runtime/base/jscan.h"
+#include "runtime/event/id.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct err;
+
+enum id_field {
+#define ID_FIELD(name, member, indexed) ID_##name,
+#include "runtime/event/id_fields.def"
+#undef ID_FIELD
+	ID_FIELD_COUNT
+};
+const char *id_field_member(enum id_field f);    /* "sessionId" */
+bool id_field_indexed(enum id_field f);
+
+enum event_type {
+#define EVENT_TYPE(name, ...) EVENT_##name,
+#include "runtime/event/event_types.def"
+#undef EVENT_TYPE
+	EVENT_TYPE_COUNT
+};
+
+/* When a commit that holds the event must happen. */
+enum event_class {
+	EVENT_NOW,   /* decisions, starts, ends, actions, violations */
+	EVENT_SOON,  /* within 50 ms: output offsets, progress, deltas */
+};
+
+/* Who may write it. */
+enum event_origin {
+	EVENT_BY_RUNTIME, /* only bailiff itself */
+	EVENT_BY_CLIENT,  /* emit_events may bring it */
+	EVENT_BY_OWNER,   /* the peer that owns the call, child or item, through its report method */
+};
+
+struct event_info {
+	const char *name;            /* "process.started" */
+	enum event_class class;
+	enum event_origin origin;
+	bool extension;              /* only the texts name it: not in the published schema */
+	uint32_t required_ids;       /* bits 1u << ID_… besides SESSION, which every event has */
+	const char *required_members; /* top-level members the profile wants ("benchmark refs"), space-separated, or "" */
+	const char *payload;         /* payload members: "exitCode?:int status:string …", see event_types.def */
+	const char *cause;           /* one line for the docs */
+};
+const struct event_info *event_info(enum event_type t);
+int event_type_find(const char *name, size_t n); /* the type, or −1 */
+
+/* What every event of this runtime says. */
+struct event_env {
+	const char *runtime_id;
+	const char *schema_version; /* "lime-profile-0.4.0" */
+};
+
+struct event_draft {
+	enum event_type type;
+	uint32_t uid;                      /* owner of the session: who may see it */
+	const char *ids[ID_FIELD_COUNT];   /* NULL = absent */
+	const char *status;                /* envelope members, NULL = absent */
+	const char *status_reason;
+	const char *phase;
+	uint64_t real_us;                  /* 0 = now */
+	const char *payload;               /* a JSON object's text; NULL = {} */
+	size_t payload_len;
+	const char *members;               /* further top-level members: `"permissionDecision":{…},"refs":{…}`, or NULL */
+	size_t members_len;
+};
+
+#define EVENT_MAX (64 * 1024) /* no event's JSON is larger */
+
+/* Appends the record to `out`. The event id is made here. ERR_INVALID (field = what is missing) or ERR_EXHAUSTED (too large). */
+int event_encode(const struct event_env *env, const struct event_draft *d, struct buf *out, struct err *e);
+
+struct event_head {
+	uint32_t version;   /* EVENT_RECORD_VERSION */
+	uint32_t type;      /* event_types.def keeps the numbers: rows are only ever appended */
+	uint32_t uid;
+	uint32_t ids_len;
+	uint32_t json_len;
+	uint32_t reserved;
+	uint64_t real_us;
+};
+#define EVENT_RECORD_VERSION 1u
+
+struct id_text {
+	const char *text; /* not NUL-terminated; NULL = absent */
+	size_t len;
+};
+
+/* A record taken apart; points into it. */
+struct event_view {
+	uint64_t sequence;
+	enum event_type type;
+	uint32_t uid;
+	uint64_t real_us;
+	struct id_text ids[ID_FIELD_COUNT];
+	const char *json; /* `"type":…}` */
+	size_t json_len;
+};
+/* ERR_CORRUPT on anything that event_encode cannot have written. */
+int event_view_of(const void *record, size_t len, uint64_t sequence, struct event_view *ret, struct err *e);
+void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_t cap); /* "" when absent */
+struct jval event_payload(const struct event_view *v);
+struct jval event_member(const struct event_view *v, const char *member);
+/* The whole envelope as sent: {"sequence":N,"type":…} */
+void event_json(const struct event_view *v, struct buf *out);
+
+#endif

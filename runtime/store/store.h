@@ -1,0 +1,185 @@
+#ifndef BAILIFF_STORE_STORE_H
+#define BAILIFF_STORE_STORE_H
+
+/*
+ * The one log, and everything derived from it.
+ *
+ * Threads: the loop thread submits batches and reads; one writer thread commits. Whatever is queued commits
+ * together (group commit, LMDB's default durability). A batch's events are in one transaction, get consecutive
+ * sequence numbers at commit, and its callback runs on the loop thread after the commit (store_dispatch).
+ *
+ * In a transaction, in this order: the spool files that the batch cites are synced; records are put with their
+ * checksum chain and index entries; each record is folded into the read models by the function given at open;
+ * blobs, chunks and idempotency records are put; commit.
+ *
+ * Full disk or map: batches without STORE_MUST are refused with ERR_EXHAUSTED; the others wait, are tried again (the
+ * ballast file is given up for them), and commit when there is room. Reads go on throughout. Other failures of the
+ * medium: the environment is closed, opened again and the last sequence read again; batches that did not commit are
+ * refused (ERR_UNAVAILABLE) or, with STORE_MUST, tried again.
+ */
+
+#include "runtime/event/event.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct err;
+struct store;
+struct store_batch;
+struct models;
+
+/*
+ * Folds one event into the read models; pure (no clock, no I/O, no randomness). Runs on the writer thread, and again
+ * in verify and rebuild. A failure (only of the medium) fails the transaction.
+ */
+typedef int (*store_fold_fn)(struct models *m, const struct event_view *ev, struct err *e);
+
+struct store_options {
+	const char *dir;        /* the environment's folder; may be /proc/self/fd/N */
+	const char *spool_dir;  /* likewise; where spool.h's files are */
+	uint64_t map_bytes;     /* 0 = 256 GiB, smaller where the address space does not allow it (said in stats) */
+	uint64_t quota_bytes;   /* of database and spool together; 0 = none */
+	uint64_t ballast_bytes; /* 0 = 4 MiB */
+	uint32_t soon_ms;       /* 0 = 50 */
+	store_fold_fn fold;     /* NULL = no models */
+	bool read_only;         /* for verify from outside */
+	const char *schema_version; /* NULL = "lime-profile-0.4.0" */
+};
+
+/*
+ * Refuses a store that another process has open (flock), one of a newer version (untouched), and one whose last
+ * records do not match their checksums. Makes a new one where there is none (with its runtime id).
+ */
+int store_open(const struct store_options *o, struct store **ret, struct err *e);
+void store_close(struct store *s); /* commits what is queued first */
+
+const char *store_runtime_id(const struct store *s);
+const struct event_env *store_env(const struct store *s);
+bool store_is_new(const struct store *s);       /* made by this open */
+uint64_t store_last_sequence(const struct store *s);  /* committed, as the loop thread knows it */
+uint64_t store_first_sequence(const struct store *s); /* first kept; 1 in a young store */
+
+/* ---- writing (loop thread) ---- */
+
+struct store_batch *store_batch_new(struct store *s);
+void store_batch_free(struct store_batch *b);   /* one that was not submitted */
+/* Encodes now; ERR_INVALID or ERR_EXHAUSTED leaves the batch as it was. */
+int store_batch_event(struct store_batch *b, const struct event_draft *d, struct err *e);
+/*
+ * The spool file `fd` (duplicated) is synced and this range of it is checksummed (in chunks) before the commit. Ranges of
+ * one output are given once each, in order; gaps are allowed (what lies in a hole is never given).
+ */
+void store_batch_spool(struct store_batch *b, const char *output_ref, int fd, uint64_t offset, uint64_t length);
+/* The bytes of a small output, kept in the database. */
+void store_batch_inline(struct store_batch *b, const char *output_ref, const void *p, size_t n);
+/* Remembers a result for (uid, key); replaced by a later one of the same key. */
+void store_batch_idem(struct store_batch *b, uint32_t uid, const char *key, const char *method, const uint8_t body_hash[32],
+		      const char *result_json, size_t n);
+/* A model-independent durable setting (policy hash, …): `meta` table. */
+void store_batch_meta(struct store_batch *b, const char *key, const void *p, size_t n);
+
+enum { STORE_MUST = 1 };
+
+struct store_result {
+	int status;              /* 0, or negative with `err` */
+	struct err *err;
+	uint64_t first_sequence; /* of this batch's events; 0 when it has none */
+	uint64_t last_sequence;
+};
+typedef void (*store_done_fn)(void *ctx, const struct store_result *r);
+/* Takes the batch. Urgency follows the events' classes. `done` may be NULL. */
+void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_done_fn done, void *ctx);
+
+int store_dispatch_fd(const struct store *s);  /* readable when store_dispatch has work */
+void store_dispatch(struct store *s);          /* runs callbacks, then the listener */
+/* Called on the loop thread after commits, with the new last sequence. */
+void store_listen(struct store *s, void (*fn)(void *ctx, uint64_t last_sequence), void *ctx);
+void store_flush(struct store *s);             /* blocks until everything queued is decided and dispatched */
+size_t store_queued(const struct store *s);    /* batches not yet decided, for backpressure */
+bool store_full(const struct store *s);        /* writes without STORE_MUST are refused at present */
+
+/* ---- reading (loop thread; never held across a socket write) ---- */
+
+struct store_query {
+	uint64_t after;       /* sequence > after */
+	uint64_t before;      /* sequence < before; 0 = no bound */
+	int index;            /* −1, or an indexed enum id_field: only events with that id */
+	const char *id;
+};
+/*
+ * Calls fn for each event in order until it returns false or the end; recent ones come from memory. Returns 0;
+ * ERR_EXPIRED if `after`+1 lies below the first kept sequence (message says which that is); ERR_CORRUPT if a record
+ * does not match its checksum (nothing of it is passed on).
+ */
+int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev), void *ctx,
+		 struct err *e);
+
+/* 0 found, 1 not there. The value is appended to out. */
+int store_idem_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32], struct buf *result,
+		   struct err *e);
+int store_meta_get(struct store *s, const char *key, struct buf *out, struct err *e);
+
+/* ---- read models: small JSON documents by kind and id (kinds are runtime/view's) ---- */
+
+/* For folds. Data from models_get is valid until the next call on m. 0 found, 1 not there. */
+int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len, struct err *e);
+int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len, struct err *e);
+int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, struct err *e);
+
+/* For readers. */
+int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e); /* 0 / 1 not there / −1 */
+/* In id order, ids > after (or, with `descending`, < after; after NULL = from that end) and starting with `prefix` (or NULL). */
+int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending,
+		     bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e);
+
+/* ---- output bytes ---- */
+
+/* A range of an output: inline or from its spool file, each chunk checked. Short at the end of what is durable. ERR_CORRUPT, ERR_EXPIRED. */
+int store_output_read(struct store *s, const char *output_ref, uint64_t offset, size_t length, struct buf *out, struct err *e);
+
+/* ---- upkeep ---- */
+
+struct store_stats {
+	uint64_t events, first_sequence, last_sequence, commits, batches, refused, db_bytes, map_bytes, spool_bytes, spool_files,
+		quota_bytes, models, idem_records, max_commit_us, sync_us_total;
+	bool full;
+	char note[160]; /* a smaller map than asked for, a missing ballast … */
+};
+int store_stats_get(struct store *s, struct store_stats *ret, struct err *e);
+
+struct store_problem {
+	uint64_t sequence; /* 0 = not about one event */
+	char what[240];
+};
+struct store_verdict {
+	bool ok;
+	uint64_t events, first_sequence, last_sequence;
+	size_t nproblems;                   /* all of them, also those past the array */
+	struct store_problem problems[16];
+};
+/*
+ * Checksums and chain of every record, index entries, spool chunks and sizes, and the models against a fresh fold. Runs
+ * on a thread of its own over a consistent read transaction; `done` on the loop thread through store_dispatch.
+ */
+void store_verify(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e), void *ctx);
+/* Drops all models and folds the log again; same threading. */
+void store_rebuild(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e), void *ctx);
+/*
+ * A copy that opens as a store, with spool, into a folder that must not exist yet: made under a temporary name, synced
+ * (files and folder), renamed. `compact` writes a compacted database beside the live one and swaps it in.
+ */
+void store_backup(struct store *s, const char *dir, void (*done)(void *ctx, const struct err *e), void *ctx);
+void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e), void *ctx);
+/*
+ * Retention: removes events with sequence < floor (never the newest), keeping a snapshot of the models at the floor
+ * (`base` table), so that verify still proves models = snapshot + kept log. Idempotency records older than idem_before_us go too.
+ */
+void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us, void (*done)(void *ctx, uint64_t removed, const struct err *e), void *ctx);
+/* First sequence whose event is not older than real_us (last + 1 if all are). */
+int store_sequence_at(struct store *s, uint64_t real_us, uint64_t *ret, struct err *e);
+/* Removes an output's bytes (file, inline, chunks); the caller writes output.expired. */
+void store_batch_expire_output(struct store_batch *b, const char *output_ref);
+
+#endif

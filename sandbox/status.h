@@ -1,0 +1,50 @@
+#ifndef BAILIFF_SANDBOX_STATUS_H
+#define BAILIFF_SANDBOX_STATUS_H
+
+/*
+ * The status socket (SOCK_SEQPACKET) between a sandbox's init and the runtime; the runtime's end is deposited with the
+ * guard before the clone, so messages wait in it while the runtime is down.
+ *
+ * init → runtime: READY once (all steps done, waiting at the gate), then EXECED or FAILED, then EXITED once.
+ * The runtime *peeks* FAILED and EXITED and takes them off the socket only after their events are committed: whoever
+ * comes after a crash finds them again. READY and EXECED may be taken at sight. End of file without EXITED or FAILED:
+ * the init was killed.
+ *
+ * runtime → init: SIGNAL (to the command's process group; to the command alone if it left that), KILL_TREE (SIGKILL for
+ * everything; the init stays, reaps, and reports EXITED). The init leaves after EXITED was sent.
+ */
+
+#include "sandbox/steps.h"
+
+#include <stdint.h>
+
+enum status_kind {
+	STATUS_READY = 1,
+	STATUS_EXECED = 2,
+	STATUS_FAILED = 3,
+	STATUS_EXITED = 4,
+	STATUS_SIGNAL = 16,
+	STATUS_KILL_TREE = 17,
+};
+
+enum status_cause {
+	STATUS_CAUSE_NONE = 0,   /* the command ended by itself, or by a signal */
+	STATUS_CAUSE_CPU = 1,    /* the tree's cpu limit */
+	STATUS_CAUSE_KILLED = 2, /* KILL_TREE was received */
+};
+
+struct status_msg {
+	uint32_t kind;
+	uint32_t cause;          /* EXITED */
+	int32_t wait_status;     /* EXITED: raw, of the command */
+	int32_t error;           /* FAILED: errno */
+	uint32_t step;           /* FAILED: enum sandbox_step */
+	uint32_t signal;         /* SIGNAL */
+	uint32_t layers;         /* READY: enum plan_layer actually in force */
+	uint32_t left_behind;    /* EXITED: processes that were killed after the command ended */
+	uint64_t user_us, system_us, max_rss_bytes;   /* EXITED: of the whole tree */
+	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
+	char path[128];          /* FAILED: what it was about, "" if nothing */
+};
+
+#endif

@@ -1,0 +1,55 @@
+#ifndef BAILIFF_SANDBOX_STEPS_H
+#define BAILIFF_SANDBOX_STEPS_H
+
+/*
+ * The steps between clone and exec, in one fixed order: rows of steps.def, one function and one file each in
+ * sandbox/steps/. A failing step gives its row, an errno and a path to the status socket, and the command does not run.
+ * After the clone nothing allocates and nothing logs.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct plan_head;
+
+enum sandbox_step {
+#define STEP(name, where, fn, summary) STEP_##name,
+#include "sandbox/steps.def"
+#undef STEP
+	STEP_COUNT
+};
+
+enum step_where {
+	STEP_IN_INIT,    /* in the sandbox's first process */
+	STEP_IN_COMMAND, /* in the command's own process, after the fork */
+};
+
+/* What the steps work on; filled by the spawner before the clone. */
+struct step_context {
+	const struct plan_head *plan;
+	uid_t uid;                 /* the peer's: what the command runs as */
+	gid_t gid;
+	const gid_t *groups;
+	size_t ngroups;
+	bool privileged;           /* the spawner has CAP_SYS_ADMIN outside; else a user namespace was made */
+	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
+	uint32_t layers;           /* enum plan_layer in force so far: steps add theirs */
+	char path[128];            /* a failing step says here what it was about */
+};
+
+/* 0, or −1 with errno. */
+typedef int (*step_fn)(struct step_context *c);
+
+struct step_info {
+	const char *name;    /* "set_ids": in process.failed's stage */
+	enum step_where where;
+	step_fn run;
+	const char *summary;
+};
+extern const struct step_info sandbox_steps[STEP_COUNT];
+
+/* Runs the steps of one side in order; on failure *ret_step is the row and errno is set. */
+int sandbox_steps_run(struct step_context *c, enum step_where where, enum sandbox_step *ret_step);
+
+#endif
