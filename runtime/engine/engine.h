@@ -1,0 +1,115 @@
+#ifndef BAILIFF_ENGINE_ENGINE_H
+#define BAILIFF_ENGINE_ENGINE_H
+
+/*
+ * The engine: what bailiff does, in terms of facts. It turns requests and what happens in the world into event
+ * batches, and acts on the world only through `struct ports` (ports.h), so that it also runs against a fake one.
+ *
+ * Requests are answered by a callback, at once or later, exactly once; a reply that says something happened is
+ * given after its events are committed. Results are complete JSON values.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct ports;
+struct store;
+struct engine;
+
+enum engine_role { ROLE_OBSERVER, ROLE_AGENT, ROLE_OPERATOR };
+
+/* Who asks. Copied where it must outlive the call. */
+struct caller {
+	uint32_t uid, gid;
+	int32_t pid;
+	enum engine_role role;
+	uint64_t connection;      /* 0 = none */
+	int peer_fd;              /* the client's socket: passed to the spawner for its credentials */
+	const char *request_id;   /* the JSON-RPC id as text, or NULL */
+	const char *trace_id;     /* or NULL */
+	/* For idempotent requests: the result is remembered under this key in the same commit. */
+	const char *idem_key;     /* or NULL */
+	const char *idem_method;
+	uint8_t idem_hash[32];
+};
+
+/* e == NULL: result is `json`. Otherwise an error; `json`, if given, is the error's `data` members (`"stage":"cwd",…`). */
+typedef void (*engine_reply_fn)(void *ctx, const struct err *e, const char *json, size_t len);
+
+#define LIMIT_NONE UINT64_MAX
+struct process_limits {
+	uint64_t wall_ms, idle_ms, cpu_ms, open_files, file_bytes, output_bytes; /* LIMIT_NONE = none */
+};
+
+struct start_request {
+	const char *const *argv;  /* argc > 0, or command_line */
+	size_t argc;
+	const char *command_line; /* run by /bin/sh -c */
+	const char *cwd;          /* absolute */
+	const char *const *env_set;   /* "K=V", added to the base environment */
+	size_t nenv_set;
+	const char *const *env_unset; /* "K" */
+	size_t nenv_unset;
+	const char *profile;      /* NULL = the default */
+	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
+	struct process_limits limits; /* fill with engine_default_limits first */
+	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id, *justification; /* or NULL */
+};
+
+struct engine_options {
+	struct store *store;
+	const struct ports *ports;
+	void *world;                      /* first argument of every port */
+	struct process_limits defaults;
+	uint64_t stop_grace_ms;           /* 0 = 5000 */
+	uint32_t max_processes;           /* 0 = 1024 */
+	uint32_t inline_bytes;            /* 0 = 2048 */
+	const char *boot_id;
+	uint32_t owner_uid;               /* of the system session */
+};
+
+struct engine *engine_new(const struct engine_options *o);
+void engine_free(struct engine *g);
+void engine_default_limits(const struct engine *g, struct process_limits *ret);
+
+/* ---- requests ---- */
+
+void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_close_stdin(struct engine *g, const char *process_id, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx);
+/* Answers when the whole tree is proved gone. sig 0 = TERM; grace_ms LIMIT_NONE = the default. */
+void engine_terminate_process(struct engine *g, const char *process_id, const char *reason, int sig, uint64_t grace_ms,
+			      const struct caller *c, engine_reply_fn fn, void *ctx);
+/* timeout_ms LIMIT_NONE = for ever. The result has timedOut: true when the time was over first. */
+void engine_wait_process(struct engine *g, const char *process_id, uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn, void *ctx);
+
+struct session_request { const char *session_id, *title, *workspace_id, *scope_json; size_t scope_len; };
+void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+
+/*
+ * emit_events: facts of families that the runtime does not own, written together or not at all. Ids not given for
+ * thread or turn, where the type needs them, are the session's system turn's. Result {"sequence":last,"eventIds"?:…}.
+ */
+struct emit_event {
+	const char *type;
+	const char *ids[24];       /* by enum id_field; NULL = absent */
+	const char *status, *status_reason, *phase;
+	const char *payload;       /* JSON object */
+	size_t payload_len;
+	const char *members;       /* `"refs":{…}` or NULL */
+	size_t members_len;
+};
+void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx);
+
+/* A client's connection ended: processes bound to it are ended, its waits are forgotten (their callbacks are not called). */
+void engine_client_gone(struct engine *g, uint64_t connection);
+/* A wait or subscription for this process binds it to that connection again after a restart. */
+void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c);
+
+struct engine_counts { unsigned live, starting, ending, waiters; uint64_t started, ended, output_bytes; };
+void engine_counts_get(const struct engine *g, struct engine_counts *ret);
+
+#endif

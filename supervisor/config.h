@@ -1,0 +1,27 @@
+#ifndef BAILIFF_SUPERVISOR_CONFIG_H
+#define BAILIFF_SUPERVISOR_CONFIG_H
+
+/*
+ * config.json: keys from config_keys.def (name, type, default, bounds, help). An unknown key, a wrong type or a value
+ * out of bounds is an error that names the key, and the daemon does not start.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+struct config {
+#define CONFIG_STRING(name, key, def, help) char name[128];
+#define CONFIG_UINT(name, key, def, min, max, help) uint64_t name;
+#include "supervisor/config_keys.def"
+#undef CONFIG_STRING
+#undef CONFIG_UINT
+	uint32_t approver_uids[32], approver_gids[32];  /* "approvers": {"uids":[…],"gids":[…]} */
+	size_t napprover_uids, napprover_gids;
+};
+
+void config_defaults(struct config *c);
+int config_parse(const char *text, size_t len, struct config *ret, struct err *e);
+
+#endif

@@ -1,0 +1,113 @@
+#ifndef BAILIFF_SUPERVISOR_CONTROL_H
+#define BAILIFF_SUPERVISOR_CONTROL_H
+
+/*
+ * The control socket: newline-delimited JSON-RPC 2.0 on a unix stream socket.
+ *
+ * client.c   one connection: framing, batches, pipelining, backpressure, peer credentials
+ * method.c   the table (methods.def): looks up, checks role and parameters from the row, then calls the handler
+ * params.c   checks parameters against their declarations and names the field that is wrong
+ * subscription.c  event streams: always a cursor in the log; never a queue of events in memory
+ * methods_*.c     the handlers
+ */
+
+#include "runtime/engine/engine.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+struct config;
+struct control;
+struct client;
+struct err;
+struct event_base;
+struct store;
+
+struct control_options {
+	struct event_base *base;
+	struct store *store;
+	struct engine *engine;
+	const struct config *config;
+	int listen_fd;            /* non-blocking, not closed by control */
+	/* A peer inside one of our sandboxes is refused: true if this pid (host's numbering) is a sandbox's init. */
+	bool (*is_sandbox_init)(void *ctx, int32_t pid);
+	void *ctx;
+	uint64_t started_real_us;
+	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
+	void (*health)(void *ctx, struct buf *members);
+};
+
+struct control *control_new(const struct control_options *o);
+void control_free(struct control *k);
+void control_stop_accepting(struct control *k);
+unsigned control_clients(const struct control *k);   /* connections at present (embedded idle exit) */
+
+/* ---- what a handler sees ---- */
+
+/*
+ * One request. It lives until it is answered, which happens exactly once, now or later; if the client has gone by
+ * then the answer is dropped. `params` are checked against the method's row before the handler runs: what is declared
+ * is there with the right type, what is not declared is not there.
+ */
+struct call {
+	struct control *control;
+	struct client *client;    /* NULL once the connection is gone */
+	json_t *params;           /* an object, never NULL */
+	struct caller caller;
+	const struct method *method;
+	/* private to method.c and client.c */
+	struct call_private *priv;
+};
+
+void call_reply(struct call *c, const char *json, size_t len); /* result: a complete JSON value */
+void call_fail(struct call *c, const struct err *e);
+/* `data`: further members of error.data (`"stage":"cwd"`), may be NULL */
+void call_fail_data(struct call *c, const struct err *e, const char *data, size_t len);
+/* An engine_reply_fn: ctx is the call. */
+void call_engine_reply(void *call, const struct err *e, const char *json, size_t len);
+
+struct store *call_store(const struct call *c);
+struct engine *call_engine(const struct call *c);
+const struct config *call_config(const struct call *c);
+
+/* Parameters, after the check; absent gives NULL / `otherwise`. */
+const char *call_str(const struct call *c, const char *name);
+uint64_t call_uint(const struct call *c, const char *name, uint64_t otherwise);
+bool call_bool(const struct call *c, const char *name, bool otherwise);
+json_t *call_obj(const struct call *c, const char *name);
+
+/* ---- the method table ---- */
+
+enum param_type {
+	PARAM_STRING, PARAM_ID, PARAM_UINT, PARAM_INT, PARAM_BOOL, PARAM_OBJECT, PARAM_STRINGS, PARAM_ENV, PARAM_ARRAY,
+	PARAM_ENUM, PARAM_PATH, PARAM_ANY,
+};
+enum { PARAM_REQUIRED = 1 };
+
+struct param {
+	const char *name;
+	enum param_type type;
+	unsigned flags;
+	const char *detail;         /* PARAM_ENUM: "none|pipe"; PARAM_OBJECT: see `members` */
+	const struct param *members; /* PARAM_OBJECT with declared members; NULL = any */
+	const char *summary;
+};
+
+struct method {
+	const char *name;
+	enum engine_role role;      /* the least role that may call it */
+	bool mutating;              /* takes idempotencyKey (declared for all of these by the table) */
+	void (*handler)(struct call *c);
+	const struct param *params; /* ends with name == NULL */
+	const char *summary;
+};
+extern const struct method control_methods[];
+extern const size_t control_nmethods;
+
+/* Checks `value` (an object) against declarations; ERR_INVALID with field "limits.wallMs". */
+int params_check(const struct param *params, json_t *value, const char *prefix, struct err *e);
+
+#endif
