@@ -27,6 +27,7 @@ enum view_kind {
 	VIEW_TURN = 4,           /* turnId */
 	VIEW_PROCESS = 5,        /* processId */
 	VIEW_OUTPUT = 6,         /* outputRef: owner, mediaType, encoding, bytes, truncated, omitted range, expired */
+	VIEW_PREVIEW = 7,        /* outputRef: the stream's first bytes; apart, so that counting bytes stays cheap */
 	/* lists: id "<owner>/<member>", document {} */
 	VIEW_SESSION_THREAD = 16,
 	VIEW_THREAD_TURN = 17,
@@ -34,6 +35,7 @@ enum view_kind {
 	VIEW_SESSION_PROCESS = 19,
 	VIEW_LIVE_PROCESS = 20,  /* id processId, while it has no terminal event: what recovery looks at */
 	VIEW_LIVE_TURN = 21,     /* id turnId, while it has not ended */
+	VIEW_ENDED_PROCESS = 22, /* id "<sequence of its end, 20 digits>/<processId>", until its outputs expired */
 };
 
 /* The fold given to store_open. */
@@ -53,14 +55,50 @@ struct view_process_query {
 	unsigned limit;                            /* 1 … 1000 */
 	const char *cursor;                        /* NULL = newest first from the start */
 };
-/* {"processes":[…],"nextCursor"?:…}, newest first */
+/*
+ * {"processes":[…],"nextCursor"?:…}, newest first, without the outputs' previews. A page may hold fewer than `limit` and
+ * still have a nextCursor: one call looks at a bounded number of documents.
+ */
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e);
 
 int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cursor, struct buf *out, struct err *e);
-/* The session snapshot of the specification (valid under the public and the stricter profile's schema). */
-int view_session(struct store *s, uint32_t uid, const char *session_id, struct buf *out, struct err *e);
+/*
+ * The session snapshot of the specification (valid under the public and the stricter profile's schema): the latest
+ * `limit` threads (of each the latest VIEW_WINDOW turns) below thread id `before`; `historyCursor` is the next `before`.
+ */
+#define VIEW_WINDOW 50u
+struct view_window {
+	unsigned limit;          /* 1 … VIEW_WINDOW */
+	const char *before;      /* NULL = from the newest */
+};
+int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *w, struct buf *out, struct err *e);
 /* The thread element plus sessionId, runtimeId, schemaVersion, updatedAt. */
 int view_thread(struct store *s, uint32_t uid, const char *thread_id, struct buf *out, struct err *e);
+
+/*
+ * What wait_process answers: {processId, status, exitCode?, signal?, durationMs?, timedOut, outputs, usage?, violations, …}.
+ * `timed_out` is the waiter's, not the process's.
+ */
+int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out, struct err *e);
+
+/*
+ * What recovery starts from: every process without a terminal event and every turn that has not ended, oldest id
+ * first, with its document: a process as view_process gives it (with what process.started said verbatim: startTime,
+ * bootId, startedBootNs, stdin, stderr, keepTree, onDisconnect, planHash, limits, outputRefs; stdinClosed; and
+ * outputs.<stream>.bytes, the bytes cited so far), a turn as it is kept. fn returns false to stop; it may use the store.
+ */
+typedef bool (*view_each_fn)(void *ctx, const char *id, const char *json, size_t len);
+int view_live_processes(struct store *s, view_each_fn fn, void *ctx, struct err *e);
+int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e);
+/* The system session, its first thread and its system turn. 0 found, 1 not there yet, −1 failure. */
+int view_system_ids(struct store *s, char session[72], char thread[72], char turn[72], struct err *e);
+/* The runtime's own document (system ids, how often state was reconstructed, and the last time's counts). 0 / 1 / −1. */
+int view_runtime(struct store *s, struct buf *out, struct err *e);
+/*
+ * Outputs that retention may remove: not expired, of processes that ended below `floor`, oldest end first; `json` is the
+ * output's document. At most `limit` processes' outputs in one call.
+ */
+int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, view_each_fn fn, void *ctx, struct err *e);
 
 /* What the engine asks before it acts. 0 found, 1 not there (or not this uid's), −1 failure. */
 struct view_session_brief { uint32_t uid; char first_thread[72]; };
