@@ -4,10 +4,14 @@
 /*
  * The control socket: newline-delimited JSON-RPC 2.0 on a unix stream socket.
  *
- * client.c   one connection: framing, batches, pipelining, backpressure, peer credentials
+ * control.c  the listener, what each uid uses of its limits, and the loop turns that connections share
+ * client.c   one connection: reading, writing, backpressure; lines.c its framing, peer.c who is at the other end
+ * request.c  a line to one call or a batch of them
+ * call.c     one request from its arrival to its answer; idem.c those with an idempotency key
  * method.c   the table (methods.def): looks up, checks role and parameters from the row, then calls the handler
  * params.c   checks parameters against their declarations and names the field that is wrong
- * subscription.c  event streams: always a cursor in the log; never a queue of events in memory
+ * rpc.c      how replies and errors are written
+ * subscription.c  event streams: always a cursor in the log, never a queue of events in memory; filter.c which events
  * methods_*.c     the handlers
  */
 
@@ -41,6 +45,7 @@ struct control_options {
 };
 
 struct control *control_new(const struct control_options *o);
+/* Before engine_free, which then calls none of the callbacks that were given to it. */
 void control_free(struct control *k);
 void control_stop_accepting(struct control *k);
 unsigned control_clients(const struct control *k);   /* connections at present (embedded idle exit) */
@@ -73,6 +78,10 @@ struct store *call_store(const struct call *c);
 struct engine *call_engine(const struct call *c);
 const struct config *call_config(const struct call *c);
 
+/* A peer sees its own uid's things; root, and the uid that the daemon runs as, see all. */
+bool call_sees(const struct call *c, uint32_t uid);
+bool call_sees_all(const struct call *c);
+
 /* Parameters, after the check; absent gives NULL / `otherwise`. */
 const char *call_str(const struct call *c, const char *name);
 uint64_t call_uint(const struct call *c, const char *name, uint64_t otherwise);
@@ -85,7 +94,10 @@ enum param_type {
 	PARAM_STRING, PARAM_ID, PARAM_UINT, PARAM_INT, PARAM_BOOL, PARAM_OBJECT, PARAM_STRINGS, PARAM_ENV, PARAM_ARRAY,
 	PARAM_ENUM, PARAM_PATH, PARAM_ANY,
 };
-enum { PARAM_REQUIRED = 1 };
+enum {
+	PARAM_REQUIRED = 1,
+	PARAM_NUL = 2,              /* a string that may hold \u0000: the handler asks for its length */
+};
 
 struct param {
 	const char *name;
@@ -100,6 +112,7 @@ struct method {
 	const char *name;
 	enum engine_role role;      /* the least role that may call it */
 	bool mutating;              /* takes idempotencyKey (declared for all of these by the table) */
+	bool waits;                 /* the engine forgets it when the client has gone, and does not answer */
 	void (*handler)(struct call *c);
 	const struct param *params; /* ends with name == NULL */
 	const char *summary;
