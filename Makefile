@@ -1,30 +1,38 @@
 # bailiff: one non-recursive Makefile.
 #
-#   make            build/bailiffd and build/bailiff          make check     everything that CI runs
-#   make demo       a sandboxed command and its facts          make deps      install the Debian packages (root)
-#   make MODE=asan  debug | asan | tsan | fuzz | release       make CC=clang  the other compiler
+#   make             build/bailiffd and build/bailiff         make check      everything that CI runs
+#   make demo        run a command, see the facts it left     make deps       install the Debian packages (as root)
+#   make MODE=asan   debug | asan | tsan | fuzz | release     make CC=clang   the other compiler
+#   make unit lint blackbox crash                             parts of check  (crash: N=kills GUARD_N=kills SEED=n)
+#   make fuzz        FUZZ_S=seconds for each target           make bench      the figures of docs/performance.md
+#   make docs        regenerate what comes out of tables      make install    PREFIX=/usr/local DESTDIR=
 #
-# Sources are found by folder: each folder is a layer and becomes one archive; tests/lint checks who includes whom.
+# Each folder is a layer and becomes one archive; tests/lint/layers.py checks who includes whom. `make demo` and `make
+# check` work as the only command on a bare Debian machine: they install what is missing and then call make again, because
+# the variables below ask pkg-config when the Makefile is read.
 
+VERSION := 0.1.0
 MODE ?= debug
-CC ?= gcc
-BUILD ?= build$(if $(filter-out debug,$(MODE)),-$(MODE))
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+BUILD ?= build$(if $(filter-out debug,$(MODE)),-$(MODE))$(if $(filter %clang,$(CC)),$(if $(filter-out fuzz,$(MODE)),-clang))
 PKGS := libevent_core libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash
 PYTHON ?= /usr/bin/python3
 
-CPPFLAGS_ALL := -I. -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+CPPFLAGS_ALL := -I. -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CPPFLAGS)
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla \
 	-Wno-unused-parameter -Wno-missing-field-initializers
 CFLAGS_debug := -O1 -g
 CFLAGS_release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2
-CFLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer
+CFLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS_tsan := -O1 -g -fsanitize=thread
-CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link
+CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing
 CFLAGS_ALL := -std=gnu11 $(CFLAGS_$(MODE)) $(HARDEN) $(WARN) $(CFLAGS)
 LDFLAGS_ALL := -pie -Wl,-z,relro,-z,now $(filter -fsanitize=%,$(CFLAGS_$(MODE))) $(LDFLAGS)
 LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lpthread
-VERSION := 0.1.0
+CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
 LAYERS := supervisor/cli supervisor/control supervisor/spawner supervisor/guard supervisor runtime/engine runtime/view \
@@ -35,15 +43,15 @@ layer_sources = $(filter-out $(MAINS),$(wildcard $(1)/*.c))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))
 layer_archive = $(BUILD)/lib/$(subst /,_,$(1)).a
 ARCHIVES := $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(call layer_archive,$(l))))
+LINK = $(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
 
 .PHONY: all
 all: $(BUILD)/bailiffd $(BUILD)/bailiff
 
 $(BUILD)/bailiffd: $(BUILD)/obj/supervisor/main.o $(ARCHIVES)
-	$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
-
+	$(LINK)
 $(BUILD)/bailiff: $(BUILD)/obj/supervisor/cli/main.o $(ARCHIVES)
-	$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
+	$(LINK)
 
 define layer_rule
 $(call layer_archive,$(1)): $(call layer_objects,$(1))
@@ -57,17 +65,120 @@ $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
-# Unit tests: tests/unit/<layer path>/test_<noun>.c, each a Check program.
-UNIT_SOURCES := $(shell find tests/unit -name 'test_*.c' 2>/dev/null)
+# ---- what is missing on this machine ----
+
+.PHONY: deps
+deps:
+	@packaging/deps.sh check
+
+# `make demo` and `make check` call make again after deps; JOBS only where the caller gave no -j.
+JOBS = $(if $(findstring -j,$(MAKEFLAGS))$(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
+
+.PHONY: demo
+demo:
+	@packaging/deps.sh build
+	+@$(MAKE) --no-print-directory -s $(JOBS) all
+	@packaging/demo.sh $(BUILD)
+
+# ---- tests: tests/run prints a line for each and the summary; logs are in build/test-logs/ ----
+
+UNIT_SOURCES := $(sort $(shell find tests/unit -name 'test_*.c' 2>/dev/null))
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
-CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS) $(CHECK_LIBS)
-.PHONY: unit
-unit: $(UNIT_TESTS)
+	$(LINK) $(CHECK_LIBS)
 
-.PHONY: clean
+# Crash and bench programs that work on the layers directly, and the small programs that the Python tests run.
+CRASH_PROGRAMS := $(patsubst tests/crash/%.c,$(BUILD)/crash/%,$(wildcard tests/crash/crash_*.c))
+BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
+$(CRASH_PROGRAMS): $(BUILD)/crash/%: $(BUILD)/obj/tests/crash/%.o $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(LINK) $(CHECK_LIBS)
+$(BENCH_PROGRAMS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(LINK)
+$(BUILD)/talker: $(BUILD)/obj/tests/crash/talker.o
+	$(CC) $(LDFLAGS_ALL) -o $@ $<
+
+# Fuzz targets: tests/fuzz/fuzz_<parser>.c. MODE=fuzz makes libFuzzer programs; the other modes replay the corpus.
+FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_TARGETS := $(addprefix $(BUILD)/fuzz/,$(FUZZ_NAMES))
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUILD)/obj/tests/fuzz/replay.o) $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
+
+TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker
+.PHONY: programs unit-programs objects
+programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS)
+unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
+# Everything that has a .c, compiled only: what the other compiler thinks of the tree.
+objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS),$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
+	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/fuzz_*.c))
+
+export N GUARD_N SEED AS K FUZZ_S
+TEST_RUN = $(PYTHON) tests/run --build $(BUILD) --make '$(MAKE) --no-print-directory -s'
+
+.PHONY: check unit lint blackbox crash
+check:
+	@packaging/deps.sh check
+	+@$(TEST_RUN) build lint unit asan fuzz blackbox crash
+unit:
+	+@$(MAKE) --no-print-directory -s $(JOBS) unit-programs
+	@$(TEST_RUN) unit
+lint:
+	+@$(MAKE) --no-print-directory -s $(JOBS) all
+	+@$(TEST_RUN) lint
+blackbox:
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker
+	@$(TEST_RUN) blackbox
+crash:
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(CRASH_PROGRAMS) $(BUILD)/talker
+	@$(TEST_RUN) crash
+
+.PHONY: fuzz
+fuzz:
+	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=fuzz CC=clang BUILD=build-fuzz fuzz-programs
+	@tests/fuzz/run build-fuzz/fuzz
+.PHONY: fuzz-programs
+fuzz-programs: $(FUZZ_TARGETS)
+
+.PHONY: bench
+bench:
+	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=release BUILD=build-release all build-release/talker bench-programs
+	@$(PYTHON) tests/bench/bench.py build-release
+.PHONY: bench-programs
+bench-programs: $(BENCH_PROGRAMS)
+
+# ---- documents that come out of tables ----
+
+EVENT_DOC := $(BUILD)/gen/event_doc
+$(EVENT_DOC): $(BUILD)/obj/runtime/event/gen/event_doc.o $(ARCHIVES)
+	@mkdir -p $(@D)
+	$(LINK)
+.PHONY: event-doc docs
+event-doc: $(EVENT_DOC)
+docs: all $(EVENT_DOC)
+	@$(PYTHON) docs/generate.py --build $(BUILD) --write
+
+# ---- installation ----
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: install uninstall
+install: all
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install.sh install $(BUILD)
+uninstall:
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install.sh uninstall $(BUILD)
+
+# ---- care ----
+
+SOURCES = $(shell git ls-files '*.c' '*.h')
+.PHONY: format tidy clean
+format:
+	clang-format -i $(SOURCES)
+tidy:
+	clang-tidy --quiet $(filter %.c,$(SOURCES)) -- $(CPPFLAGS_ALL) -std=gnu11
 clean:
 	rm -rf build build-*
 

@@ -1,0 +1,69 @@
+/*
+ * Stands in for libFuzzer where a target is only to be run on inputs that are already there: each argument is a file or a
+ * folder of files. So the corpora are ordinary tests, with every compiler and sanitizer.
+ */
+
+#include <dirent.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define INPUT_MAX (16u << 20)
+
+static unsigned replay_file(const char *path)
+{
+	FILE *f = fopen(path, "rb");
+	if (!f) {
+		perror(path);
+		exit(1);
+	}
+	uint8_t *data = malloc(INPUT_MAX);
+	if (!data)
+		abort();
+	size_t n = fread(data, 1, INPUT_MAX, f);
+	fclose(f);
+	/* In a block of just its size, so that a read past the end is seen. */
+	uint8_t *exact = malloc(n ? n : 1);
+	if (!exact)
+		abort();
+	memcpy(exact, data, n);
+	free(data);
+	LLVMFuzzerTestOneInput(exact, n);
+	free(exact);
+	return 1;
+}
+
+static unsigned replay(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) < 0) {
+		perror(path);
+		exit(1);
+	}
+	if (!S_ISDIR(st.st_mode))
+		return replay_file(path);
+	unsigned count = 0;
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		char inner[4096];
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(inner, sizeof inner, "%s/%s", path, e->d_name);
+		count += replay(inner);
+	}
+	if (d)
+		closedir(d);
+	return count;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned count = 0;
+	for (int i = 1; i < argc; i++)
+		count += replay(argv[i]);
+	printf("%u inputs\n", count);
+	return count ? 0 : 77;
+}
