@@ -26,7 +26,12 @@ struct jval jval_of(const char *text, size_t len);              /* the value tha
 struct jval jval_get(struct jval obj, const char *key);         /* a member, or JT_NONE */
 struct jval jval_path(struct jval obj, const char *dotted);     /* "payload.exitCode" */
 
-/* for (struct jiter it = jiter_on(v); jiter_next(&it);) … it.key (objects only, JT_STRING) and it.value */
+#define JSCAN_DEPTH 64 /* containers nested deeper are not found */
+
+/*
+ * for (struct jiter it = jiter_on(v); jiter_next(&it);) … it.key (objects only, JT_STRING) and it.value
+ * After the loop it.p is behind the closing bracket, or NULL if the text was broken.
+ */
 struct jiter {
 	const char *p, *end;
 	struct jval key;

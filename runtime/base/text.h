@@ -10,6 +10,8 @@
 struct buf;
 struct err;
 
+/* The length of the character that s starts with; 0 if these bytes are no (complete, shortest-form) UTF-8. */
+size_t text_utf8_len(const char *s, size_t n);
 bool text_utf8_valid(const char *s, size_t n);
 /* The longest prefix of at most n bytes that does not cut a character in two (for previews). */
 size_t text_utf8_cut(const char *s, size_t n);

@@ -1,0 +1,121 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BUF_FIRST 128
+
+void buf_done(struct buf *b)
+{
+	free(b->data);
+	*b = BUF_INIT;
+}
+
+void buf_reset(struct buf *b)
+{
+	b->len = 0;
+	if (b->data)
+		b->data[0] = '\0';
+}
+
+static void buf_grow(struct buf *b, size_t n)
+{
+	size_t want, cap = b->cap ? b->cap : BUF_FIRST;
+
+	if (n > SIZE_MAX / 4 - b->len)
+		abort();
+	want = b->len + n + 1;
+	while (cap < want)
+		cap *= 2;
+	b->data = mem_realloc(b->data, cap);
+	b->cap = cap;
+	b->data[b->len] = '\0';
+}
+
+char *buf_reserve(struct buf *b, size_t n)
+{
+	if (b->cap <= b->len || b->cap - b->len <= n)
+		buf_grow(b, n);
+	return b->data + b->len;
+}
+
+void buf_append(struct buf *b, const void *p, size_t n)
+{
+	char *at = buf_reserve(b, n);
+
+	if (n)
+		memcpy(at, p, n);
+	at[n] = '\0';
+	b->len += n;
+}
+
+void buf_str(struct buf *b, const char *s)
+{
+	buf_append(b, s, strlen(s));
+}
+
+void buf_byte(struct buf *b, char c)
+{
+	char *at = buf_reserve(b, 1);
+
+	at[0] = c;
+	at[1] = '\0';
+	b->len++;
+}
+
+void buf_printf(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(b, fmt, ap);
+	va_end(ap);
+}
+
+void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
+{
+	va_list again;
+	size_t room;
+	int n;
+
+	va_copy(again, ap);
+	buf_reserve(b, 64);
+	room = b->cap - b->len;
+	n = vsnprintf(b->data + b->len, room, fmt, ap);
+	if (n < 0)
+		abort();
+	if ((size_t)n >= room) {
+		buf_reserve(b, (size_t)n);
+		vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
+	}
+	b->len += (size_t)n;
+	va_end(again);
+}
+
+void buf_consume(struct buf *b, size_t n)
+{
+	if (n >= b->len) {
+		buf_reset(b);
+		return;
+	}
+	memmove(b->data, b->data + n, b->len - n + 1);
+	b->len -= n;
+}
+
+char *buf_take(struct buf *b)
+{
+	char *s;
+
+	buf_reserve(b, 0);
+	b->data[b->len] = '\0';
+	s = b->data;
+	*b = BUF_INIT;
+	return s;
+}
+
+const char *buf_cstr(const struct buf *b)
+{
+	return b->data ? b->data : "";
+}

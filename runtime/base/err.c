@@ -1,0 +1,106 @@
+#include "runtime/base/err.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Formats into a copy first: callers pass parts of the same struct err as arguments. */
+static void err_fill(struct err *e, enum err_code code, int sys, const char *field, const char *fmt, va_list ap)
+{
+	struct err n = { .code = code, .sys = sys };
+
+	vsnprintf(n.message, sizeof(n.message), fmt, ap);
+	if (field)
+		snprintf(n.field, sizeof(n.field), "%s", field);
+	*e = n;
+}
+
+/* Appends ": <text>", cut where the message ends. */
+static void err_append(char message[ERR_MESSAGE_MAX], const char *text)
+{
+	size_t len = strlen(message), room = ERR_MESSAGE_MAX - 1 - len, n = strlen(text);
+
+	if (room < 2)
+		return;
+	memcpy(message + len, ": ", 2);
+	n = n < room - 2 ? n : room - 2;
+	memcpy(message + len + 2, text, n);
+	message[len + 2 + n] = '\0';
+}
+
+int err_set(struct err *e, enum err_code code, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e)
+		return -1;
+	va_start(ap, fmt);
+	err_fill(e, code, 0, NULL, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int err_field(struct err *e, const char *field, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e)
+		return -1;
+	va_start(ap, fmt);
+	err_fill(e, ERR_INVALID, 0, field, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+int err_sys(struct err *e, int errnum, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e)
+		return -1;
+	va_start(ap, fmt);
+	err_fill(e, ERR_SYS, errnum, NULL, fmt, ap);
+	va_end(ap);
+	err_append(e->message, strerror(errnum));
+	return -1;
+}
+
+int err_wrap(struct err *e, const char *fmt, ...)
+{
+	char text[ERR_MESSAGE_MAX];
+	va_list ap;
+
+	if (!e)
+		return -1;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (e->message[0])
+		err_append(text, e->message);
+	memcpy(e->message, text, sizeof(text));
+	return -1;
+}
+
+const char *err_code_name(enum err_code code)
+{
+	static const char *const names[] = {
+		[ERR_NONE] = "none",
+		[ERR_SYS] = "system",
+		[ERR_INVALID] = "invalid",
+		[ERR_NOT_ALLOWED] = "not_allowed",
+		[ERR_NOT_FOUND] = "not_found",
+		[ERR_CONFLICT] = "conflict",
+		[ERR_PERMISSION] = "permission",
+		[ERR_UNAVAILABLE] = "unavailable",
+		[ERR_EXHAUSTED] = "exhausted",
+		[ERR_EXPIRED] = "expired",
+		[ERR_SANDBOX] = "sandbox",
+		[ERR_STATE] = "state",
+		[ERR_CORRUPT] = "corrupt",
+		[ERR_INTERNAL] = "internal",
+	};
+
+	if ((unsigned)code >= sizeof(names) / sizeof(names[0]))
+		return "unknown";
+	return names[code];
+}

@@ -1,0 +1,202 @@
+#include "runtime/base/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void fd_close(int *fd)
+{
+	int keep = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+	errno = keep;
+}
+
+static int fd_flag(int fd, int get, int set, int flag, bool on)
+{
+	int flags = fcntl(fd, get);
+
+	if (flags < 0)
+		return -1;
+	return fcntl(fd, set, on ? flags | flag : flags & ~flag) < 0 ? -1 : 0;
+}
+
+int fd_nonblock(int fd, bool on)
+{
+	return fd_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
+}
+
+int fd_cloexec(int fd, bool on)
+{
+	return fd_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
+}
+
+int fd_write_all(int fd, const void *p, size_t n)
+{
+	const char *at = p;
+
+	while (n) {
+		ssize_t w = write(fd, at, n);
+
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0)
+			return -1;
+		at += w;
+		n -= (size_t)w;
+	}
+	return 0;
+}
+
+ssize_t fd_read_all(int fd, void *p, size_t cap)
+{
+	size_t have = 0;
+
+	while (have < cap) {
+		ssize_t r = read(fd, (char *)p + have, cap - have);
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			break;
+		have += (size_t)r;
+	}
+	return (ssize_t)have;
+}
+
+int fd_raise_nofile(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) < 0)
+		return -1;
+	if (rl.rlim_cur < rl.rlim_max) {
+		rl.rlim_cur = rl.rlim_max;
+		if (setrlimit(RLIMIT_NOFILE, &rl) < 0)
+			return -1;
+	}
+	return rl.rlim_cur > INT_MAX ? INT_MAX : (int)rl.rlim_cur;
+}
+
+/* Aligned room for the descriptors of one message. Receiving has space for one more than the most, to see excess. */
+union fd_control {
+	struct cmsghdr align;
+	char room[CMSG_SPACE(sizeof(int) * (FD_MESSAGE_MAX + 1))];
+};
+
+int fd_send(int sock, const void *msg, size_t len, const int *fds, size_t nfds, int flags)
+{
+	union fd_control control = { 0 };
+	struct iovec iov = { .iov_base = (void *)msg, .iov_len = len };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (nfds > FD_MESSAGE_MAX) {
+		errno = EMSGSIZE;
+		return -1;
+	}
+	if (nfds) {
+		struct cmsghdr *c;
+
+		mh.msg_control = control.room;
+		mh.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
+		c = CMSG_FIRSTHDR(&mh);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * nfds);
+		memcpy(CMSG_DATA(c), fds, sizeof(int) * nfds);
+	}
+	do
+		n = sendmsg(sock, &mh, flags | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -1 : 0;
+}
+
+/* Moves the message's descriptors to `all` (which has room for every one the control buffer can carry). */
+static size_t fd_collect(struct msghdr *mh, int *all, size_t cap)
+{
+	size_t count = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(mh); c; c = CMSG_NXTHDR(mh, c)) {
+		size_t n;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS || c->cmsg_len < CMSG_LEN(0))
+			continue;
+		n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			if (count < cap)
+				all[count++] = fd;
+			else
+				fd_close(&fd);
+		}
+	}
+	return count;
+}
+
+ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int flags)
+{
+	union fd_control control;
+	struct iovec iov = { .iov_base = msg, .iov_len = cap };
+	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room,
+		.msg_controllen = sizeof(control.room) };
+	int all[FD_MESSAGE_MAX + 2];
+	size_t count, room = nfds ? *nfds : 0;
+	ssize_t n;
+
+	do
+		n = recvmsg(sock, &mh, flags | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -1;
+	count = fd_collect(&mh, all, sizeof(all) / sizeof(all[0]));
+	if ((mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || count > room) {
+		for (size_t i = 0; i < count; i++)
+			fd_close(&all[i]);
+		errno = EMSGSIZE;
+		return -1;
+	}
+	if (count)
+		memcpy(fds, all, count * sizeof(int));
+	if (nfds)
+		*nfds = count;
+	return n;
+}
+
+int fd_pidfd_open(pid_t pid)
+{
+	return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+int fd_pidfd_signal(int pidfd, int sig)
+{
+	return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
+}
+
+int fd_close_range(unsigned first, unsigned last)
+{
+	return (int)syscall(SYS_close_range, first, last, 0);
+}
+
+int fd_memfd_sealed(const char *name, const void *p, size_t n)
+{
+	fd_auto int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0 || fd_write_all(fd, p, n) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return -1;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+		return -1;
+	return fd_take(&fd);
+}

@@ -1,0 +1,66 @@
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+
+#include <sha256.h>
+#include <xxhash.h>
+
+uint64_t hash64(const void *p, size_t n, uint64_t seed)
+{
+	return XXH3_64bits_withSeed(n ? p : "", n, seed);
+}
+
+/* XXH3's state wants 64-byte alignment, so the library allocates it. */
+struct hash64_stream {
+	XXH3_state_t *state;
+};
+
+struct hash64_stream *hash64_stream_new(uint64_t seed)
+{
+	struct hash64_stream *s = mem_alloc(sizeof(*s));
+
+	s->state = XXH3_createState();
+	if (!s->state || XXH3_64bits_reset_withSeed(s->state, seed) != XXH_OK)
+		abort();
+	return s;
+}
+
+void hash64_stream_add(struct hash64_stream *s, const void *p, size_t n)
+{
+	if (n)
+		XXH3_64bits_update(s->state, p, n);
+}
+
+uint64_t hash64_stream_free(struct hash64_stream *s)
+{
+	uint64_t digest;
+
+	if (!s)
+		return 0;
+	digest = XXH3_64bits_digest(s->state);
+	XXH3_freeState(s->state);
+	free(s);
+	return digest;
+}
+
+void hash_sha256(const void *p, size_t n, uint8_t out[32])
+{
+	SHA2_CTX ctx;
+
+	SHA256Init(&ctx);
+	if (n)
+		SHA256Update(&ctx, p, n);
+	SHA256Final(out, &ctx);
+}
+
+void hash_sha256_text(const void *p, size_t n, char out[HASH_SHA256_TEXT])
+{
+	static const char hex[] = "0123456789abcdef";
+	uint8_t digest[32];
+
+	hash_sha256(p, n, digest);
+	for (size_t i = 0; i < sizeof(digest); i++) {
+		out[2 * i] = hex[digest[i] >> 4];
+		out[2 * i + 1] = hex[digest[i] & 15];
+	}
+	out[HASH_SHA256_TEXT - 1] = '\0';
+}

@@ -1,0 +1,463 @@
+#include "runtime/base/jscan.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <string.h>
+
+/*
+ * A value is found by its end: strings are skipped character by character, containers by counting brackets outside
+ * strings (their kinds on a stack of 64 bits, so nothing recurses), the rest by its grammar. What stands between the
+ * brackets is looked at only when somebody iterates over it.
+ */
+
+static const char *jscan_space(const char *p, const char *end)
+{
+	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
+		p++;
+	return p;
+}
+
+/* p stands on the opening quote; returns what follows the closing one, or NULL. */
+static const char *jscan_string(const char *p, const char *end)
+{
+	for (p++; p < end; p++) {
+		if (*p == '"')
+			return p + 1;
+		if (*p == '\\')
+			p++;
+		else if ((unsigned char)*p < 0x20)
+			return NULL;
+	}
+	return NULL;
+}
+
+static const char *jscan_digits(const char *p, const char *end)
+{
+	const char *start = p;
+
+	while (p < end && *p >= '0' && *p <= '9')
+		p++;
+	return p == start ? NULL : p;
+}
+
+static const char *jscan_number(const char *p, const char *end)
+{
+	if (p < end && *p == '-')
+		p++;
+	p = jscan_digits(p, end);
+	if (p && p < end && *p == '.')
+		p = jscan_digits(p + 1, end);
+	if (p && p < end && (*p == 'e' || *p == 'E')) {
+		p++;
+		if (p < end && (*p == '+' || *p == '-'))
+			p++;
+		p = jscan_digits(p, end);
+	}
+	return p;
+}
+
+static const char *jscan_word(const char *p, const char *end, const char *word, size_t n)
+{
+	return (size_t)(end - p) >= n && memcmp(p, word, n) == 0 ? p + n : NULL;
+}
+
+static const char *jscan_container(const char *p, const char *end)
+{
+	uint64_t objects = 0; /* bit 0: is the innermost open container an object? */
+	int depth = 0;
+
+	while (p < end) {
+		switch (*p) {
+		case '"':
+			p = jscan_string(p, end);
+			if (!p)
+				return NULL;
+			continue;
+		case '{':
+		case '[':
+			if (depth++ == JSCAN_DEPTH)
+				return NULL;
+			objects = objects << 1 | (*p == '{');
+			break;
+		case '}':
+		case ']':
+			if ((objects & 1) != (*p == '}'))
+				return NULL;
+			objects >>= 1;
+			if (--depth == 0)
+				return p + 1;
+			break;
+		default:
+			if ((unsigned char)*p < 0x20 && jscan_space(p, end) == p)
+				return NULL;
+			break;
+		}
+		p++;
+	}
+	return NULL;
+}
+
+/* The value at p (no space before it); its end follows from the result, which is zeroed if there is none. */
+static struct jval jscan_value(const char *p, const char *end)
+{
+	enum jtype type = JT_NONE;
+	const char *stop = NULL;
+
+	if (p >= end)
+		return (struct jval){ 0 };
+	switch (*p) {
+	case '"':
+		type = JT_STRING;
+		stop = jscan_string(p, end);
+		break;
+	case '{':
+	case '[':
+		type = *p == '{' ? JT_OBJECT : JT_ARRAY;
+		stop = jscan_container(p, end);
+		break;
+	case 't':
+		type = JT_TRUE;
+		stop = jscan_word(p, end, "true", 4);
+		break;
+	case 'f':
+		type = JT_FALSE;
+		stop = jscan_word(p, end, "false", 5);
+		break;
+	case 'n':
+		type = JT_NULL;
+		stop = jscan_word(p, end, "null", 4);
+		break;
+	default:
+		type = JT_NUMBER;
+		stop = jscan_number(p, end);
+		break;
+	}
+	if (!stop)
+		return (struct jval){ 0 };
+	return (struct jval){ .type = type, .text = p, .len = (size_t)(stop - p) };
+}
+
+struct jval jval_of(const char *text, size_t len)
+{
+	if (!text || !len)
+		return (struct jval){ 0 };
+	return jscan_value(jscan_space(text, text + len), text + len);
+}
+
+struct jiter jiter_on(struct jval container)
+{
+	struct jiter it = { .object = container.type == JT_OBJECT };
+
+	if (container.type != JT_OBJECT && container.type != JT_ARRAY)
+		return it;
+	it.p = container.text;
+	it.end = container.text + container.len;
+	return it;
+}
+
+static bool jiter_stop(struct jiter *it, const char *p)
+{
+	it->p = p;
+	it->end = p; /* a further call finds nothing */
+	return false;
+}
+
+bool jiter_next(struct jiter *it)
+{
+	const char *p = it->p, *end = it->end;
+	char close = it->object ? '}' : ']';
+	bool first;
+
+	if (!p || p >= end)
+		return false;
+	/* p is on the opening bracket, a comma, or the closing bracket */
+	first = *p == '{' || *p == '[';
+	if (*p == close)
+		return jiter_stop(it, p + 1);
+	p = jscan_space(p + 1, end);
+	if (first && p < end && *p == close)
+		return jiter_stop(it, p + 1);
+	if (it->object) {
+		it->key = jscan_value(p, end);
+		if (it->key.type != JT_STRING)
+			return jiter_stop(it, NULL);
+		p = jscan_space(it->key.text + it->key.len, end);
+		if (p >= end || *p != ':')
+			return jiter_stop(it, NULL);
+		p = jscan_space(p + 1, end);
+	}
+	it->value = jscan_value(p, end);
+	if (it->value.type == JT_NONE)
+		return jiter_stop(it, NULL);
+	p = jscan_space(it->value.text + it->value.len, end);
+	if (p >= end || (*p != ',' && *p != close))
+		return jiter_stop(it, NULL);
+	it->p = p;
+	return true;
+}
+
+static struct jval jval_getn(struct jval obj, const char *key, size_t n)
+{
+	if (obj.type != JT_OBJECT)
+		return (struct jval){ 0 };
+	for (struct jiter it = jiter_on(obj); jiter_next(&it);) {
+		if (it.key.len == n + 2 && memcmp(it.key.text + 1, key, n) == 0)
+			return it.value;
+		if (memchr(it.key.text, '\\', it.key.len)) {
+			mem_auto char *plain = jval_strdup(it.key);
+
+			if (strlen(plain) == n && memcmp(plain, key, n) == 0)
+				return it.value;
+		}
+	}
+	return (struct jval){ 0 };
+}
+
+struct jval jval_get(struct jval obj, const char *key)
+{
+	return jval_getn(obj, key, strlen(key));
+}
+
+struct jval jval_path(struct jval obj, const char *dotted)
+{
+	for (;;) {
+		size_t n = strcspn(dotted, ".");
+
+		obj = jval_getn(obj, dotted, n);
+		if (!dotted[n])
+			return obj;
+		dotted += n + 1;
+	}
+}
+
+static int jscan_hex4(const char *p, const char *end)
+{
+	int v = 0;
+
+	if (end - p < 4)
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		char c = p[i];
+
+		if (c >= '0' && c <= '9')
+			v = v * 16 + (c - '0');
+		else if ((c | 32) >= 'a' && (c | 32) <= 'f')
+			v = v * 16 + ((c | 32) - 'a' + 10);
+		else
+			return -1;
+	}
+	return v;
+}
+
+static size_t jscan_utf8(uint32_t c, char out[4])
+{
+	if (c < 0x80) {
+		out[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		out[0] = (char)(0xc0 | c >> 6);
+		out[1] = (char)(0x80 | (c & 0x3f));
+		return 2;
+	}
+	if (c < 0x10000) {
+		out[0] = (char)(0xe0 | c >> 12);
+		out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		out[2] = (char)(0x80 | (c & 0x3f));
+		return 3;
+	}
+	out[0] = (char)(0xf0 | c >> 18);
+	out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+	out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+	out[3] = (char)(0x80 | (c & 0x3f));
+	return 4;
+}
+
+/* \uXXXX after the backslash and the u; half a pair, and what is not hex, becomes U+FFFD. */
+static const char *jscan_unicode(const char *p, const char *end, char out[4], size_t *ret_n)
+{
+	int hi = jscan_hex4(p, end), lo;
+	uint32_t c = 0xfffd;
+
+	if (hi < 0) {
+		*ret_n = jscan_utf8(c, out);
+		return p;
+	}
+	p += 4;
+	if (hi < 0xd800 || hi > 0xdfff) {
+		c = (uint32_t)hi;
+	} else if (hi < 0xdc00 && end - p >= 6 && p[0] == '\\' && p[1] == 'u') {
+		lo = jscan_hex4(p + 2, end);
+		if (lo >= 0xdc00 && lo <= 0xdfff) {
+			c = 0x10000 + (((uint32_t)hi - 0xd800) << 10) + ((uint32_t)lo - 0xdc00);
+			p += 6;
+		}
+	}
+	*ret_n = jscan_utf8(c, out);
+	return p;
+}
+
+/* One escape; p stands behind the backslash. */
+static const char *jscan_escape(const char *p, const char *end, char out[4], size_t *ret_n)
+{
+	static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+	const char *at;
+
+	if (*p == 'u')
+		return jscan_unicode(p + 1, end, out, ret_n);
+	at = memchr(from, *p, 5);
+	out[0] = at ? to[at - from] : *p;
+	*ret_n = 1;
+	return p + 1;
+}
+
+/* Calls `put` for every run of the unescaped string. */
+static void jscan_unescape(struct jval v, void (*put)(void *ctx, const char *s, size_t n), void *ctx)
+{
+	const char *p, *end;
+
+	if (v.type != JT_STRING || v.len < 2)
+		return;
+	p = v.text + 1;
+	end = v.text + v.len - 1;
+	while (p < end) {
+		const char *run = memchr(p, '\\', (size_t)(end - p));
+		char out[4];
+		size_t n;
+
+		if (!run) {
+			put(ctx, p, (size_t)(end - p));
+			return;
+		}
+		if (run > p)
+			put(ctx, p, (size_t)(run - p));
+		if (run + 1 >= end)
+			return;
+		p = jscan_escape(run + 1, end, out, &n);
+		put(ctx, out, n);
+	}
+}
+
+struct jscan_compare {
+	const char *s;
+	size_t left;
+	bool equal;
+};
+
+static void jscan_put_compare(void *ctx, const char *s, size_t n)
+{
+	struct jscan_compare *c = ctx;
+
+	if (!c->equal || n > c->left || memcmp(c->s, s, n) != 0) {
+		c->equal = false;
+		return;
+	}
+	c->s += n;
+	c->left -= n;
+}
+
+bool jval_is_str(struct jval v, const char *s)
+{
+	struct jscan_compare c = { .s = s, .left = strlen(s), .equal = v.type == JT_STRING };
+
+	jscan_unescape(v, jscan_put_compare, &c);
+	return c.equal && c.left == 0;
+}
+
+struct jscan_copy {
+	char *dst;
+	size_t room; /* without the NUL */
+	size_t have;
+	size_t whole;
+	bool full;
+};
+
+static void jscan_put_copy(void *ctx, const char *s, size_t n)
+{
+	struct jscan_copy *c = ctx;
+	size_t take = n;
+
+	c->whole += n;
+	if (c->full)
+		return;
+	if (take > c->room - c->have) {
+		take = text_utf8_cut(s, c->room - c->have);
+		c->full = true;
+	}
+	memcpy(c->dst + c->have, s, take);
+	c->have += take;
+}
+
+size_t jval_str(struct jval v, char *dst, size_t cap)
+{
+	struct jscan_copy c = { .dst = dst, .room = cap ? cap - 1 : 0, .full = cap == 0 };
+
+	jscan_unescape(v, jscan_put_copy, &c);
+	if (cap)
+		dst[c.have] = '\0';
+	return c.whole;
+}
+
+static void jscan_put_buf(void *ctx, const char *s, size_t n)
+{
+	buf_append(ctx, s, n);
+}
+
+void jval_str_buf(struct jval v, struct buf *dst)
+{
+	jscan_unescape(v, jscan_put_buf, dst);
+}
+
+char *jval_strdup(struct jval v)
+{
+	struct buf b = BUF_INIT;
+
+	if (v.type != JT_STRING)
+		return NULL;
+	jval_str_buf(v, &b);
+	return buf_take(&b);
+}
+
+/* Whole numbers only: "1.5", "1e3" and what does not fit are not integers. */
+static bool jscan_integer(struct jval v, bool *ret_negative, uint64_t *ret)
+{
+	const char *p = v.text, *end = v.text + v.len;
+	uint64_t n = 0;
+
+	if (v.type != JT_NUMBER)
+		return false;
+	*ret_negative = *p == '-';
+	for (p += *ret_negative; p < end; p++) {
+		if (*p < '0' || *p > '9' || __builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n))
+			return false;
+	}
+	*ret = n;
+	return true;
+}
+
+int64_t jval_int(struct jval v, int64_t otherwise)
+{
+	bool negative;
+	uint64_t n;
+
+	if (!jscan_integer(v, &negative, &n) || n > (uint64_t)INT64_MAX + negative)
+		return otherwise;
+	return negative ? (int64_t)(0 - n) : (int64_t)n;
+}
+
+uint64_t jval_uint(struct jval v, uint64_t otherwise)
+{
+	bool negative;
+	uint64_t n;
+
+	if (!jscan_integer(v, &negative, &n) || (negative && n))
+		return otherwise;
+	return n;
+}
+
+bool jval_bool(struct jval v, bool otherwise)
+{
+	return v.type == JT_TRUE ? true : v.type == JT_FALSE ? false : otherwise;
+}

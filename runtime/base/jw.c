@@ -1,0 +1,239 @@
+#include "runtime/base/jw.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void jw_value(struct jw *w)
+{
+	if (w->need_comma)
+		buf_byte(w->buf, ',');
+	w->need_comma = true;
+}
+
+static void jw_open(struct jw *w, char c)
+{
+	jw_value(w);
+	buf_byte(w->buf, c);
+	w->need_comma = false;
+}
+
+static void jw_close(struct jw *w, char c)
+{
+	buf_byte(w->buf, c);
+	w->need_comma = true;
+}
+
+void jw_obj(struct jw *w)
+{
+	jw_open(w, '{');
+}
+
+void jw_obj_end(struct jw *w)
+{
+	jw_close(w, '}');
+}
+
+void jw_arr(struct jw *w)
+{
+	jw_open(w, '[');
+}
+
+void jw_arr_end(struct jw *w)
+{
+	jw_close(w, ']');
+}
+
+static void jw_escape(struct buf *b, unsigned char c)
+{
+	static const char hex[] = "0123456789abcdef";
+	static const char named[32] = { ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r' };
+	char text[6] = { '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] };
+
+	if (c == '"' || c == '\\')
+		text[1] = (char)c;
+	else if (named[c])
+		text[1] = named[c];
+	buf_append(b, text, text[1] == 'u' ? 6 : 2);
+}
+
+/* Plain runs are copied whole; only what needs another form is looked at byte by byte. */
+static void jw_quoted(struct buf *b, const char *s, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)(n ? s : ""), *end = p + n, *run = p;
+
+	buf_reserve(b, n + 2);
+	buf_byte(b, '"');
+	while (p < end) {
+		size_t len;
+
+		if (*p >= 0x20 && *p < 0x80 && *p != '"' && *p != '\\') {
+			p++;
+			continue;
+		}
+		len = *p < 0x80 ? 0 : text_utf8_len((const char *)p, (size_t)(end - p));
+		if (len) {
+			p += len;
+			continue;
+		}
+		buf_append(b, run, (size_t)(p - run));
+		if (*p < 0x80)
+			jw_escape(b, *p);
+		else
+			buf_append(b, "\xef\xbf\xbd", 3);
+		run = ++p;
+	}
+	buf_append(b, run, (size_t)(p - run));
+	buf_byte(b, '"');
+}
+
+void jw_key(struct jw *w, const char *key)
+{
+	jw_value(w);
+	jw_quoted(w->buf, key, strlen(key));
+	buf_byte(w->buf, ':');
+	w->need_comma = false;
+}
+
+void jw_str(struct jw *w, const char *s)
+{
+	jw_strn(w, s, strlen(s));
+}
+
+void jw_strn(struct jw *w, const char *s, size_t n)
+{
+	jw_value(w);
+	jw_quoted(w->buf, s, n);
+}
+
+void jw_int(struct jw *w, int64_t v)
+{
+	jw_value(w);
+	if (v < 0)
+		buf_byte(w->buf, '-');
+	w->need_comma = false;
+	jw_uint(w, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
+}
+
+void jw_uint(struct jw *w, uint64_t v)
+{
+	char text[20], *p = text + sizeof(text);
+
+	jw_value(w);
+	do
+		*--p = (char)('0' + v % 10);
+	while (v /= 10);
+	buf_append(w->buf, p, (size_t)(text + sizeof(text) - p));
+}
+
+/* The shortest form that reads back as the same number; JSON has no infinity and no NaN, they become null. */
+void jw_real(struct jw *w, double v)
+{
+	char text[40];
+
+	if (!isfinite(v)) {
+		jw_null(w);
+		return;
+	}
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, sizeof(text), "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	for (char *p = text; *p; p++)
+		if (*p == ',') /* a locale's decimal comma */
+			*p = '.';
+	jw_raw(w, text, strlen(text));
+}
+
+void jw_bool(struct jw *w, bool v)
+{
+	if (v)
+		jw_raw(w, "true", 4);
+	else
+		jw_raw(w, "false", 5);
+}
+
+void jw_null(struct jw *w)
+{
+	jw_raw(w, "null", 4);
+}
+
+void jw_raw(struct jw *w, const char *json, size_t n)
+{
+	jw_value(w);
+	buf_append(w->buf, json, n);
+}
+
+void jw_base64(struct jw *w, const void *p, size_t n)
+{
+	jw_value(w);
+	buf_byte(w->buf, '"');
+	text_base64_encode(p, n, w->buf);
+	buf_byte(w->buf, '"');
+}
+
+void jw_kobj(struct jw *w, const char *key)
+{
+	jw_key(w, key);
+	jw_obj(w);
+}
+
+void jw_karr(struct jw *w, const char *key)
+{
+	jw_key(w, key);
+	jw_arr(w);
+}
+
+void jw_kstr(struct jw *w, const char *key, const char *s)
+{
+	jw_key(w, key);
+	jw_str(w, s);
+}
+
+void jw_kopt(struct jw *w, const char *key, const char *s_or_null)
+{
+	if (s_or_null)
+		jw_kstr(w, key, s_or_null);
+}
+
+void jw_kstrn(struct jw *w, const char *key, const char *s, size_t n)
+{
+	jw_key(w, key);
+	jw_strn(w, s, n);
+}
+
+void jw_kint(struct jw *w, const char *key, int64_t v)
+{
+	jw_key(w, key);
+	jw_int(w, v);
+}
+
+void jw_kuint(struct jw *w, const char *key, uint64_t v)
+{
+	jw_key(w, key);
+	jw_uint(w, v);
+}
+
+void jw_kbool(struct jw *w, const char *key, bool v)
+{
+	jw_key(w, key);
+	jw_bool(w, v);
+}
+
+void jw_kraw(struct jw *w, const char *key, const char *json, size_t n)
+{
+	jw_key(w, key);
+	jw_raw(w, json, n);
+}
+
+void jw_kstrv(struct jw *w, const char *key, const char *const *strv, size_t n)
+{
+	jw_karr(w, key);
+	for (size_t i = 0; i < n; i++)
+		jw_str(w, strv[i]);
+	jw_arr_end(w);
+}

@@ -1,0 +1,67 @@
+#include "runtime/base/mem.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *mem_check(void *p)
+{
+	static const char text[] = "out of memory\n";
+
+	if (p)
+		return p;
+	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0) {
+		/* nothing is left to tell it to */
+	}
+	abort();
+}
+
+void *mem_alloc(size_t size)
+{
+	return mem_check(malloc(size ? size : 1));
+}
+
+void *mem_zalloc(size_t count, size_t size)
+{
+	if (!count || !size)
+		count = size = 1;
+	return mem_check(calloc(count, size));
+}
+
+void *mem_realloc(void *p, size_t size)
+{
+	return mem_check(realloc(p, size ? size : 1));
+}
+
+void *mem_dup(const void *p, size_t size)
+{
+	void *copy = mem_alloc(size);
+
+	if (size)
+		memcpy(copy, p, size);
+	return copy;
+}
+
+char *mem_strdup(const char *s)
+{
+	return s ? mem_check(strdup(s)) : NULL;
+}
+
+char *mem_strndup(const char *s, size_t n)
+{
+	return mem_check(strndup(s, n));
+}
+
+char *mem_printf(const char *fmt, ...)
+{
+	char *text = NULL;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	return mem_check(n < 0 ? NULL : text);
+}

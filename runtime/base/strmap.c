@@ -1,0 +1,131 @@
+#include "runtime/base/strmap.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* Chains, because deletion during strmap_each must not move other entries. The table doubles and never shrinks. */
+
+#define STRMAP_FIRST 16
+
+struct strmap_entry {
+	struct strmap_entry *next;
+	void *value;
+	uint64_t hash;
+	char key[];
+};
+
+void strmap_done(struct strmap *m)
+{
+	for (size_t i = 0; i < m->nslots; i++) {
+		struct strmap_entry *e = m->slots[i];
+
+		while (e) {
+			struct strmap_entry *next = e->next;
+
+			free(e);
+			e = next;
+		}
+	}
+	free(m->slots);
+	*m = STRMAP_INIT;
+}
+
+/* The link that points at the entry, or at the NULL where its chain ends. */
+static struct strmap_entry **strmap_link(const struct strmap *m, const char *key, uint64_t hash)
+{
+	struct strmap_entry **link = &m->slots[hash & (m->nslots - 1)];
+
+	while (*link && ((*link)->hash != hash || strcmp((*link)->key, key) != 0))
+		link = &(*link)->next;
+	return link;
+}
+
+static void strmap_grow(struct strmap *m)
+{
+	size_t n = m->nslots ? m->nslots * 2 : STRMAP_FIRST;
+	struct strmap_entry **slots = mem_zalloc(n, sizeof(struct strmap_entry *));
+
+	for (size_t i = 0; i < m->nslots; i++) {
+		struct strmap_entry *e = m->slots[i];
+
+		while (e) {
+			struct strmap_entry *next = e->next;
+
+			e->next = slots[e->hash & (n - 1)];
+			slots[e->hash & (n - 1)] = e;
+			e = next;
+		}
+	}
+	free(m->slots);
+	m->slots = slots;
+	m->nslots = n;
+}
+
+void *strmap_get(const struct strmap *m, const char *key)
+{
+	struct strmap_entry *e;
+
+	if (!m->count)
+		return NULL;
+	e = *strmap_link(m, key, hash64(key, strlen(key), 0));
+	return e ? e->value : NULL;
+}
+
+void *strmap_put(struct strmap *m, const char *key, void *value)
+{
+	size_t len = strlen(key);
+	uint64_t hash = hash64(key, len, 0);
+	struct strmap_entry **link, *e;
+
+	if (m->count >= m->nslots)
+		strmap_grow(m);
+	link = strmap_link(m, key, hash);
+	if (*link) {
+		void *earlier = (*link)->value;
+
+		(*link)->value = value;
+		return earlier;
+	}
+	e = mem_alloc(sizeof(*e) + len + 1);
+	e->next = NULL;
+	e->value = value;
+	e->hash = hash;
+	memcpy(e->key, key, len + 1);
+	*link = e;
+	m->count++;
+	return NULL;
+}
+
+void *strmap_del(struct strmap *m, const char *key)
+{
+	struct strmap_entry **link, *e;
+	void *value;
+
+	if (!m->count)
+		return NULL;
+	link = strmap_link(m, key, hash64(key, strlen(key), 0));
+	e = *link;
+	if (!e)
+		return NULL;
+	value = e->value;
+	*link = e->next;
+	free(e);
+	m->count--;
+	return value;
+}
+
+void strmap_each(struct strmap *m, void (*fn)(void *ctx, const char *key, void *value), void *ctx)
+{
+	for (size_t i = 0; i < m->nslots; i++) {
+		struct strmap_entry *e = m->slots[i];
+
+		while (e) {
+			struct strmap_entry *next = e->next;
+
+			fn(ctx, e->key, e->value);
+			e = next;
+		}
+	}
+}

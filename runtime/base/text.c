@@ -1,0 +1,346 @@
+#include "runtime/base/text.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+size_t text_utf8_len(const char *s, size_t n)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	/* the second byte's range keeps out overlong forms, surrogates and what lies beyond U+10FFFF */
+	unsigned char low = 0x80, high = 0xbf;
+	size_t len;
+
+	if (!n)
+		return 0;
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] < 0xc2 || p[0] > 0xf4)
+		return 0;
+	len = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	if (p[0] == 0xe0)
+		low = 0xa0;
+	else if (p[0] == 0xed)
+		high = 0x9f;
+	else if (p[0] == 0xf0)
+		low = 0x90;
+	else if (p[0] == 0xf4)
+		high = 0x8f;
+	if (len > n || p[1] < low || p[1] > high)
+		return 0;
+	for (size_t i = 2; i < len; i++)
+		if ((p[i] & 0xc0) != 0x80)
+			return 0;
+	return len;
+}
+
+bool text_utf8_valid(const char *s, size_t n)
+{
+	while (n) {
+		size_t len = text_utf8_len(s, n);
+
+		if (!len)
+			return false;
+		s += len;
+		n -= len;
+	}
+	return true;
+}
+
+size_t text_utf8_cut(const char *s, size_t n)
+{
+	for (size_t back = 1; back <= 3 && back <= n; back++) {
+		unsigned char c = (unsigned char)s[n - back];
+
+		if ((c & 0xc0) == 0x80)
+			continue;
+		if ((c >= 0xf0 && back < 4) || (c >= 0xe0 && back < 3) || (c >= 0xc0 && back < 2))
+			return n - back;
+		return n;
+	}
+	return n;
+}
+
+static const char base64_chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+void text_base64_encode(const void *src, size_t n, struct buf *out)
+{
+	const unsigned char *p = src;
+	size_t len = n / 3 * 4 + (n % 3 ? 4 : 0);
+	char *at = buf_reserve(out, len);
+
+	for (; n >= 3; n -= 3, p += 3) {
+		*at++ = base64_chars[p[0] >> 2];
+		*at++ = base64_chars[(p[0] & 3) << 4 | p[1] >> 4];
+		*at++ = base64_chars[(p[1] & 15) << 2 | p[2] >> 6];
+		*at++ = base64_chars[p[2] & 63];
+	}
+	if (n) {
+		unsigned second = n == 2 ? p[1] : 0;
+
+		*at++ = base64_chars[p[0] >> 2];
+		*at++ = base64_chars[(p[0] & 3) << 4 | second >> 4];
+		*at++ = n == 2 ? base64_chars[(second & 15) << 2] : '=';
+		*at++ = '=';
+	}
+	*at = '\0';
+	out->len += len;
+}
+
+/* 1 + the digit's value, 0 for what is no digit */
+static const unsigned char base64_values[256] = {
+	['A'] = 1, ['B'] = 2, ['C'] = 3, ['D'] = 4, ['E'] = 5, ['F'] = 6, ['G'] = 7, ['H'] = 8, ['I'] = 9, ['J'] = 10,
+	['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16, ['Q'] = 17, ['R'] = 18, ['S'] = 19,
+	['T'] = 20, ['U'] = 21, ['V'] = 22, ['W'] = 23, ['X'] = 24, ['Y'] = 25, ['Z'] = 26, ['a'] = 27, ['b'] = 28,
+	['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32, ['g'] = 33, ['h'] = 34, ['i'] = 35, ['j'] = 36, ['k'] = 37,
+	['l'] = 38, ['m'] = 39, ['n'] = 40, ['o'] = 41, ['p'] = 42, ['q'] = 43, ['r'] = 44, ['s'] = 45, ['t'] = 46,
+	['u'] = 47, ['v'] = 48, ['w'] = 49, ['x'] = 50, ['y'] = 51, ['z'] = 52, ['0'] = 53, ['1'] = 54, ['2'] = 55,
+	['3'] = 56, ['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62, ['+'] = 63, ['/'] = 64,
+};
+
+/* Only the canonical form: padded, without spaces, unused bits zero. */
+int text_base64_decode(const char *s, size_t n, struct buf *out)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	size_t pad = 0, start = out->len;
+	char *at;
+
+	if (n % 4)
+		return -1;
+	if (n && p[n - 1] == '=')
+		pad = p[n - 2] == '=' ? 2 : 1;
+	at = buf_reserve(out, n / 4 * 3);
+	for (size_t i = 0; i < n; i += 4, at += 3) {
+		size_t digits = i + 4 == n ? 4 - pad : 4;
+		uint32_t bits = 0;
+
+		for (size_t j = 0; j < 4; j++) {
+			unsigned char v = j < digits ? base64_values[p[i + j]] : 1;
+
+			if (!v)
+				goto bad;
+			bits = bits << 6 | (v - 1u);
+		}
+		if (bits & ((1u << 8 * (4 - digits)) - 1))
+			goto bad;
+		at[0] = (char)(bits >> 16);
+		at[1] = (char)(bits >> 8);
+		at[2] = (char)bits;
+	}
+	out->len = start + n / 4 * 3 - pad;
+	out->data[out->len] = '\0';
+	return 0;
+bad:
+	out->data[start] = '\0';
+	return -1;
+}
+
+struct text_unit {
+	const char *name;
+	uint64_t factor;
+};
+
+/*
+ * A number, perhaps with a fraction, and a unit of the table (whose first row is the unit of a bare number). Fails on
+ * anything else and on overflow.
+ */
+static int text_quantity(const char *s, const struct text_unit *units, size_t nunits, uint64_t *ret)
+{
+	uint64_t whole = 0, value, fraction = 0, scale = 1;
+	const struct text_unit *u = units;
+	const char *p = s;
+
+	if (*p < '0' || *p > '9')
+		return -1;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(whole, 10, &whole) ||
+		    __builtin_add_overflow(whole, (uint64_t)(*p - '0'), &whole))
+			return -1;
+	if (*p == '.') {
+		if (p[1] < '0' || p[1] > '9')
+			return -1;
+		for (p++; *p >= '0' && *p <= '9'; p++) {
+			if (scale < 1000000) {
+				fraction = fraction * 10 + (uint64_t)(*p - '0');
+				scale *= 10;
+			}
+		}
+	}
+	if (*p) {
+		for (u = units; u < units + nunits && strcasecmp(u->name, p) != 0; u++)
+			;
+		if (u == units + nunits)
+			return -1;
+	}
+	/* the largest factor is 2^40 and a fraction has six digits: this product fits */
+	if (__builtin_mul_overflow(whole, u->factor, &value) ||
+	    __builtin_add_overflow(value, fraction * u->factor / scale, &value))
+		return -1;
+	*ret = value;
+	return 0;
+}
+
+int text_duration_ms(const char *s, uint64_t *ret_ms, struct err *e)
+{
+	static const struct text_unit units[] = {
+		{ "s", 1000 }, { "ms", 1 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 },
+	};
+
+	if (text_quantity(s, units, countof(units), ret_ms) < 0)
+		return err_set(e, ERR_INVALID,
+			"'%.40s' is not a duration: write a number with ms, s, m, h or d, such as 500ms, 30s or 5m", s);
+	return 0;
+}
+
+int text_size_bytes(const char *s, uint64_t *ret_bytes, struct err *e)
+{
+	static const struct text_unit units[] = {
+		{ "B", 1 },
+		{ "K", 1ull << 10 }, { "KiB", 1ull << 10 },
+		{ "M", 1ull << 20 }, { "MiB", 1ull << 20 },
+		{ "G", 1ull << 30 }, { "GiB", 1ull << 30 },
+		{ "T", 1ull << 40 }, { "TiB", 1ull << 40 },
+	};
+
+	if (text_quantity(s, units, countof(units), ret_bytes) < 0)
+		return err_set(e, ERR_INVALID,
+			"'%.40s' is not a size: write a number with K, M, G or T (powers of 1024), such as 512M or 64KiB", s);
+	return 0;
+}
+
+void text_format_size(uint64_t bytes, char out[16])
+{
+	static const char units[] = "KMGTPE";
+	uint64_t tenths; /* of the unit, rounded to the nearest */
+	int unit = 0;
+
+	if (bytes < 1024) {
+		snprintf(out, 16, "%uB", (unsigned)bytes);
+		return;
+	}
+	tenths = bytes / 1024 * 10 + (bytes % 1024 * 10 + 512) / 1024;
+	while (tenths >= 10240) {
+		tenths = (tenths + 512) / 1024;
+		unit++;
+	}
+	if (tenths % 10)
+		snprintf(out, 16, "%u.%u%c", (unsigned)(tenths / 10), (unsigned)(tenths % 10), units[unit]);
+	else
+		snprintf(out, 16, "%u%c", (unsigned)(tenths / 10), units[unit]);
+}
+
+void text_format_duration(uint64_t ms, char out[16])
+{
+	uint64_t s = ms / 1000;
+
+	if (ms < 1000)
+		snprintf(out, 16, "%ums", (unsigned)ms);
+	else if (s < 60)
+		snprintf(out, 16, "%u.%us", (unsigned)s, (unsigned)(ms % 1000 / 100));
+	else if (s < 3600)
+		snprintf(out, 16, "%um%02us", (unsigned)(s / 60), (unsigned)(s % 60));
+	else if (s < 86400)
+		snprintf(out, 16, "%uh%02um", (unsigned)(s / 3600), (unsigned)(s / 60 % 60));
+	else
+		snprintf(out, 16, "%llud%02uh", (unsigned long long)(s / 86400 % 100000000), (unsigned)(s / 3600 % 24));
+}
+
+/* Remembers the last '*' and tries it one character longer on a mismatch: linear memory, no recursion. */
+bool text_glob(const char *pattern, const char *s)
+{
+	const char *star = NULL, *retry = NULL;
+
+	while (*s) {
+		size_t len = text_utf8_len(s, strnlen(s, 4));
+
+		if (!len)
+			len = 1;
+		if (*pattern == '*') {
+			star = pattern++;
+			retry = s;
+		} else if (*pattern == '?') {
+			pattern++;
+			s += len;
+		} else if (*pattern && *pattern == *s) {
+			pattern++;
+			s++;
+		} else if (star) {
+			pattern = star + 1;
+			s = ++retry;
+		} else {
+			return false;
+		}
+	}
+	while (*pattern == '*')
+		pattern++;
+	return !*pattern;
+}
+
+void text_sanitize(const char *s, size_t n, struct buf *out)
+{
+	const unsigned char *p = (const unsigned char *)(n ? s : ""), *end = p + n, *run = p;
+
+	while (p < end) {
+		size_t len, bad;
+
+		if ((*p >= 0x20 && *p < 0x7f) || *p == '\t' || *p == '\n') {
+			p++;
+			continue;
+		}
+		len = *p < 0x80 ? 0 : text_utf8_len((const char *)p, (size_t)(end - p));
+		/* C1 controls are two bytes, 0xc2 0x80…0x9f */
+		if (len && !(p[0] == 0xc2 && p[1] < 0xa0)) {
+			p += len;
+			continue;
+		}
+		bad = len ? len : 1;
+		buf_append(out, run, (size_t)(p - run));
+		for (size_t i = 0; i < bad; i++)
+			buf_printf(out, "\\x%02x", p[i]);
+		p += bad;
+		run = p;
+	}
+	buf_append(out, run, (size_t)(p - run));
+}
+
+static const char *const realtime_names[] = {
+	"RTMIN", "RTMIN+1", "RTMIN+2", "RTMIN+3", "RTMIN+4", "RTMIN+5", "RTMIN+6", "RTMIN+7", "RTMIN+8", "RTMIN+9",
+	"RTMIN+10", "RTMIN+11", "RTMIN+12", "RTMIN+13", "RTMIN+14", "RTMIN+15", "RTMIN+16", "RTMIN+17", "RTMIN+18",
+	"RTMIN+19", "RTMIN+20", "RTMIN+21", "RTMIN+22", "RTMIN+23", "RTMIN+24", "RTMIN+25", "RTMIN+26", "RTMIN+27",
+	"RTMIN+28", "RTMIN+29", "RTMIN+30", "RTMIN+31", "RTMIN+32",
+};
+
+const char *text_signal_name(int sig)
+{
+	const char *name = NULL;
+
+	if (sig > 0 && sig < 32)
+		name = sigabbrev_np(sig);
+	else if (sig >= SIGRTMIN && sig <= SIGRTMAX && sig - SIGRTMIN < (int)countof(realtime_names))
+		name = realtime_names[sig - SIGRTMIN];
+	return name ? name : "unknown";
+}
+
+int text_signal_number(const char *name)
+{
+	if (*name >= '0' && *name <= '9') {
+		int sig = 0;
+
+		for (; *name >= '0' && *name <= '9' && sig < 1000; name++)
+			sig = sig * 10 + (*name - '0');
+		return *name || sig < 1 || sig > SIGRTMAX ? -1 : sig;
+	}
+	if (strncasecmp(name, "SIG", 3) == 0)
+		name += 3;
+	for (int sig = 1; sig <= SIGRTMAX; sig++) {
+		const char *known = text_signal_name(sig);
+
+		if (strcmp(known, "unknown") != 0 && strcasecmp(known, name) == 0)
+			return sig;
+	}
+	return strcasecmp(name, "RTMAX") == 0 ? SIGRTMAX : -1;
+}
