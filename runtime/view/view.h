@@ -101,7 +101,7 @@ int view_runtime(struct store *s, struct buf *out, struct err *e);
 int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, view_each_fn fn, void *ctx, struct err *e);
 
 /* What the engine asks before it acts. 0 found, 1 not there (or not this uid's), −1 failure. */
-struct view_session_brief { uint32_t uid; char first_thread[72]; };
+struct view_session_brief { uint32_t uid; char first_thread[72]; char system_turn[72]; }; /* system_turn: "" until there is one */
 int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret, struct err *e);
 struct view_thread_brief { uint32_t uid; char session_id[72]; char active_turn[72]; char status[16]; };
 int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret, struct err *e);

@@ -1,0 +1,23 @@
+#include "runtime/view/view_folds.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+typedef int (*fold_fn)(struct models *m, const struct event_view *ev, struct err *e);
+
+static const struct {
+	enum event_type type;
+	fold_fn fold;
+} folds[] = {
+#define FOLD(type, function) { EVENT_##type, function },
+#include "runtime/view/view_folds.def"
+#undef FOLD
+};
+
+int view_fold(struct models *m, const struct event_view *ev, struct err *e)
+{
+	for (size_t i = 0; i < countof(folds); i++)
+		if (folds[i].type == ev->type && folds[i].fold(m, ev, e) < 0)
+			return err_wrap(e, "fold %s", event_info(ev->type)->name);
+	return 0;
+}

@@ -1,0 +1,112 @@
+/* What the engine and the control socket ask before they act: a few members of one document. */
+
+#include "runtime/view/view_shapes.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/store/store.h"
+
+static bool visible(uint32_t uid, uint64_t owner)
+{
+	return uid == VIEW_ANY_UID || owner == uid;
+}
+
+int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc d;
+	int r = view_read(s, &session_shape, session_id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 1;
+	if (!visible(uid, d.uid))
+		return 1;
+	*ret = (struct view_session_brief){ .uid = (uint32_t)d.uid };
+	view_word_set(ret->first_thread, d.firstThreadId);
+	view_word_set(ret->system_turn, d.systemTurnId);
+	return 0;
+}
+
+int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct thread_doc d;
+	int r = view_read(s, &thread_shape, thread_id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 1;
+	if (!visible(uid, d.uid))
+		return 1;
+	*ret = (struct view_thread_brief){ .uid = (uint32_t)d.uid };
+	view_word_set(ret->session_id, d.sessionId);
+	view_word_set(ret->active_turn, d.activeTurnId);
+	(void)snprintf(ret->status, sizeof(ret->status), "%.15s", d.status);
+	return 0;
+}
+
+int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct view_turn_brief *ret, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc d;
+	int r = view_read(s, &turn_shape, turn_id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 1;
+	if (!visible(uid, d.uid))
+		return 1;
+	*ret = (struct view_turn_brief){ .uid = (uint32_t)d.uid, .ended = d.completedAt != 0 };
+	view_word_set(ret->session_id, d.sessionId);
+	view_word_set(ret->thread_id, d.threadId);
+	return 0;
+}
+
+static uint64_t or_zero(uint64_t v)
+{
+	return v == VIEW_ABSENT ? 0 : v;
+}
+
+int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, struct view_output_brief *ret, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct output_doc d;
+	int r = view_read(s, &output_shape, output_ref, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 1;
+	if (!visible(uid, d.uid))
+		return 1;
+	*ret = (struct view_output_brief){
+		.uid = (uint32_t)d.uid,
+		.bytes = or_zero(d.bytes),
+		.omitted_from = or_zero(d.omittedFrom),
+		.omitted_to = or_zero(d.omittedTo),
+		.expired = d.expired,
+		.ended = d.ended,
+	};
+	view_word_set(ret->process_id, d.processId);
+	return 0;
+}
+
+int view_system_ids(struct store *s, char session[72], char thread[72], char turn[72], struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct view_session_brief b;
+	struct runtime_doc d;
+	int r = view_read(s, &runtime_shape, VIEW_RUNTIME_ID, &text, &d, e);
+
+	if (r == 0 && !d.systemSessionId[0])
+		r = 1;
+	if (r == 0)
+		r = view_session_brief(s, VIEW_ANY_UID, d.systemSessionId, &b, e);
+	if (r)
+		return r < 0 ? -1 : 1;
+	view_word_set(session, d.systemSessionId);
+	view_word_set(thread, b.first_thread);
+	view_word_set(turn, b.system_turn);
+	return 0;
+}
+
+int view_runtime(struct store *s, struct buf *out, struct err *e)
+{
+	return store_model_get(s, VIEW_RUNTIME, VIEW_RUNTIME_ID, out, e);
+}

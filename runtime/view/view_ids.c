@@ -1,0 +1,63 @@
+#include "runtime/view/view_ids.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+
+struct scan {
+	const struct view_ids_query *q;
+	struct view_ids *ids;
+	size_t cap, seen, max_seen;
+	char last[VIEW_KEY_MAX];
+	bool more;
+};
+
+void view_ids_done(struct view_ids *v)
+{
+	free(v->id);
+	*v = VIEW_IDS_INIT;
+}
+
+static void add(struct scan *sc, const char *id, size_t len)
+{
+	if (sc->ids->n == sc->cap) {
+		sc->cap = sc->cap ? 2 * sc->cap : 16;
+		sc->ids->id = mem_realloc(sc->ids->id, sc->cap * sizeof(*sc->ids->id));
+	}
+	memcpy(sc->ids->id[sc->ids->n], id, len);
+	sc->ids->id[sc->ids->n++][len] = '\0';
+}
+
+static bool on_key(void *ctx, const char *key, size_t len, const char *json, size_t json_len)
+{
+	struct scan *sc = ctx;
+	const char *slash = memrchr(key, '/', len);
+	const char *id = slash ? slash + 1 : key;
+	size_t n = len - (size_t)(id - key);
+	size_t end = sc->q->ending ? strlen(sc->q->ending) : 0;
+
+	if (sc->ids->n >= sc->q->max || sc->seen >= sc->max_seen) {
+		sc->more = true;
+		return false;
+	}
+	if (len >= sizeof(sc->last) || n >= VIEW_ID_MAX)
+		return true;
+	sc->seen++;
+	memcpy(sc->last, key, len);
+	sc->last[len] = '\0';
+	if (end <= n && memcmp(id + n - end, end ? sc->q->ending : "", end) == 0)
+		add(sc, id, n);
+	return true;
+}
+
+int view_ids(struct store *s, const struct view_ids_query *q, struct view_ids *ret, char *ret_last, struct err *e)
+{
+	struct scan sc = { .q = q, .ids = ret, .max_seen = q->max_seen ? q->max_seen : q->max };
+
+	view_ids_done(ret);
+	if (store_model_scan(s, (uint8_t)q->kind, q->prefix, q->after, q->descending, on_key, &sc, e) < 0)
+		return -1;
+	if (ret_last)
+		memcpy(ret_last, sc.last, sizeof(sc.last));
+	return sc.more ? 1 : 0;
+}

@@ -1,0 +1,236 @@
+#include "runtime/view/view_folds.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/store/store.h"
+
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_ID, output_doc, outputRef),
+	VIEW_FIELD(VIEW_ID, output_doc, stream),
+	VIEW_FIELD(VIEW_UINT, output_doc, bytes),        /* cited by events so far */
+	VIEW_FIELD(VIEW_FLAG, output_doc, truncated),
+	VIEW_FIELD(VIEW_UINT, output_doc, omittedBytes),
+	VIEW_FIELD(VIEW_UINT, output_doc, omittedFrom),
+	VIEW_FIELD(VIEW_UINT, output_doc, omittedTo),
+	VIEW_FIELD(VIEW_FLAG, output_doc, spilled),
+	VIEW_FIELD(VIEW_FLAG, output_doc, ended),
+	VIEW_FIELD(VIEW_FLAG, output_doc, expired),
+	VIEW_FIELD(VIEW_TIME, output_doc, expiredAt),
+	VIEW_FIELD(VIEW_JSON, output_doc, mediaType),
+	VIEW_FIELD(VIEW_JSON, output_doc, encoding),
+	VIEW_FIELD(VIEW_ID, output_doc, processId),
+	VIEW_FIELD(VIEW_ID, output_doc, sessionId),
+	VIEW_FIELD(VIEW_UINT, output_doc, uid),
+};
+const struct view_shape output_shape = { VIEW_OUTPUT, sizeof(struct output_doc), fields, countof(fields) };
+
+static const struct view_field preview_fields[] = {
+	VIEW_FIELD(VIEW_JSON, preview_doc, base64),
+};
+const struct view_shape preview_shape = { VIEW_PREVIEW, sizeof(struct preview_doc), preview_fields, countof(preview_fields) };
+
+static int load_ref(struct models *m, const struct event_view *ev, const char *ref, struct output_doc *d, struct err *e)
+{
+	if (!*ref)
+		return 1;
+	if (view_load(m, &output_shape, ref, d, e) < 0)
+		return -1;
+	if (!d->outputRef[0]) {
+		view_word_set(d->outputRef, ref);
+		event_id_copy(ev, ID_PROCESS, d->processId, sizeof(d->processId));
+		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
+		d->uid = ev->uid;
+		d->bytes = 0;
+	}
+	return 0;
+}
+
+/* The event's output, whose document may be a fresh one. 1 when the event names none. */
+static int load(struct models *m, const struct event_view *ev, struct output_doc *d, struct err *e)
+{
+	char ref[VIEW_ID_MAX] = "";
+	int r;
+
+	event_id_copy(ev, ID_OUTPUT, ref, sizeof(ref));
+	if (!*ref)
+		view_word(ref, jval_get(event_payload(ev), "outputRef"));
+	r = load_ref(m, ev, ref, d, e);
+	if (r == 0)
+		view_word(d->stream, jval_get(event_payload(ev), "stream"));
+	return r;
+}
+
+static int save(struct models *m, const struct output_doc *d, struct err *e)
+{
+	return view_save(m, &output_shape, d->outputRef, d, e);
+}
+
+int view_output_on_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "outputRefs")); jiter_next(&it);) {
+		char ref[VIEW_ID_MAX] = "";
+		struct output_doc d;
+		int r;
+
+		view_word(ref, jval_get(it.value, "outputRef"));
+		r = load_ref(m, ev, ref, &d, e);
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			continue;
+		view_word(d.stream, jval_get(it.value, "stream"));
+		if (save(m, &d, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The exact bytes of the event's preview. */
+static void preview_bytes(struct jval payload, struct buf *out)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	jval_str_buf(jval_get(payload, "preview"), &text);
+	if (!jval_is_str(jval_get(payload, "encoding"), "base64"))
+		buf_append(out, buf_cstr(&text), text.len);
+	else if (text_base64_decode(buf_cstr(&text), text.len, out) < 0)
+		buf_reset(out);
+}
+
+/* Continues the kept beginning of the stream, while this range follows it directly. */
+static int fold_preview(struct models *m, const char *ref, struct jval payload, struct err *e)
+{
+	buf_auto struct buf bytes = BUF_INIT, more = BUF_INIT, text = BUF_INIT, json = BUF_INIT;
+	uint64_t offset = jval_uint(jval_get(payload, "offset"), VIEW_ABSENT);
+	struct preview_doc d;
+	struct jw w = jw_on(&json);
+
+	if (offset >= VIEW_PREVIEW_BYTES)
+		return 0;
+	if (view_load(m, &preview_shape, ref, &d, e) < 0)
+		return -1;
+	jval_str_buf(d.base64, &text);
+	if (text_base64_decode(buf_cstr(&text), text.len, &bytes) < 0 || bytes.len != offset)
+		return 0;
+	preview_bytes(payload, &more);
+	if (more.len > VIEW_PREVIEW_BYTES - bytes.len)
+		more.len = VIEW_PREVIEW_BYTES - bytes.len;
+	if (!more.len)
+		return 0;
+	buf_append(&bytes, more.data, more.len);
+	jw_base64(&w, bytes.data, bytes.len);
+	d.base64 = jval_of(json.data, json.len);
+	return view_save(m, &preview_shape, ref, &d, e);
+}
+
+int view_output_on_output(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0), length = jval_uint(jval_get(payload, "length"), 0), end;
+	struct output_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (!__builtin_add_overflow(offset, length, &end) && end > d.bytes)
+		d.bytes = end;
+	if (save(m, &d, e) < 0)
+		return -1;
+	return fold_preview(m, d.outputRef, payload, e);
+}
+
+int view_output_on_spilled(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct output_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&output_shape, &d, event_payload(ev));
+	d.spilled = true;
+	return save(m, &d, e);
+}
+
+static void set_omission(struct output_doc *d, struct jval v)
+{
+	d->omittedBytes = jval_uint(jval_get(v, "omittedBytes"), d->omittedBytes);
+	d->omittedFrom = jval_uint(jval_get(v, "omittedFrom"), d->omittedFrom);
+	d->omittedTo = jval_uint(jval_get(v, "omittedTo"), d->omittedTo);
+}
+
+int view_output_on_truncated(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct output_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.truncated = true;
+	set_omission(&d, payload);
+	return save(m, &d, e);
+}
+
+int view_output_on_expired(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct output_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.expired = true;
+	d.expiredAt = ev->real_us;
+	if (save(m, &d, e) < 0)
+		return -1;
+	return view_list_del(m, VIEW_PREVIEW, d.outputRef, NULL, e);
+}
+
+/* `final` is what the terminal event says of this output; nothing if it does not mention it. */
+static int end_one(struct models *m, const struct event_view *ev, const char *ref, struct jval final, struct err *e)
+{
+	struct output_doc d;
+	int r = load_ref(m, ev, ref, &d, e);
+
+	if (r || d.ended)
+		return r < 0 ? -1 : 0;
+	d.ended = true;
+	d.bytes = jval_uint(jval_get(final, "bytes"), d.bytes);
+	if (jval_bool(jval_get(final, "truncated"), false))
+		d.truncated = true;
+	set_omission(&d, final);
+	return save(m, &d, e);
+}
+
+int view_output_on_process_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval outputs = jval_get(event_payload(ev), "outputs");
+	char id[VIEW_ID_MAX], ref[VIEW_ID_MAX], stream[VIEW_ID_MAX];
+	mem_auto char *refs = NULL;
+	struct process_doc p;
+	size_t len;
+
+	for (struct jiter it = jiter_on(outputs); jiter_next(&it);) {
+		ref[0] = '\0';
+		view_word(ref, jval_get(it.value, "outputRef"));
+		if (end_one(m, ev, ref, it.value, e) < 0)
+			return -1;
+	}
+	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
+	if (!*id)
+		return 0;
+	if (view_load(m, &process_shape, id, &p, e) < 0)
+		return -1;
+	/* The slice ends with the next call on the models. */
+	len = p.outputRefs.len;
+	refs = mem_strndup(len ? p.outputRefs.text : "", len);
+	for (struct jiter it = jiter_on(jval_of(refs, len)); jiter_next(&it);) {
+		ref[0] = stream[0] = '\0';
+		view_word(ref, jval_get(it.value, "outputRef"));
+		view_word(stream, jval_get(it.value, "stream"));
+		if (end_one(m, ev, ref, jval_get(outputs, stream), e) < 0)
+			return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,182 @@
+#include "runtime/view/view_folds.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+
+#include <inttypes.h>
+
+/*
+ * What process.started said is kept verbatim, because recovery works from it. Bytes and previews of the outputs are in
+ * documents of their own (view_output.c) and joined when a process is read: counting output must not rewrite this one.
+ */
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_ID, process_doc, processId),
+	VIEW_FIELD(VIEW_ID, process_doc, status),          /* running, completed, failed, terminated, lost */
+	VIEW_FIELD(VIEW_ID, process_doc, statusReason),
+	VIEW_FIELD(VIEW_JSON, process_doc, command),
+	VIEW_FIELD(VIEW_JSON, process_doc, commandTruncated),
+	VIEW_FIELD(VIEW_JSON, process_doc, commandRef),
+	VIEW_FIELD(VIEW_JSON, process_doc, commandLine),
+	VIEW_FIELD(VIEW_JSON, process_doc, cwd),
+	VIEW_FIELD(VIEW_JSON, process_doc, tty),
+	VIEW_FIELD(VIEW_JSON, process_doc, pid),
+	VIEW_FIELD(VIEW_TIME, process_doc, startedAt),
+	VIEW_FIELD(VIEW_TIME, process_doc, endedAt),
+	VIEW_FIELD(VIEW_JSON, process_doc, exitCode),
+	VIEW_FIELD(VIEW_JSON, process_doc, signal),
+	VIEW_FIELD(VIEW_JSON, process_doc, durationMs),
+	VIEW_FIELD(VIEW_JSON, process_doc, category),
+	VIEW_FIELD(VIEW_JSON, process_doc, stage),
+	VIEW_FIELD(VIEW_JSON, process_doc, errnoName),
+	VIEW_FIELD(VIEW_JSON, process_doc, message),
+	VIEW_FIELD(VIEW_JSON, process_doc, limit),         /* which one ended it */
+	VIEW_FIELD(VIEW_JSON, process_doc, requestedBy),
+	VIEW_FIELD(VIEW_JSON, process_doc, treeEmpty),
+	VIEW_FIELD(VIEW_JSON, process_doc, leftBehind),
+	VIEW_FIELD(VIEW_JSON, process_doc, usage),
+	VIEW_FIELD(VIEW_JSON, process_doc, sandboxProfile),
+	VIEW_FIELD(VIEW_JSON, process_doc, planHash),
+	VIEW_FIELD(VIEW_JSON, process_doc, limits),
+	{ "stdin", VIEW_JSON, offsetof(struct process_doc, stdinMode) },
+	{ "stderr", VIEW_JSON, offsetof(struct process_doc, stderrMode) },
+	VIEW_FIELD(VIEW_FLAG, process_doc, stdinClosed),
+	VIEW_FIELD(VIEW_JSON, process_doc, keepTree),
+	VIEW_FIELD(VIEW_JSON, process_doc, onDisconnect),
+	VIEW_FIELD(VIEW_JSON, process_doc, startTime),
+	VIEW_FIELD(VIEW_JSON, process_doc, bootId),
+	VIEW_FIELD(VIEW_JSON, process_doc, startedBootNs),
+	VIEW_FIELD(VIEW_JSON, process_doc, outputRefs),
+	VIEW_FIELD(VIEW_ID, process_doc, sessionId),
+	VIEW_FIELD(VIEW_ID, process_doc, threadId),
+	VIEW_FIELD(VIEW_ID, process_doc, turnId),
+	VIEW_FIELD(VIEW_ID, process_doc, taskId),
+	VIEW_FIELD(VIEW_ID, process_doc, toolCallId),
+	VIEW_FIELD(VIEW_UINT, process_doc, uid),
+	VIEW_FIELD(VIEW_UINT, process_doc, endSequence),   /* of its terminal event: what retention goes by */
+};
+const struct view_shape process_shape = { VIEW_PROCESS, sizeof(struct process_doc), fields, countof(fields) };
+
+void view_ended_owner(uint64_t end_sequence, char ret[VIEW_ENDED_KEY_MAX])
+{
+	(void)snprintf(ret, VIEW_ENDED_KEY_MAX, "%020" PRIu64, end_sequence);
+}
+
+/* The event's process, whose document may be a fresh one. 1 when the event names none. */
+static int load(struct models *m, const struct event_view *ev, struct process_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
+	if (!*id)
+		return 1;
+	if (view_load(m, &process_shape, id, d, e) < 0)
+		return -1;
+	if (!d->processId[0]) {
+		view_word_set(d->processId, id);
+		view_word_set(d->status, "running");
+		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
+		event_id_copy(ev, ID_THREAD, d->threadId, sizeof(d->threadId));
+		event_id_copy(ev, ID_TURN, d->turnId, sizeof(d->turnId));
+		event_id_copy(ev, ID_TASK, d->taskId, sizeof(d->taskId));
+		event_id_copy(ev, ID_TOOL_CALL, d->toolCallId, sizeof(d->toolCallId));
+		d->uid = ev->uid;
+	}
+	return 0;
+}
+
+static int list_everywhere(struct models *m, const struct process_doc *d, struct err *e)
+{
+	if (view_list_put(m, VIEW_SESSION_PROCESS, d->sessionId, d->processId, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_TURN_PROCESS, d->turnId, d->processId, e);
+}
+
+int view_process_on_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct process_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (process_doc_ended(&d))
+		return 0;
+	view_take(&process_shape, &d, payload);
+	d.sandboxProfile = jval_get(payload, "profile");
+	d.startedAt = ev->real_us;
+	if (view_save(m, &process_shape, d.processId, &d, e) < 0 || list_everywhere(m, &d, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_LIVE_PROCESS, d.processId, NULL, e);
+}
+
+int view_process_on_input(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct process_doc d;
+	int r;
+
+	if (!jval_is_str(jval_get(event_payload(ev), "kind"), "eof"))
+		return 0;
+	r = load(m, ev, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.stdinClosed = true;
+	return view_save(m, &process_shape, d.processId, &d, e);
+}
+
+static void set_end(const struct event_view *ev, struct process_doc *d)
+{
+	struct jval payload = event_payload(ev);
+
+	view_take(&process_shape, d, payload);
+	view_word(d->statusReason, event_member(ev, "statusReason"));
+	switch (ev->type) {
+	case EVENT_PROCESS_COMPLETED:
+		view_word_set(d->status, "completed");
+		break;
+	case EVENT_PROCESS_TERMINATED:
+		view_word_set(d->status, "terminated");
+		if (!d->statusReason[0])
+			view_word(d->statusReason, jval_get(payload, "reason"));
+		break;
+	default: {
+		struct jval status = event_member(ev, "status");
+
+		view_word_set(d->status, jval_is_str(status, "lost") ? "lost" : "failed");
+		if (!d->statusReason[0] && jval_is_str(status, "timed_out"))
+			view_word_set(d->statusReason, "timed_out");
+	}
+	}
+	d->endedAt = ev->real_us;
+	d->endSequence = ev->sequence;
+}
+
+int view_process_on_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char owner[VIEW_ENDED_KEY_MAX];
+	struct process_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (process_doc_ended(&d))
+		return 0;
+	set_end(ev, &d);
+	view_ended_owner(d.endSequence, owner);
+	if (view_save(m, &process_shape, d.processId, &d, e) < 0 || list_everywhere(m, &d, e) < 0 ||
+	    view_list_put(m, VIEW_ENDED_PROCESS, owner, d.processId, e) < 0)
+		return -1;
+	return view_list_del(m, VIEW_LIVE_PROCESS, d.processId, NULL, e);
+}
+
+/* The outputs of a process expire together, so the first one takes it from the list. */
+int view_process_on_output_expired(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char owner[VIEW_ENDED_KEY_MAX];
+	struct process_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r || d.endSequence == VIEW_ABSENT)
+		return r < 0 ? -1 : 0;
+	view_ended_owner(d.endSequence, owner);
+	return view_list_del(m, VIEW_ENDED_PROCESS, owner, d.processId, e);
+}

@@ -1,0 +1,469 @@
+/*
+ * Reading the models: what list_* and get_* answer, and what the engine asks before it acts.
+ *
+ * Each document is read in a short transaction of its own. A process's document is read before those of its outputs,
+ * so an ended process is never shown with outputs from before its end.
+ */
+
+#include "runtime/view/view_ids.h"
+#include "runtime/view/view_shapes.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/event/id.h"
+#include "runtime/store/store.h"
+
+#define SEEN_MAX 20000u    /* documents that one list call looks at */
+#define SEEN_IDS_MAX 200000u
+#define PAGE 256u
+
+static bool visible(uint32_t uid, uint64_t owner)
+{
+	return uid == VIEW_ANY_UID || owner == uid;
+}
+
+static int not_found(struct err *e, const char *what, const char *id)
+{
+	return err_set(e, ERR_NOT_FOUND, "no %s '%.80s'", what, id);
+}
+
+/* ---- one process ---- */
+
+static int write_preview(struct store *s, const char *ref, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, bytes = BUF_INIT, base64 = BUF_INIT;
+	struct preview_doc d;
+	size_t cut;
+
+	if (view_read(s, &preview_shape, ref, &text, &d, e) < 0)
+		return -1;
+	if (text.len) {
+		jval_str_buf(d.base64, &base64);
+		if (text_base64_decode(buf_cstr(&base64), base64.len, &bytes) < 0)
+			buf_reset(&bytes);
+	}
+	cut = text_utf8_cut(buf_cstr(&bytes), bytes.len);
+	jw_kstrn(w, "preview", buf_cstr(&bytes), cut);
+	return 0;
+}
+
+static void write_unless_absent(struct jw *w, const char *key, uint64_t v)
+{
+	if (v != VIEW_ABSENT)
+		jw_kuint(w, key, v);
+}
+
+static int write_output(struct store *s, const char *ref, bool preview, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct output_doc d;
+	int r = view_read(s, &output_shape, ref, &text, &d, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0)
+		view_clear(&output_shape, &d);
+	jw_obj(w);
+	jw_kstr(w, "outputRef", ref);
+	jw_kuint(w, "bytes", d.bytes == VIEW_ABSENT ? 0 : d.bytes);
+	jw_kbool(w, "truncated", d.truncated);
+	write_unless_absent(w, "omittedBytes", d.omittedBytes);
+	write_unless_absent(w, "omittedFrom", d.omittedFrom);
+	write_unless_absent(w, "omittedTo", d.omittedTo);
+	if (d.expired)
+		jw_kbool(w, "expired", true);
+	if (preview && write_preview(s, ref, w, e) < 0)
+		return -1;
+	jw_obj_end(w);
+	return 0;
+}
+
+/* `"outputs":{…}` */
+static int write_outputs(struct store *s, const struct process_doc *d, bool preview, struct jw *w, struct err *e)
+{
+	jw_kobj(w, "outputs");
+	for (struct jiter it = jiter_on(d->outputRefs); jiter_next(&it);) {
+		char ref[VIEW_ID_MAX] = "", stream[VIEW_ID_MAX] = "";
+
+		view_word(ref, jval_get(it.value, "outputRef"));
+		view_word(stream, jval_get(it.value, "stream"));
+		if (!*ref || !*stream)
+			continue;
+		jw_key(w, stream);
+		if (write_output(s, ref, preview, w, e) < 0)
+			return -1;
+	}
+	jw_obj_end(w);
+	return 0;
+}
+
+/* The kept document and what is joined to it. */
+static int write_process(struct store *s, const struct buf *text, const struct process_doc *d, bool preview, struct buf *out,
+			 struct err *e)
+{
+	struct jw w = jw_on(out);
+
+	buf_append(out, text->data, text->len - 1); /* without its closing brace */
+	w.need_comma = true;
+	if (write_outputs(s, d, preview, &w, e) < 0)
+		return -1;
+	jw_karr(&w, "violations");
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	return 0;
+}
+
+static int read_process(struct store *s, uint32_t uid, const char *id, struct buf *text, struct process_doc *d, struct err *e)
+{
+	int r = view_read(s, &process_shape, id, text, d, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || !visible(uid, d->uid))
+		return not_found(e, "process", id);
+	return 0;
+}
+
+int view_process(struct store *s, uint32_t uid, const char *process_id, struct buf *out, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct process_doc d;
+
+	if (read_process(s, uid, process_id, &text, &d, e) < 0 || write_process(s, &text, &d, true, &whole, e) < 0)
+		return -1;
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
+static void copy_json(struct jw *w, const char *key, struct jval v)
+{
+	if (v.type != JT_NONE)
+		jw_kraw(w, key, v.text, v.len);
+}
+
+int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct jw w = jw_on(&whole);
+	struct process_doc d;
+
+	if (read_process(s, uid, process_id, &text, &d, e) < 0)
+		return -1;
+	jw_obj(&w);
+	jw_kstr(&w, "processId", d.processId);
+	jw_kstr(&w, "status", d.status);
+	if (d.statusReason[0])
+		jw_kstr(&w, "statusReason", d.statusReason);
+	copy_json(&w, "exitCode", d.exitCode);
+	copy_json(&w, "signal", d.signal);
+	copy_json(&w, "durationMs", d.durationMs);
+	jw_kbool(&w, "timedOut", timed_out);
+	copy_json(&w, "category", d.category);
+	copy_json(&w, "stage", d.stage);
+	copy_json(&w, "errnoName", d.errnoName);
+	copy_json(&w, "limit", d.limit);
+	copy_json(&w, "message", d.message);
+	if (write_outputs(s, &d, true, &w, e) < 0)
+		return -1;
+	copy_json(&w, "usage", d.usage);
+	jw_karr(&w, "violations");
+	jw_arr_end(&w);
+	jw_kstr(&w, "sessionId", d.sessionId);
+	jw_kstr(&w, "threadId", d.threadId);
+	jw_kstr(&w, "turnId", d.turnId);
+	jw_obj_end(&w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
+/* ---- lists ---- */
+
+struct process_page {
+	struct store *store;
+	uint32_t uid;
+	const struct view_process_query *query;
+	struct jw w;
+	unsigned found, seen;
+	bool more;
+	char last[VIEW_ID_MAX];  /* looked at last: the next cursor */
+};
+
+static bool wanted(const struct process_page *p, const struct process_doc *d)
+{
+	const struct view_process_query *q = p->query;
+
+	return visible(p->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
+	       (!q->task_id || strcmp(q->task_id, d->taskId) == 0) && (!q->status || strcmp(q->status, d->status) == 0) &&
+	       !(q->live_only && process_doc_ended(d));
+}
+
+static int page_ids(struct process_page *p, const struct view_ids *ids, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	for (size_t i = 0; i < ids->n; i++) {
+		struct process_doc d;
+		int r;
+
+		if (p->found == p->query->limit || p->seen == SEEN_MAX) {
+			p->more = true;
+			return 0;
+		}
+		r = view_read(p->store, &process_shape, ids->id[i], &text, &d, e);
+		if (r < 0)
+			return -1;
+		p->seen++;
+		view_word_set(p->last, ids->id[i]);
+		if (r > 0 || !wanted(p, &d))
+			continue;
+		if (p->w.need_comma)
+			buf_byte(p->w.buf, ',');
+		if (write_process(p->store, &text, &d, false, p->w.buf, e) < 0)
+			return -1;
+		p->w.need_comma = true;
+		p->found++;
+	}
+	return 0;
+}
+
+/* Pages through the ids until the answer is full. */
+static int scan_processes(struct process_page *p, struct view_ids_query ids_query, const char *owner, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	char after[VIEW_KEY_MAX], last[VIEW_KEY_MAX];
+	int more;
+
+	if (p->query->cursor) {
+		(void)snprintf(after, sizeof(after), "%s%s", owner, p->query->cursor);
+		ids_query.after = after;
+	}
+	do {
+		more = view_ids(p->store, &ids_query, &ids, last, e);
+		if (more < 0 || page_ids(p, &ids, e) < 0)
+			return -1;
+		memcpy(after, last, sizeof(after));
+		ids_query.after = after;
+	} while (more && !p->more && ids.n && p->found < p->query->limit && p->seen < SEEN_MAX);
+	/* A full answer that ends with the last id of a page: there may be more. */
+	if (more)
+		p->more = true;
+	return 0;
+}
+
+/* Chooses the shortest list that holds everything asked for. */
+static int find_processes(struct process_page *p, struct err *e)
+{
+	const struct view_process_query *q = p->query;
+	struct view_ids_query ids = { .kind = VIEW_PROCESS, .descending = true, .max = PAGE };
+	char prefix[VIEW_KEY_MAX];
+
+	if (q->match) {
+		size_t n = strlen(q->match);
+
+		(void)snprintf(prefix, sizeof(prefix), "%s%s", strncmp(q->match, "proc_", n < 5 ? n : 5) == 0 ? "" : "proc_", q->match);
+		ids.prefix = prefix;
+		if (scan_processes(p, ids, "", e) < 0)
+			return -1;
+		if (p->found || p->more || n < 4)
+			return 0;
+		ids.prefix = NULL;
+		ids.ending = q->match;
+		ids.max_seen = SEEN_IDS_MAX;
+		return scan_processes(p, ids, "", e);
+	}
+	if (q->live_only || (q->status && strcmp(q->status, "running") == 0)) {
+		ids.kind = VIEW_LIVE_PROCESS;
+		return scan_processes(p, ids, "", e);
+	}
+	if (q->session_id) {
+		(void)snprintf(prefix, sizeof(prefix), "%s/", q->session_id);
+		ids.kind = VIEW_SESSION_PROCESS;
+		ids.prefix = prefix;
+		return scan_processes(p, ids, prefix, e);
+	}
+	return scan_processes(p, ids, "", e);
+}
+
+static int check_id(const char *text, const char *field, struct err *e)
+{
+	if (text && !id_valid(text, strlen(text)))
+		return err_field(e, field, "not an id: 1 to %d of A-Z a-z 0-9 _ - . :", ID_GIVEN_MAX);
+	return 0;
+}
+
+int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e)
+{
+	buf_auto struct buf whole = BUF_INIT;
+	struct process_page p = { .store = s, .uid = uid, .query = q, .w = jw_on(&whole) };
+
+	if (q->limit < 1 || q->limit > 1000)
+		return err_field(e, "limit", "must be 1 to 1000");
+	if (check_id(q->cursor, "cursor", e) < 0 || check_id(q->match, "match", e) < 0 ||
+	    check_id(q->session_id, "sessionId", e) < 0)
+		return -1;
+	jw_obj(&p.w);
+	jw_karr(&p.w, "processes");
+	if (find_processes(&p, e) < 0)
+		return -1;
+	jw_arr_end(&p.w);
+	if (p.more && p.last[0])
+		jw_kstr(&p.w, "nextCursor", p.last);
+	jw_obj_end(&p.w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
+int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cursor, struct buf *out, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf whole = BUF_INIT, text = BUF_INIT;
+	struct view_ids_query q = { .kind = VIEW_SESSION, .after = cursor, .descending = true, .max = PAGE };
+	struct jw w = jw_on(&whole);
+	char after[VIEW_KEY_MAX], last[VIEW_ID_MAX] = "";
+	unsigned found = 0, seen = 0;
+	int more;
+
+	if (limit < 1 || limit > 1000)
+		return err_field(e, "limit", "must be 1 to 1000");
+	if (check_id(cursor, "cursor", e) < 0)
+		return -1;
+	jw_obj(&w);
+	jw_karr(&w, "sessions");
+	do {
+		size_t i;
+
+		more = view_ids(s, &q, &ids, after, e);
+		if (more < 0)
+			return -1;
+		for (i = 0; i < ids.n && found < limit && seen < SEEN_MAX; i++, seen++) {
+			struct session_doc d;
+			int r = view_read(s, &session_shape, ids.id[i], &text, &d, e);
+
+			if (r < 0)
+				return -1;
+			view_word_set(last, ids.id[i]);
+			if (r > 0 || !visible(uid, d.uid))
+				continue;
+			jw_raw(&w, text.data, text.len);
+			found++;
+		}
+		if (i < ids.n)
+			more = 1;
+		q.after = after;
+	} while (more && found < limit && seen < SEEN_MAX);
+	jw_arr_end(&w);
+	if (more && *last)
+		jw_kstr(&w, "nextCursor", last);
+	jw_obj_end(&w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
+/* ---- recovery and retention ---- */
+
+/* Every id of a kind, in pages; `each` reads the document and passes it on. 0, 1 = asked to stop, −1. */
+static int each_live(struct store *s, enum view_kind kind, int (*each)(struct store *s, const char *id, view_each_fn fn, void *ctx,
+			struct err *e), view_each_fn fn, void *ctx, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	char after[VIEW_KEY_MAX];
+	struct view_ids_query q = { .kind = kind, .max = PAGE };
+	int more;
+
+	do {
+		more = view_ids(s, &q, &ids, after, e);
+		if (more < 0)
+			return -1;
+		for (size_t i = 0; i < ids.n; i++) {
+			int r = each(s, ids.id[i], fn, ctx, e);
+
+			if (r)
+				return r < 0 ? -1 : 0;
+		}
+		q.after = after;
+	} while (more);
+	return 0;
+}
+
+static int each_process(struct store *s, const char *id, view_each_fn fn, void *ctx, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct process_doc d;
+	int r = view_read(s, &process_shape, id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (write_process(s, &text, &d, false, &whole, e) < 0)
+		return -1;
+	return fn(ctx, id, whole.data, whole.len) ? 0 : 1;
+}
+
+int view_live_processes(struct store *s, view_each_fn fn, void *ctx, struct err *e)
+{
+	return each_live(s, VIEW_LIVE_PROCESS, each_process, fn, ctx, e);
+}
+
+static int each_turn(struct store *s, const char *id, view_each_fn fn, void *ctx, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	int r = store_model_get(s, VIEW_TURN, id, &text, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	return fn(ctx, id, text.data, text.len) ? 0 : 1;
+}
+
+int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e)
+{
+	return each_live(s, VIEW_LIVE_TURN, each_turn, fn, ctx, e);
+}
+
+static int expirable_of(struct store *s, const char *process_id, view_each_fn fn, void *ctx, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, out = BUF_INIT;
+	struct process_doc d;
+	int r = view_read(s, &process_shape, process_id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	for (struct jiter it = jiter_on(d.outputRefs); jiter_next(&it);) {
+		char ref[VIEW_ID_MAX] = "";
+		struct output_doc o;
+
+		view_word(ref, jval_get(it.value, "outputRef"));
+		r = *ref ? view_read(s, &output_shape, ref, &out, &o, e) : 1;
+		if (r < 0)
+			return -1;
+		if (r == 0 && !o.expired && !fn(ctx, ref, out.data, out.len))
+			return 1;
+	}
+	return 0;
+}
+
+int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, view_each_fn fn, void *ctx, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	struct view_ids_query q = { .kind = VIEW_ENDED_PROCESS, .max = limit };
+
+	if (view_ids(s, &q, &ids, NULL, e) < 0)
+		return -1;
+	for (size_t i = 0; i < ids.n; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct process_doc d;
+		int r = view_read(s, &process_shape, ids.id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			continue;
+		if (d.endSequence >= floor)
+			break;
+		r = expirable_of(s, ids.id[i], fn, ctx, e);
+		if (r)
+			return r < 0 ? -1 : 0;
+	}
+	return 0;
+}

@@ -1,0 +1,91 @@
+#include "runtime/view/view_folds.h"
+
+#include "runtime/base/mem.h"
+
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_ID, session_doc, sessionId),
+	VIEW_FIELD(VIEW_ID, session_doc, kind),          /* user, system */
+	VIEW_FIELD(VIEW_JSON, session_doc, title),
+	VIEW_FIELD(VIEW_JSON, session_doc, workspaceId),
+	VIEW_FIELD(VIEW_JSON, session_doc, scope),
+	VIEW_FIELD(VIEW_JSON, session_doc, createdBy),
+	VIEW_FIELD(VIEW_ID, session_doc, firstThreadId),
+	VIEW_FIELD(VIEW_ID, session_doc, systemTurnId),  /* what facts without a turn hang on */
+	VIEW_FIELD(VIEW_UINT, session_doc, uid),
+	VIEW_FIELD(VIEW_TIME, session_doc, createdAt),
+	VIEW_FIELD(VIEW_TIME, session_doc, updatedAt),   /* when a thread or turn of it last began or ended */
+};
+const struct view_shape session_shape = { VIEW_SESSION, sizeof(struct session_doc), fields, countof(fields) };
+
+/* The event's session, whose document may be a fresh one. 1 when the event names none. */
+static int load(struct models *m, const struct event_view *ev, struct session_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_SESSION, id, sizeof(id));
+	if (!*id)
+		return 1;
+	if (view_load(m, &session_shape, id, d, e) < 0)
+		return -1;
+	if (!d->sessionId[0]) {
+		view_word_set(d->sessionId, id);
+		view_word_set(d->kind, "user");
+		d->uid = ev->uid;
+		d->createdAt = ev->real_us;
+	}
+	d->updatedAt = ev->real_us;
+	return 0;
+}
+
+int view_session_on_created(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct session_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&session_shape, &d, payload);
+	view_word(d.kind, jval_get(payload, "kind"));
+	event_id_copy(ev, ID_THREAD, d.firstThreadId, sizeof(d.firstThreadId));
+	return view_save(m, &session_shape, d.sessionId, &d, e);
+}
+
+int view_session_on_updated(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct session_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&session_shape, &d, event_payload(ev));
+	return view_save(m, &session_shape, d.sessionId, &d, e);
+}
+
+int view_session_on_thread(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char thread[VIEW_ID_MAX];
+	struct session_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	event_id_copy(ev, ID_THREAD, thread, sizeof(thread));
+	if (!d.firstThreadId[0])
+		view_word_set(d.firstThreadId, thread);
+	if (view_save(m, &session_shape, d.sessionId, &d, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_SESSION_THREAD, d.sessionId, thread, e);
+}
+
+int view_session_on_turn(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct session_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (ev->type == EVENT_TURN_SUBMITTED && !d.systemTurnId[0] && jval_is_str(jval_get(event_payload(ev), "source"), "system"))
+		event_id_copy(ev, ID_TURN, d.systemTurnId, sizeof(d.systemTurnId));
+	return view_save(m, &session_shape, d.sessionId, &d, e);
+}

@@ -1,0 +1,313 @@
+/*
+ * The specification's session snapshot and its thread element, put together from the documents of threads, turns and
+ * processes when somebody asks. Nothing of it is kept: what a snapshot says is always what its parts say.
+ */
+
+#include "runtime/view/view_ids.h"
+#include "runtime/view/view_shapes.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/event/event.h"
+#include "runtime/event/id.h"
+#include "runtime/store/store.h"
+
+static void write_json(struct jw *w, const char *key, struct jval v)
+{
+	if (v.type != JT_NONE)
+		jw_kraw(w, key, v.text, v.len);
+}
+
+static void write_word(struct jw *w, const char *key, const char *s)
+{
+	if (*s)
+		jw_kstr(w, key, s);
+}
+
+static void write_time(struct jw *w, const char *key, uint64_t real_us)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!real_us)
+		return;
+	clock_format(real_us, text);
+	jw_kstr(w, key, text);
+}
+
+static void write_empty_array(struct jw *w, const char *key)
+{
+	jw_karr(w, key);
+	jw_arr_end(w);
+}
+
+static void write_empty_object(struct jw *w, const char *key)
+{
+	jw_kobj(w, key);
+	jw_obj_end(w);
+}
+
+static bool is_array_of_objects(struct jval v)
+{
+	if (v.type != JT_ARRAY)
+		return false;
+	for (struct jiter it = jiter_on(v); jiter_next(&it);)
+		if (it.value.type != JT_OBJECT)
+			return false;
+	return true;
+}
+
+/* The latest members of "<owner>/<member>", newest first; 1 when there are earlier ones. */
+static int latest(struct store *s, enum view_kind kind, const char *owner, const char *before, size_t max, struct view_ids *ret,
+		  struct err *e)
+{
+	char prefix[VIEW_KEY_MAX], after[VIEW_KEY_MAX];
+	struct view_ids_query q = { .kind = kind, .prefix = prefix, .descending = true, .max = max };
+
+	(void)snprintf(prefix, sizeof(prefix), "%s/", owner);
+	if (before) {
+		(void)snprintf(after, sizeof(after), "%s/%s", owner, before);
+		q.after = after;
+	}
+	return view_ids(s, &q, ret, NULL, e);
+}
+
+static int write_turn_processes(struct store *s, const char *turn, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT;
+
+	if (latest(s, VIEW_TURN_PROCESS, turn, NULL, VIEW_WINDOW, &ids, e) < 0)
+		return -1;
+	jw_karr(w, "processes");
+	for (size_t i = ids.n; i-- > 0;) {
+		struct process_doc d;
+		int r = view_read(s, &process_shape, ids.id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			continue;
+		jw_obj(w);
+		jw_kstr(w, "processId", d.processId);
+		jw_kstr(w, "status", d.status);
+		write_word(w, "statusReason", d.statusReason);
+		write_json(w, "exitCode", d.exitCode);
+		write_json(w, "signal", d.signal);
+		write_time(w, "startedAt", d.startedAt);
+		write_time(w, "endedAt", d.endedAt);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+	return 0;
+}
+
+static int write_turn(struct store *s, const struct turn_doc *d, struct jw *w, struct err *e)
+{
+	jw_obj(w);
+	jw_kstr(w, "turnId", d->turnId);
+	jw_kstr(w, "status", d->status);
+	write_json(w, "statusReason", d->statusReason);
+	write_json(w, "source", d->source);
+	write_json(w, "preview", d->preview);
+	write_time(w, "submittedAt", d->submittedAt);
+	write_time(w, "startedAt", d->startedAt);
+	write_time(w, "completedAt", d->completedAt);
+	write_json(w, "outcome", d->outcome);
+	if (d->permissionDecision.type == JT_OBJECT)
+		write_json(w, "permissionState", d->permissionDecision);
+	if (d->sandboxProfile.type == JT_OBJECT)
+		write_json(w, "sandboxProfile", d->sandboxProfile);
+	if (write_turn_processes(s, d->turnId, w, e) < 0)
+		return -1;
+	if (is_array_of_objects(d->outputRefs))
+		write_json(w, "outputRefs", d->outputRefs);
+	write_word(w, "taskId", d->taskId);
+	write_word(w, "runId", d->runId);
+	write_word(w, "attemptId", d->attemptId);
+	jw_obj_end(w);
+	return 0;
+}
+
+/* A turn that did not end well, as the thread's readers look for it. */
+static void write_incident(const struct turn_doc *d, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "turnId", d->turnId);
+	jw_kstr(w, "status", d->status);
+	write_json(w, "category", d->category);
+	write_json(w, "message", d->message);
+	write_json(w, "retryable", d->retryable);
+	write_time(w, "at", d->completedAt);
+	jw_obj_end(w);
+}
+
+/* `"turns":[…],…,"incidents":[…]`, oldest first; *updated becomes the latest time seen. */
+static int write_turns(struct store *s, const char *thread, struct jw *w, uint64_t *updated, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT, incidents = BUF_INIT;
+	struct jw iw = jw_on(&incidents);
+	int more = latest(s, VIEW_THREAD_TURN, thread, NULL, VIEW_WINDOW, &ids, e);
+
+	if (more < 0)
+		return -1;
+	jw_arr(&iw);
+	jw_karr(w, "turns");
+	for (size_t i = ids.n; i-- > 0;) {
+		struct turn_doc d;
+		int r = view_read(s, &turn_shape, ids.id[i], &text, &d, e);
+
+		if (r < 0 || (r == 0 && write_turn(s, &d, w, e) < 0))
+			return -1;
+		if (r > 0)
+			continue;
+		if (d.completedAt && strcmp(d.status, "completed") != 0)
+			write_incident(&d, &iw);
+		if (d.completedAt > *updated)
+			*updated = d.completedAt;
+	}
+	jw_arr_end(w);
+	jw_arr_end(&iw);
+	if (more)
+		jw_kbool(w, "turnsTruncated", true);
+	write_empty_array(w, "pendingRequests");
+	write_empty_array(w, "queuedTurns");
+	jw_kraw(w, "incidents", incidents.data, incidents.len);
+	return 0;
+}
+
+/* The members of a thread element, without its braces. */
+static int write_thread(struct store *s, const struct thread_doc *d, struct jw *w, uint64_t *updated, struct err *e)
+{
+	jw_kstr(w, "threadId", d->threadId);
+	jw_kstr(w, "status", d->status);
+	write_word(w, "phase", d->phase);
+	write_json(w, "reason", d->reason);
+	write_word(w, "activeTurnId", d->activeTurnId);
+	write_json(w, "origin", d->origin);
+	write_json(w, "parentThreadId", d->parentThreadId);
+	write_time(w, "createdAt", d->createdAt);
+	if (d->updatedAt > *updated)
+		*updated = d->updatedAt;
+	if (write_turns(s, d->threadId, w, updated, e) < 0)
+		return -1;
+	jw_kobj(w, "evidenceSummary");
+	write_empty_array(w, "evidenceRefs");
+	jw_obj_end(w);
+	return 0;
+}
+
+static int write_threads(struct store *s, const struct view_ids *ids, struct jw *w, uint64_t *updated, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	jw_karr(w, "threads");
+	for (size_t i = ids->n; i-- > 0;) {
+		struct thread_doc d;
+		int r = view_read(s, &thread_shape, ids->id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			continue;
+		jw_obj(w);
+		if (write_thread(s, &d, w, updated, e) < 0)
+			return -1;
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+	return 0;
+}
+
+/* Tasks and what hangs on them: nothing writes those facts yet, and a session without them says so. */
+static void write_no_tasks(struct jw *w)
+{
+	static const char *const counts[] = { "active", "waiting", "failed", "lost", "terminal" };
+
+	write_empty_array(w, "tasks");
+	jw_kobj(w, "taskSummary");
+	for (size_t i = 0; i < countof(counts); i++)
+		jw_kuint(w, counts[i], 0);
+	write_empty_array(w, "recent");
+	jw_obj_end(w);
+	write_empty_object(w, "routingLimitSummary");
+	write_empty_object(w, "telemetrySummary");
+	write_empty_array(w, "evidenceRefs");
+}
+
+static void write_session_head(struct store *s, const struct session_doc *d, struct jw *w)
+{
+	jw_kstr(w, "schemaVersion", store_env(s)->schema_version);
+	jw_kstr(w, "runtimeId", store_runtime_id(s));
+	jw_kstr(w, "sessionId", d->sessionId);
+	jw_kstr(w, "kind", d->kind);
+	if (d->title.type == JT_STRING)
+		write_json(w, "title", d->title);
+	if (d->workspaceId.type == JT_STRING)
+		write_json(w, "workspaceId", d->workspaceId);
+	write_json(w, "scope", d->scope);
+	write_json(w, "createdBy", d->createdBy);
+	write_time(w, "createdAt", d->createdAt);
+}
+
+int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *win, struct buf *out, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	const char *before = win ? win->before : NULL;
+	struct jw w = jw_on(&whole);
+	struct session_doc d;
+	int r, more;
+
+	if (win && (win->limit < 1 || win->limit > VIEW_WINDOW))
+		return err_field(e, "window.limit", "must be 1 to %u", VIEW_WINDOW);
+	if (before && !id_valid(before, strlen(before)))
+		return err_field(e, "window.before", "not an id");
+	r = view_read(s, &session_shape, session_id, &text, &d, e);
+	if (r < 0)
+		return -1;
+	if (r > 0 || (uid != VIEW_ANY_UID && d.uid != uid))
+		return err_set(e, ERR_NOT_FOUND, "no session '%.80s'", session_id);
+	more = latest(s, VIEW_SESSION_THREAD, session_id, before, win ? win->limit : VIEW_WINDOW, &ids, e);
+	if (more < 0)
+		return -1;
+	if (before && !ids.n)
+		return err_field(e, "window.before", "the session has no thread before '%.80s'", before);
+	jw_obj(&w);
+	write_session_head(s, &d, &w);
+	if (write_threads(s, &ids, &w, &d.updatedAt, e) < 0)
+		return -1;
+	write_time(&w, "updatedAt", d.updatedAt);
+	write_no_tasks(&w);
+	if (more)
+		jw_kstr(&w, "historyCursor", ids.id[ids.n - 1]);
+	jw_obj_end(&w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
+int view_thread(struct store *s, uint32_t uid, const char *thread_id, struct buf *out, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct jw w = jw_on(&whole);
+	struct thread_doc d;
+	int r = view_read(s, &thread_shape, thread_id, &text, &d, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || (uid != VIEW_ANY_UID && d.uid != uid))
+		return err_set(e, ERR_NOT_FOUND, "no thread '%.80s'", thread_id);
+	jw_obj(&w);
+	jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
+	jw_kstr(&w, "runtimeId", store_runtime_id(s));
+	jw_kstr(&w, "sessionId", d.sessionId);
+	if (write_thread(s, &d, &w, &d.updatedAt, e) < 0)
+		return -1;
+	write_time(&w, "updatedAt", d.updatedAt);
+	jw_obj_end(&w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}

@@ -1,0 +1,133 @@
+#include "runtime/view/view_folds.h"
+
+#include "runtime/base/mem.h"
+
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_ID, turn_doc, turnId),
+	VIEW_FIELD(VIEW_ID, turn_doc, status),            /* accepted, running, completed, failed, cancelled, timed_out, lost */
+	VIEW_FIELD(VIEW_JSON, turn_doc, statusReason),
+	VIEW_FIELD(VIEW_JSON, turn_doc, source),
+	VIEW_FIELD(VIEW_JSON, turn_doc, driver),
+	VIEW_FIELD(VIEW_JSON, turn_doc, preview),
+	VIEW_FIELD(VIEW_TIME, turn_doc, submittedAt),
+	VIEW_FIELD(VIEW_TIME, turn_doc, startedAt),
+	VIEW_FIELD(VIEW_TIME, turn_doc, completedAt),     /* its end, whatever that was */
+	VIEW_FIELD(VIEW_JSON, turn_doc, outcome),
+	VIEW_FIELD(VIEW_JSON, turn_doc, category),
+	VIEW_FIELD(VIEW_JSON, turn_doc, message),
+	VIEW_FIELD(VIEW_JSON, turn_doc, retryable),
+	VIEW_FIELD(VIEW_JSON, turn_doc, outputRefs),
+	VIEW_FIELD(VIEW_JSON, turn_doc, permissionDecision), /* the last one of its processes and tools */
+	VIEW_FIELD(VIEW_JSON, turn_doc, sandboxProfile),
+	VIEW_FIELD(VIEW_ID, turn_doc, sessionId),
+	VIEW_FIELD(VIEW_ID, turn_doc, threadId),
+	VIEW_FIELD(VIEW_ID, turn_doc, taskId),
+	VIEW_FIELD(VIEW_ID, turn_doc, runId),
+	VIEW_FIELD(VIEW_ID, turn_doc, attemptId),
+	VIEW_FIELD(VIEW_ID, turn_doc, toolCallId),
+	VIEW_FIELD(VIEW_UINT, turn_doc, uid),
+};
+const struct view_shape turn_shape = { VIEW_TURN, sizeof(struct turn_doc), fields, countof(fields) };
+
+/* The event's turn, whose document may be a fresh one. 1 when the event names none. */
+static int load(struct models *m, const struct event_view *ev, struct turn_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_TURN, id, sizeof(id));
+	if (!*id)
+		return 1;
+	if (view_load(m, &turn_shape, id, d, e) < 0)
+		return -1;
+	if (!d->turnId[0]) {
+		view_word_set(d->turnId, id);
+		view_word_set(d->status, "accepted");
+		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
+		event_id_copy(ev, ID_THREAD, d->threadId, sizeof(d->threadId));
+		d->uid = ev->uid;
+	}
+	return 0;
+}
+
+int view_turn_on_submitted(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct turn_doc d;
+	bool by_runtime;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&turn_shape, &d, payload);
+	view_word(d.status, jval_get(payload, "status"));
+	event_id_copy(ev, ID_TASK, d.taskId, sizeof(d.taskId));
+	event_id_copy(ev, ID_RUN, d.runId, sizeof(d.runId));
+	event_id_copy(ev, ID_ATTEMPT, d.attemptId, sizeof(d.attemptId));
+	event_id_copy(ev, ID_TOOL_CALL, d.toolCallId, sizeof(d.toolCallId));
+	d.submittedAt = ev->real_us;
+	by_runtime = jval_is_str(d.source, "system");
+	if (view_save(m, &turn_shape, d.turnId, &d, e) < 0)
+		return -1;
+	/* A system turn only carries facts; it never ends and nothing is recovered of it. */
+	return by_runtime ? 0 : view_list_put(m, VIEW_LIVE_TURN, d.turnId, NULL, e);
+}
+
+int view_turn_on_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct turn_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&turn_shape, &d, event_payload(ev));
+	view_word_set(d.status, "running");
+	d.startedAt = ev->real_us;
+	return view_save(m, &turn_shape, d.turnId, &d, e);
+}
+
+int view_turn_on_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval reason = event_member(ev, "statusReason");
+	struct turn_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&turn_shape, &d, event_payload(ev));
+	view_word_set(d.status, ev->type == EVENT_TURN_COMPLETED ? "completed" : "failed");
+	if (ev->type == EVENT_TURN_FAILED)
+		view_word(d.status, event_member(ev, "status"));
+	if (reason.type == JT_STRING)
+		d.statusReason = reason;
+	d.completedAt = ev->real_us;
+	if (view_save(m, &turn_shape, d.turnId, &d, e) < 0)
+		return -1;
+	return view_list_del(m, VIEW_LIVE_TURN, d.turnId, NULL, e);
+}
+
+/* One member of the payload that belongs to the turn as a whole. */
+static int take_one(struct models *m, const struct event_view *ev, const char *member, size_t offset, struct err *e)
+{
+	struct jval v = jval_get(event_payload(ev), member);
+	struct turn_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (v.type != JT_OBJECT)
+		return 0;
+	*(struct jval *)((char *)&d + offset) = v;
+	return view_save(m, &turn_shape, d.turnId, &d, e);
+}
+
+int view_turn_on_permission(struct models *m, const struct event_view *ev, struct err *e)
+{
+	if (jval_bool(jval_get(event_payload(ev), "dryRun"), false))
+		return 0;
+	return take_one(m, ev, "permissionDecision", offsetof(struct turn_doc, permissionDecision), e);
+}
+
+int view_turn_on_sandbox(struct models *m, const struct event_view *ev, struct err *e)
+{
+	return take_one(m, ev, "sandboxProfile", offsetof(struct turn_doc, sandboxProfile), e);
+}
