@@ -104,7 +104,7 @@ struct emit_event {
 };
 void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx);
 
-/* A client's connection ended: processes bound to it are ended, its waits are forgotten (their callbacks are not called). */
+/* A client's connection ended: processes bound to it are ended, its waits are answered (ERR_UNAVAILABLE). */
 void engine_client_gone(struct engine *g, uint64_t connection);
 /* A wait or subscription for this process binds it to that connection again after a restart. */
 void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c);

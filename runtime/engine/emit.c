@@ -1,0 +1,140 @@
+/*
+ * emit_events: facts that clients bring (model, reasoning, context, artifacts …). The runtime checks that the type is
+ * one a client may write and that the session is the client's, says who sent it, and folds no status from it.
+ */
+
+#include "runtime/engine/engine_private.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/view/view.h"
+
+struct emission {
+	struct pending_reply reply;
+	size_t count;
+};
+
+static void on_emitted(void *ctx, const struct store_result *r)
+{
+	struct emission *m = ctx;
+	buf_auto struct buf out = BUF_INIT;
+
+	if (r->status < 0) {
+		reply_err(&m->reply, r->err, NULL, 0);
+	} else {
+		struct jw w = jw_on(&out);
+		jw_obj(&w);
+		jw_kuint(&w, "count", m->count);
+		jw_kuint(&w, "firstSequence", r->first_sequence);
+		jw_kuint(&w, "sequence", r->last_sequence);
+		jw_obj_end(&w);
+		reply_json(&m->reply, out.data, out.len);
+	}
+	free(m);
+}
+
+static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *member, const char *what)
+{
+	err_set(e, code, "events[%zu].%s %s", i, member, what);
+	snprintf(e->field, sizeof e->field, "events[%zu].%s", i, member);
+	return -1;
+}
+
+/* Where a client named no turn but the type needs one: the session's system turn, made on its first use. */
+static int emit_system_turn(struct engine *g, struct store_batch *b, const struct caller *c, const char *session,
+			    const struct view_session_brief *brief, char thread[72], char turn[72])
+{
+	struct fact f;
+
+	snprintf(thread, 72, "%s", brief->first_thread);
+	if (turn[0])
+		return 0;
+	if (brief->system_turn[0]) {
+		snprintf(turn, 72, "%s", brief->system_turn);
+		return 0;
+	}
+	id_make(ID_KIND_TURN, turn);
+	fact_open(&f, EVENT_TURN_SUBMITTED, c->uid, session, thread, turn);
+	f.draft.status = "accepted";
+	jw_kstr(&f.w, "source", "system");
+	jw_kstr(&f.w, "status", "accepted");
+	return fact_close(&f, b);
+}
+
+static int emit_one(struct engine *g, struct store_batch *b, const struct emit_event *ev, size_t i, const struct caller *c,
+		    char turn[72], struct err *e)
+{
+	int type = event_type_find(ev->type, strlen(ev->type));
+	struct view_session_brief session;
+	struct event_draft d = { 0 };
+	char thread[72];
+
+	if (type < 0)
+		return emit_refuse(e, ERR_INVALID, i, "type", "is not an event type; see docs/events.md");
+	if (event_info((enum event_type)type)->origin != EVENT_BY_CLIENT)
+		return emit_refuse(e, ERR_NOT_ALLOWED, i, "type", "is written by the runtime only");
+	if (!ev->ids[ID_SESSION])
+		return emit_refuse(e, ERR_INVALID, i, "sessionId", "is missing");
+	int r = view_session_brief(g->o.store, c->uid, ev->ids[ID_SESSION], &session, e);
+	if (r != 0)
+		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "sessionId", "is not known");
+	d.type = (enum event_type)type;
+	d.uid = session.uid;
+	memcpy(d.ids, ev->ids, sizeof d.ids);
+	if ((event_info(d.type)->required_ids & (1u << ID_TURN)) && !d.ids[ID_TURN]) {
+		if (emit_system_turn(g, b, c, d.ids[ID_SESSION], &session, thread, turn) < 0)
+			return err_set(e, ERR_INTERNAL, "the session's system turn cannot be written");
+		d.ids[ID_TURN] = turn;
+		d.ids[ID_THREAD] = thread;
+	}
+	if (!d.ids[ID_REQUEST])
+		d.ids[ID_REQUEST] = c->request_id;
+	d.status = ev->status;
+	d.status_reason = ev->status_reason;
+	d.phase = ev->phase;
+	d.payload = ev->payload;
+	d.payload_len = ev->payload_len;
+	buf_auto struct buf members = BUF_INIT;
+	struct jw w = jw_on(&members);
+	jw_kobj(&w, "correlation");
+	jw_kobj(&w, "emittedBy");
+	jw_kuint(&w, "uid", c->uid);
+	jw_kstr(&w, "role", role_name(c->role));
+	jw_obj_end(&w);
+	jw_obj_end(&w);
+	if (ev->members_len) {
+		buf_byte(&members, ',');
+		buf_append(&members, ev->members, ev->members_len);
+	}
+	d.members = members.data;
+	d.members_len = members.len;
+	if (store_batch_event(b, &d, e) < 0) {
+		char field[ERR_FIELD_MAX];
+		snprintf(field, sizeof field, "events[%zu].%.40s", i, e->field);
+		memcpy(e->field, field, sizeof e->field);
+		return err_wrap(e, "events[%zu]", i);
+	}
+	return 0;
+}
+
+void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct store_batch *b = store_batch_new(g->o.store);
+	struct err e = ERR_INIT;
+	char turn[72] = "";
+
+	for (size_t i = 0; i < n; i++)
+		if (emit_one(g, b, &ev[i], i, c, turn, &e) < 0) {
+			store_batch_free(b);
+			fn(ctx, &e, NULL, 0);
+			return;
+		}
+	struct emission *m = mem_zalloc(1, sizeof *m);
+	reply_keep(&m->reply, c, fn, ctx);
+	m->count = n;
+	if (m->reply.idem_key) {
+		buf_auto struct buf out = BUF_INIT;
+		buf_printf(&out, "{\"count\":%zu}", n);
+		reply_remember(&m->reply, b, out.data, out.len);
+	}
+	store_submit(g->o.store, b, 0, on_emitted, m);
+}

@@ -1,0 +1,290 @@
+/* The engine itself: its processes, its clock, clients that come and go, warnings, and the end of everything. */
+
+#include "runtime/engine/engine_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+
+#include <signal.h>
+#include <stdarg.h>
+
+struct engine *engine_new(const struct engine_options *o)
+{
+	struct engine *g = mem_zalloc(1, sizeof *g);
+
+	g->o = *o;
+	if (!g->o.stop_grace_ms)
+		g->o.stop_grace_ms = 5000;
+	if (!g->o.max_processes)
+		g->o.max_processes = 1024;
+	if (!g->o.inline_bytes)
+		g->o.inline_bytes = 2048;
+	snprintf(g->boot_id, sizeof g->boot_id, "%s", o->boot_id);
+	return g;
+}
+
+void engine_default_limits(const struct engine *g, struct process_limits *ret)
+{
+	*ret = g->o.defaults;
+}
+
+struct process *engine_process(struct engine *g, const char *id)
+{
+	return strmap_get(&g->processes, id);
+}
+
+void engine_wake(struct engine *g, uint64_t boot_ns)
+{
+	g->o.ports->wake_at(g->o.world, boot_ns);
+}
+
+/*
+ * Visits every process. By name, from a list made beforehand: an answer given on the way may bring the next request,
+ * which may start or end processes.
+ */
+struct roll {
+	char (*ids)[ID_TEXT_MAX];
+	size_t count;
+};
+
+static void roll_add(void *ctx, const char *id, void *value)
+{
+	struct roll *r = ctx;
+
+	snprintf(r->ids[r->count++], ID_TEXT_MAX, "%s", id);
+}
+
+static void engine_each(struct engine *g, void (*fn)(struct process *p, void *ctx), void *ctx)
+{
+	struct roll roll = { .ids = mem_zalloc(g->processes.count + 1, ID_TEXT_MAX) };
+
+	strmap_each(&g->processes, roll_add, &roll);
+	for (size_t i = 0; i < roll.count; i++) {
+		struct process *p = engine_process(g, roll.ids[i]);
+		if (p)
+			fn(p, ctx);
+	}
+	free(roll.ids);
+}
+
+static void free_process(struct process *p, void *ctx)
+{
+	struct process_waiter *w;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
+	while ((w = TAILQ_FIRST(&p->waiters))) {
+		TAILQ_REMOVE(&p->waiters, w, link);
+		reply_err(&w->reply, &e, NULL, 0);
+		free(w);
+	}
+	process_free(p);
+}
+
+void engine_free(struct engine *g)
+{
+	if (!g)
+		return;
+	g->stopped = NULL;
+	engine_each(g, free_process, NULL);
+	strmap_done(&g->processes);
+	strmap_done(&g->busy_threads);
+	free(g);
+}
+
+/* ---- time ---- */
+
+struct tick {
+	struct engine *engine;
+	uint64_t now, next;
+};
+
+static void tick_soonest(struct tick *t, uint64_t deadline)
+{
+	if (deadline < t->next)
+		t->next = deadline;
+}
+
+static uint64_t limit_deadline(uint64_t from_ns, uint64_t ms)
+{
+	return ms >= UINT64_MAX / 2000000 ? UINT64_MAX : from_ns + ms * 1000000ull;
+}
+
+static void tick_limits(struct tick *t, struct process *p)
+{
+	uint64_t wall = limit_deadline(p->started_boot_ns, p->limits.wall_ms);
+	uint64_t idle = limit_deadline(p->last_output_ns, p->limits.idle_ms);
+
+	if (p->state != PROCESS_RUNNING || p->end != PROCESS_END_NONE)
+		return;
+	if (t->now >= wall)
+		process_enforce_end(p, PROCESS_END_WALL, NULL, SIGTERM, t->engine->o.stop_grace_ms, "wall time limit");
+	else if (t->now >= idle)
+		process_enforce_end(p, PROCESS_END_IDLE, NULL, SIGTERM, t->engine->o.stop_grace_ms, "idle time limit");
+	else if (t->now >= p->follow_deadline_ns)
+		process_enforce_end(p, PROCESS_END_CLIENT_GONE, NULL, SIGTERM, t->engine->o.stop_grace_ms,
+				    "its client did not come back after a restart");
+	else {
+		tick_soonest(t, wall);
+		tick_soonest(t, idle);
+		tick_soonest(t, p->follow_deadline_ns);
+	}
+}
+
+static void tick_process(struct process *p, void *ctx)
+{
+	struct tick *t = ctx;
+	struct process_waiter *w;
+
+	process_waiters_expire(p, t->now);
+	TAILQ_FOREACH(w, &p->waiters, link)
+		tick_soonest(t, w->deadline_ns);
+	if (t->now >= p->flush_at_ns)
+		process_output_submit(p);
+	tick_limits(t, p);
+	if (p->end != PROCESS_END_NONE && t->now >= p->kill_at_ns)
+		process_escalate(p, t->now);
+	if (p->state == PROCESS_RUNNING || p->state == PROCESS_EXECING)
+		tick_soonest(t, p->kill_at_ns);
+	tick_soonest(t, p->flush_at_ns);
+	if (p->state != PROCESS_DRAINING)
+		return;
+	if (t->now < p->drain_until_ns) {
+		tick_soonest(t, p->drain_until_ns);
+	} else if (!p->drain_cut) {
+		p->drain_cut = true;
+		t->engine->o.ports->stop_reading(t->engine->o.world, p->id);
+		process_on(p, PROCESS_EV_STREAM_END);
+	}
+}
+
+void engine_tick(struct engine *g)
+{
+	struct tick t = { .engine = g, .now = engine_now(g), .next = UINT64_MAX };
+
+	engine_each(g, tick_process, &t);
+	if (t.next != UINT64_MAX)
+		engine_wake(g, t.next);
+}
+
+/* ---- clients ---- */
+
+static void forget_connection(struct process *p, void *ctx)
+{
+	uint64_t connection = *(const uint64_t *)ctx;
+	struct process_waiter *w, *next;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "the client has gone");
+	for (w = TAILQ_FIRST(&p->waiters); w; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (w->reply.connection != connection)
+			continue;
+		TAILQ_REMOVE(&p->waiters, w, link);
+		reply_err(&w->reply, &e, NULL, 0);
+		free(w);
+	}
+	if (p->bound_connection != connection)
+		return;
+	const struct requester by = p->by;
+	p->bound_connection = 0;
+	process_enforce_end(p, PROCESS_END_CLIENT_GONE, &by, SIGTERM, p->engine->o.stop_grace_ms, "its client has gone");
+}
+
+void engine_client_gone(struct engine *g, uint64_t connection)
+{
+	if (connection)
+		engine_each(g, forget_connection, &connection);
+}
+
+void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)
+{
+	struct process *p = engine_process(g, process_id);
+
+	if (!p || !p->end_with_client || p->bound_connection || p->end != PROCESS_END_NONE || p->uid != c->uid)
+		return;
+	p->bound_connection = c->connection;
+	p->follow_deadline_ns = UINT64_MAX;
+}
+
+/* ---- the end of everything ---- */
+
+static void stop_process(struct process *p, void *ctx)
+{
+	process_enforce_end(p, PROCESS_END_SHUTDOWN, NULL, SIGTERM, p->engine->o.stop_grace_ms, "the daemon is stopping");
+}
+
+void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx)
+{
+	g->stopping = true;
+	if (g->processes.count == 0) {
+		done(ctx);
+		return;
+	}
+	g->stopped = done;
+	g->stopped_ctx = ctx;
+	engine_each(g, stop_process, NULL);
+}
+
+/* ---- facts about the runtime itself ---- */
+
+static void engine_note(struct engine *g, enum event_type type, const char *code, const char *advice, const char *fmt, va_list ap)
+{
+	char detail[512];
+	struct fact f;
+
+	vsnprintf(detail, sizeof detail, fmt, ap);
+	if (type == EVENT_RUNTIME_ERROR)
+		log_error("%s", detail);
+	else
+		log_warning("%s", detail);
+	struct store_batch *b = store_batch_new(g->o.store);
+	fact_open(&f, type, g->o.owner_uid, g->system_session, g->system_thread, NULL);
+	jw_kstr(&f.w, "code", code);
+	jw_kstr(&f.w, "detail", detail);
+	jw_kstr(&f.w, "advice", advice);
+	if (fact_close(&f, b) < 0) {
+		store_batch_free(b);
+		return;
+	}
+	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+}
+
+void engine_warn(struct engine *g, const char *code, const char *advice, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	engine_note(g, EVENT_RUNTIME_WARNING, code, advice, fmt, ap);
+	va_end(ap);
+}
+
+void engine_error(struct engine *g, const char *code, const char *advice, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	engine_note(g, EVENT_RUNTIME_ERROR, code, advice, fmt, ap);
+	va_end(ap);
+}
+
+
+static void count_process(void *ctx, const char *id, void *value)
+{
+	struct engine_counts *n = ctx;
+	const struct process *p = value;
+	const struct process_waiter *w;
+
+	n->live++;
+	n->starting += p->state < PROCESS_RUNNING;
+	n->ending += p->state > PROCESS_RUNNING;
+	TAILQ_FOREACH(w, &p->waiters, link)
+		n->waiters++;
+}
+
+void engine_counts_get(const struct engine *g, struct engine_counts *ret)
+{
+	*ret = g->counts;
+	ret->live = ret->starting = ret->ending = ret->waiters = 0;
+	strmap_each((struct strmap *)&g->processes, count_process, ret);
+}

@@ -1,0 +1,83 @@
+#ifndef BAILIFF_ENGINE_PRIVATE_H
+#define BAILIFF_ENGINE_PRIVATE_H
+
+/* Shared by the files of runtime/engine only. */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/strmap.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/ports.h"
+#include "runtime/engine/process.h"
+#include "runtime/event/event.h"
+#include "runtime/store/store.h"
+
+struct engine {
+	struct engine_options o;
+	char boot_id[40];
+	struct strmap processes;      /* id → struct process */
+	struct strmap busy_threads;   /* thread id → process whose own turn is active there */
+	char system_session[ID_GIVEN_MAX + 1], system_thread[ID_GIVEN_MAX + 1], system_turn[ID_GIVEN_MAX + 1];
+	uint32_t known_layers;        /* what this machine's sandboxes reach; valid once layers_known */
+	bool layers_known;
+	bool stopping;
+	void (*stopped)(void *ctx);
+	void *stopped_ctx;
+	struct engine_counts counts;
+};
+
+#define ENGINE_DRAIN_MS 2000u
+#define ENGINE_FLUSH_MS 50u
+#define ENGINE_FOLLOW_MS 30000u
+
+static inline uint64_t engine_now(struct engine *g)
+{
+	return g->o.ports->boot_ns(g->o.world);
+}
+void engine_wake(struct engine *g, uint64_t boot_ns);
+
+/* A fact being written: the payload goes through `w` between fact_open and fact_close. */
+struct fact {
+	struct event_draft draft;
+	struct buf payload, members;
+	struct jw w;
+};
+void fact_open(struct fact *f, enum event_type type, uint32_t uid, const char *session_id, const char *thread_id, const char *turn_id);
+void fact_open_process(struct fact *f, enum event_type type, const struct process *p);
+/* Adds it to the batch. Only a programming error or an over-long field can make this fail: logged, and −1. */
+int fact_close(struct fact *f, struct store_batch *b);
+void fact_requester(struct jw *w, const char *key, const struct requester *by);
+void fact_limits(struct jw *w, const char *key, const struct process_limits *l);
+const char *role_name(enum engine_role r);
+
+/* Answers. A reply with an idempotency key is remembered in `b` before it is given (after b's commit). */
+void reply_keep(struct pending_reply *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+void reply_done(struct pending_reply *r);  /* frees */
+void reply_remember(const struct pending_reply *r, struct store_batch *b, const char *json, size_t len);
+void reply_json(struct pending_reply *r, const char *json, size_t len); /* gives the answer and frees */
+void reply_err(struct pending_reply *r, const struct err *e, const char *data, size_t len);
+/* {"$error":…}: how an error is remembered for an idempotent request. */
+void reply_error_record(const struct err *e, const char *data, size_t len, struct buf *out);
+
+static inline struct requester requester_of(const struct caller *c)
+{
+	return (struct requester){ .uid = c->uid, .pid = c->pid, .role = c->role };
+}
+
+static inline bool process_is_steered_by(const struct process *p, const struct caller *c)
+{
+	return c->uid == 0 || c->uid == p->uid;
+}
+
+/* The live process if the caller may steer it; ERR_NOT_FOUND, or ERR_STATE when it has ended. */
+struct process *engine_live(struct engine *g, const char *id, const struct caller *c, struct err *e);
+struct process *engine_process(struct engine *g, const char *id);
+
+/* session.c */
+int session_resolve(struct process *p, const struct start_request *r, const struct caller *c, struct err *e);
+int session_facts(struct process *p, struct store_batch *b); /* those of session, thread and turn that this process makes */
+int session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category, const char *message);
+int session_system_facts(struct engine *g, struct store_batch *b);
+
+#endif

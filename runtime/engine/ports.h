@@ -1,0 +1,106 @@
+#ifndef BAILIFF_ENGINE_PORTS_H
+#define BAILIFF_ENGINE_PORTS_H
+
+/*
+ * How the engine reaches the world, and how the world reaches the engine.
+ *
+ * The supervisor implements the ports with pipes, the guard and the spawner; a test implements them with a script and
+ * a clock of its own. No port calls back into the engine before it returned.
+ */
+
+#include "sandbox/plan.h"
+#include "sandbox/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct buf;
+struct engine;
+struct engine_options;
+struct err;
+
+enum { STREAM_STDOUT, STREAM_STDERR, STREAM_COUNT };
+
+/* What the world needs to know of a process besides its id: where its output goes. Copied. */
+struct port_streams {
+	char ref[STREAM_COUNT][PLAN_KEY_MAX]; /* output refs; "" = no such stream */
+	uint64_t limit;                       /* kept of each; 0 = all */
+};
+
+struct ports {
+	uint64_t (*real_us)(void *world);
+	uint64_t (*boot_ns)(void *world);
+	/* engine_tick is wanted at this time (CLOCK_BOOTTIME); the earliest wins until it was called. */
+	void (*wake_at)(void *world, uint64_t boot_ns);
+	/* The environment that commands of this uid begin with, "K=V" strings one after another, each with its NUL. */
+	void (*base_env)(void *world, uint32_t uid, struct buf *out);
+
+	/* Answered by engine_on_started or engine_on_launch_failed. The plan is copied; peer_fd is duplicated. */
+	void (*launch)(void *world, const char *id, const void *plan, size_t plan_len, uint32_t flags,
+		       const struct port_streams *streams, int peer_fd);
+	void (*open_gate)(void *world, const char *id);
+	void (*signal)(void *world, const char *id, int sig);  /* to the command, by its init */
+	void (*kill_tree)(void *world, const char *id);        /* by its init, which reports how it ended */
+	void (*kill)(void *world, const char *id);             /* the init itself, by the guard */
+	/* >0 bytes taken; 0 = the pipe is full, engine_on_stdin_room follows; −1 with errno. */
+	ssize_t (*write_stdin)(void *world, const char *id, const void *p, size_t n);
+	void (*close_stdin)(void *world, const char *id);
+	/* Bytes that came so far; −1 with errno. Short only at the end. */
+	ssize_t (*peek_output)(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n);
+	int (*output_fd)(void *world, const char *id, int stream); /* of the spool file; −1 if nothing came yet */
+	void (*stop_reading)(void *world, const char *id);     /* the drain deadline is over */
+	/* Its end is committed: forget everything of it. Small outputs (bits by stream) no longer need their files. */
+	void (*release)(void *world, const char *id, unsigned unspilled);
+};
+
+/* A process that the guard holds from before a restart. */
+struct port_held {
+	const char *id;
+	uint32_t attempt;
+	bool started;  /* its init was cloned */
+};
+/* For recovery: take over what the guard holds of this process / end and drop it. */
+struct recovery_ports {
+	void (*adopt)(void *world, const struct port_held *h, const struct port_streams *streams, uint64_t size[STREAM_COUNT]);
+	void (*abandon)(void *world, const struct port_held *h);
+	/* A lost process: only what its spool files hold can be asked for, until `release`. */
+	void (*salvage)(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT]);
+};
+/*
+ * Settles every process that the log calls live, writes history.reconstructed (not in a new store, where it makes the
+ * system session instead) and waits until that is durable. Before this nothing else may be asked of the engine.
+ */
+int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t nheld, struct err *e);
+
+/* ---- what happened ---- */
+
+struct port_started {
+	int32_t pid;
+	uint64_t start_time;
+	uint32_t layers;   /* that the clone gave */
+	uint32_t attempt;
+};
+void engine_on_started(struct engine *g, const char *id, const struct port_started *s);
+void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, int error, const char *path);
+void engine_on_ready(struct engine *g, const char *id, uint32_t layers);
+void engine_on_execed(struct engine *g, const char *id);
+/* The init is dead (so its whole tree is), and this was its last word: FAILED or EXITED, or NULL if it was killed. */
+void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last);
+void engine_on_output(struct engine *g, const char *id, int stream, uint64_t size);
+void engine_on_output_end(struct engine *g, const char *id, int stream);
+/* Output waits in the pipe because the disk is full (error) or goes on (0). */
+void engine_on_output_stalled(struct engine *g, const char *id, int stream, int error);
+void engine_on_stdin_room(struct engine *g, const char *id);
+void engine_tick(struct engine *g);
+
+/* Ends everything live (reason "shutdown") and calls done when all of it is recorded. New starts are refused. */
+void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx);
+
+/* runtime.warning / runtime.error in the system session. */
+void engine_warn(struct engine *g, const char *code, const char *advice, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void engine_error(struct engine *g, const char *code, const char *advice, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* policy.changed etc. come with their issues. */
+
+#endif

@@ -1,0 +1,189 @@
+#ifndef BAILIFF_ENGINE_PROCESS_H
+#define BAILIFF_ENGINE_PROCESS_H
+
+/*
+ * A live process, as the engine sees it: from the request until its end is committed. Everything about it that must
+ * outlive the runtime is in the log; what is here can be made again from process.started (recovery.c).
+ *
+ *   LAUNCHING   the spawner was asked                       → COMMITTING, or ENDING when it could not be started
+ *   COMMITTING  the init waits at the gate, the facts commit → EXECING once they are durable and the sandbox is ready
+ *   EXECING     the gate is open                            → RUNNING when the command was executed
+ *   RUNNING                                                 → DRAINING when the init is gone
+ *   DRAINING    the rest of the output is taken             → ENDING at the end of both streams, or at the deadline
+ *   ENDING      the terminal facts commit                   → freed
+ *
+ * process_machine.c holds the [state][event] table. Files: process_start.c (request → launch → start facts),
+ * process_output.c (process.output, spilled), process_end.c (terminal facts), process_request.c (what clients ask of one).
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/ports.h"
+#include "runtime/event/id.h"
+
+#include <sys/queue.h>
+
+struct jw;
+
+enum process_state {
+	PROCESS_LAUNCHING,
+	PROCESS_COMMITTING,
+	PROCESS_EXECING,
+	PROCESS_RUNNING,
+	PROCESS_DRAINING,
+	PROCESS_ENDING,
+	PROCESS_STATE_COUNT
+};
+
+enum process_event {
+	PROCESS_EV_STARTED,
+	PROCESS_EV_LAUNCH_FAILED,
+	PROCESS_EV_READY,
+	PROCESS_EV_COMMITTED,
+	PROCESS_EV_REFUSED,   /* the store did not take the start facts */
+	PROCESS_EV_EXECED,
+	PROCESS_EV_GONE,
+	PROCESS_EV_STREAM_END,
+	PROCESS_EV_END_COMMITTED,
+	PROCESS_EVENT_COUNT
+};
+
+/* Why bailiff itself ends a process. */
+enum process_end {
+	PROCESS_END_NONE,
+	PROCESS_END_USER,
+	PROCESS_END_CLIENT_GONE,
+	PROCESS_END_SHUTDOWN,
+	PROCESS_END_WALL,
+	PROCESS_END_IDLE,
+};
+
+/* Who asked, kept. */
+struct requester {
+	uint32_t uid;
+	int32_t pid;
+	enum engine_role role;
+};
+
+/* An answer that is owed. */
+struct pending_reply {
+	engine_reply_fn fn;
+	void *ctx;
+	uint64_t connection;
+	char *idem_key, *idem_method; /* NULL = not idempotent */
+	uint8_t idem_hash[32];
+	uint32_t uid;
+	char *request_id;
+};
+
+struct process_stream {
+	char ref[PLAN_KEY_MAX];   /* "" = there is no such stream */
+	uint64_t size;            /* bytes that came */
+	uint64_t cited;           /* of which process.output events speak */
+	uint64_t summed;          /* of which the store has checksums (once spilled) */
+	bool spilled, ended, stalled;
+};
+
+/* A client that waits for the end. */
+struct process_waiter {
+	TAILQ_ENTRY(process_waiter) link;
+	struct pending_reply reply;
+	uint64_t deadline_ns;     /* UINT64_MAX = none */
+	bool terminate;           /* it asked for the end */
+};
+
+/* Input that the pipe has not taken yet; answered when all of it was. */
+struct process_input {
+	TAILQ_ENTRY(process_input) link;
+	struct pending_reply reply;
+	struct requester by;
+	char *data;
+	size_t len, done;
+	bool eof;                 /* close after this */
+	bool intended;            /* the intent of an idempotent write is durable */
+};
+
+struct process {
+	struct engine *engine;
+	char id[ID_TEXT_MAX];
+	char session_id[ID_GIVEN_MAX + 1], thread_id[ID_GIVEN_MAX + 1], turn_id[ID_GIVEN_MAX + 1];
+	char task_id[ID_GIVEN_MAX + 1], tool_call_id[ID_GIVEN_MAX + 1]; /* "" = none */
+	bool makes_session, makes_thread, owns_turn;
+	uint32_t uid;
+	enum process_state state;
+
+	/* the request, as far as facts and limits need it */
+	char *decision_json, *judged_json; /* permission.evaluated's */
+	char *command_json, *display, *command_line, *cwd, *justification;
+	char *command_ref;        /* the whole argv behind a ref, when it is too long for an event */
+	struct buf command_full;
+	char plan_hash[65];
+	uint32_t plan_layers;
+	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
+	struct process_limits limits;
+	struct requester by;
+
+	struct pending_reply start; /* fn NULL once answered */
+	bool committed, ready, execed, follow_grace;
+	int32_t pid;
+	uint64_t start_time, started_boot_ns, started_real_us;
+	uint32_t attempt, layers;
+	uint64_t bound_connection;   /* end_with_client: whose */
+	uint64_t follow_deadline_ns; /* after a restart: a client must follow it again until then */
+
+	struct process_stream streams[STREAM_COUNT];
+	uint64_t flush_at_ns, last_flush_ns, last_output_ns, drain_until_ns;
+	bool drain_cut;
+
+	TAILQ_HEAD(, process_waiter) waiters;
+	TAILQ_HEAD(, process_input) inputs;
+	bool stdin_closed, input_busy;
+
+	uint64_t sent_signals;       /* bit n − 1 for signal n, by signal_process */
+	struct requester signal_by;
+	enum process_end end;
+	struct requester end_by;
+	char *end_reason;
+	int end_signal;
+	uint64_t kill_at_ns;         /* next step of the escalation; UINT64_MAX = none */
+	unsigned kill_step;
+
+	bool gone, has_last;         /* the init is dead; `last` is its last word */
+	struct status_msg last;
+	bool layer_mismatch;
+	uint64_t ended_sequence;
+};
+
+/* process_machine.c */
+void process_on(struct process *p, enum process_event ev);
+void process_free(struct process *p);
+
+/* process_start.c */
+struct process *process_new(struct engine *g, const char *id);
+void process_submit_start(struct process *p);
+void process_submit_unstarted(struct process *p);
+void process_answer_start(struct process *p);
+
+/* process_output.c */
+struct store_batch;
+void process_output_due(struct process *p);          /* bytes came: when shall the next event be */
+int process_output_flush(struct process *p, struct store_batch *b); /* adds events for what is not cited; how many */
+void process_output_submit(struct process *p);
+void process_outputs_json(const struct process *p, struct jw *w);   /* {"stdout":{…},…} */
+void process_stream_names(const struct process *p, struct jw *w);   /* [{outputRef,stream,…}] */
+const char *stream_name(int stream);
+unsigned process_unspilled(const struct process *p); /* streams that live in the database, as bits */
+
+/* process_end.c */
+void process_waiters_expire(struct process *p, uint64_t now);
+void process_submit_end(struct process *p);
+void process_truncated_facts(struct process *p, struct store_batch *b); /* and sums the kept tail */
+void process_answer_waiters(struct process *p);
+void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig, uint64_t grace_ms, const char *reason);
+void process_escalate(struct process *p, uint64_t now);
+
+/* process_request.c */
+void process_inputs_pump(struct process *p);
+void process_inputs_fail(struct process *p, const char *why);
+
+#endif

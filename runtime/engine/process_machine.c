@@ -1,0 +1,290 @@
+/*
+ * What happens next: one function for each [state][event] that means something. An empty cell is an event that is
+ * late (its process has moved on) and means nothing any more.
+ */
+
+#include "runtime/engine/engine_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+
+typedef void (*transition_fn)(struct process *p);
+
+static void process_pass_gate(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	if (!p->committed || !p->ready || p->gone)
+		return;
+	p->state = PROCESS_EXECING;
+	if (p->layer_mismatch)
+		g->o.ports->kill(g->o.world, p->id);
+	else
+		g->o.ports->open_gate(g->o.world, p->id);
+}
+
+static void launching_started(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	if (!p->ready && !g->layers_known)
+		return; /* the first start of this runtime waits for READY */
+	p->layers = p->ready ? p->layers : (g->known_layers & p->plan_layers);
+	p->state = PROCESS_COMMITTING;
+	process_submit_start(p);
+}
+
+static void launching_ready(struct process *p)
+{
+	p->engine->known_layers = p->layers;
+	p->engine->layers_known = true;
+	if (p->pid)
+		launching_started(p);
+}
+
+/* The init is dead before anything was committed: written down as a start that failed, once its facts are in. */
+static void launching_gone(struct process *p)
+{
+	p->state = PROCESS_COMMITTING;
+	process_submit_start(p);
+}
+
+static void launching_failed(struct process *p)
+{
+	process_submit_unstarted(p);
+	p->state = PROCESS_ENDING;
+	process_submit_end(p);
+}
+
+static void process_drain(struct process *p)
+{
+	p->state = PROCESS_DRAINING;
+	p->drain_until_ns = engine_now(p->engine) + ENGINE_DRAIN_MS * 1000000ull;
+	engine_wake(p->engine, p->drain_until_ns);
+	process_inputs_fail(p, "the process has ended");
+	process_on(p, PROCESS_EV_STREAM_END);
+}
+
+static void committing_committed(struct process *p)
+{
+	p->committed = true;
+	if (p->gone)
+		process_drain(p);
+	else
+		process_pass_gate(p);
+}
+
+static void committing_refused(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	g->o.ports->release(g->o.world, p->id, 0);
+	process_free(p);
+}
+
+static void execing_execed(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	p->state = PROCESS_RUNNING;
+	p->execed = true;
+	g->counts.started++;
+	process_answer_start(p);
+	if (p->end != PROCESS_END_NONE) {
+		p->kill_step = 0;
+		process_escalate(p, engine_now(g));
+	}
+	process_inputs_pump(p);
+}
+
+static void draining_stream_end(struct process *p)
+{
+	bool ended = true;
+
+	for (int i = 0; i < STREAM_COUNT; i++)
+		ended &= p->streams[i].ended;
+	if (!ended && !p->drain_cut)
+		return;
+	p->state = PROCESS_ENDING;
+	process_submit_end(p);
+}
+
+static void ending_committed(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
+	process_answer_waiters(p);
+	g->counts.ended++;
+	process_free(p);
+}
+
+static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {
+	[PROCESS_LAUNCHING] = {
+		[PROCESS_EV_STARTED] = launching_started,
+		[PROCESS_EV_READY] = launching_ready,
+		[PROCESS_EV_LAUNCH_FAILED] = launching_failed,
+		[PROCESS_EV_GONE] = launching_gone,
+	},
+	[PROCESS_COMMITTING] = {
+		[PROCESS_EV_READY] = process_pass_gate,
+		[PROCESS_EV_COMMITTED] = committing_committed,
+		[PROCESS_EV_REFUSED] = committing_refused,
+	},
+	[PROCESS_EXECING] = {
+		[PROCESS_EV_EXECED] = execing_execed,
+		[PROCESS_EV_GONE] = process_drain,
+	},
+	[PROCESS_RUNNING] = {
+		[PROCESS_EV_GONE] = process_drain,
+	},
+	[PROCESS_DRAINING] = {
+		[PROCESS_EV_STREAM_END] = draining_stream_end,
+	},
+	[PROCESS_ENDING] = {
+		[PROCESS_EV_END_COMMITTED] = ending_committed,
+	},
+};
+
+void process_on(struct process *p, enum process_event ev)
+{
+	transition_fn fn = machine[p->state][ev];
+
+	if (fn)
+		fn(p);
+	else
+		log_debug("%s: event %d means nothing in state %d", p->id, (int)ev, (int)p->state);
+}
+
+void process_free(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	strmap_del(&g->processes, p->id);
+	if (strmap_get(&g->busy_threads, p->thread_id) == p)
+		strmap_del(&g->busy_threads, p->thread_id);
+	process_inputs_fail(p, "the process has ended");
+	free(p->decision_json);
+	free(p->judged_json);
+	free(p->command_json);
+	free(p->display);
+	free(p->command_line);
+	free(p->cwd);
+	free(p->justification);
+	free(p->command_ref);
+	free(p->end_reason);
+	buf_done(&p->command_full);
+	reply_done(&p->start);
+	free(p);
+	if (g->stopping && g->processes.count == 0 && g->stopped) {
+		void (*stopped)(void *) = g->stopped;
+		g->stopped = NULL;
+		stopped(g->stopped_ctx);
+	}
+}
+
+/* ---- what the world reports ---- */
+
+void engine_on_started(struct engine *g, const char *id, const struct port_started *s)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p)
+		return;
+	p->pid = s->pid;
+	p->start_time = s->start_time;
+	p->attempt = s->attempt;
+	process_on(p, PROCESS_EV_STARTED);
+}
+
+void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, int error, const char *path)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p)
+		return;
+	p->has_last = true;
+	p->last = (struct status_msg){ .kind = STATUS_FAILED, .step = step, .error = error };
+	snprintf(p->last.path, sizeof p->last.path, "%s", path);
+	process_on(p, PROCESS_EV_LAUNCH_FAILED);
+}
+
+void engine_on_ready(struct engine *g, const char *id, uint32_t layers)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || p->ready)
+		return;
+	p->ready = true;
+	layers &= p->plan_layers;
+	if (p->state == PROCESS_LAUNCHING)
+		p->layers = layers;
+	else if (p->state == PROCESS_COMMITTING)
+		p->layer_mismatch = (p->layers & ~layers) != 0;
+	process_on(p, PROCESS_EV_READY);
+}
+
+void engine_on_execed(struct engine *g, const char *id)
+{
+	struct process *p = engine_process(g, id);
+
+	if (p)
+		process_on(p, PROCESS_EV_EXECED);
+}
+
+void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || p->gone)
+		return;
+	p->gone = true;
+	if (last) {
+		p->has_last = true;
+		p->last = *last;
+	}
+	process_on(p, PROCESS_EV_GONE);
+}
+
+void engine_on_output(struct engine *g, const char *id, int stream, uint64_t size)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || size <= p->streams[stream].size)
+		return;
+	g->counts.output_bytes += size - p->streams[stream].size;
+	p->streams[stream].size = size;
+	p->last_output_ns = engine_now(g);
+	if (p->state == PROCESS_RUNNING || p->state == PROCESS_EXECING)
+		process_output_due(p);
+}
+
+void engine_on_output_end(struct engine *g, const char *id, int stream)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p)
+		return;
+	p->streams[stream].ended = true;
+	process_on(p, PROCESS_EV_STREAM_END);
+}
+
+void engine_on_output_stalled(struct engine *g, const char *id, int stream, int error)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || p->streams[stream].stalled == (error != 0))
+		return;
+	p->streams[stream].stalled = error != 0;
+	if (error)
+		engine_error(g, "output_stalled", "free disk space or raise the quota; the process waits and loses nothing",
+			     "%s of %s cannot be written: %s", stream_name(stream), id, strerror(error));
+}
+
+void engine_on_stdin_room(struct engine *g, const char *id)
+{
+	struct process *p = engine_process(g, id);
+
+	if (p)
+		process_inputs_pump(p);
+}

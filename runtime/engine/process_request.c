@@ -1,0 +1,326 @@
+/*
+ * What clients ask of a live process: input, signals, its end.
+ *
+ * Input is written in the order in which it was asked for, one request after the other, and answered when the pipe took
+ * all of it and process.input is committed. An idempotent write first commits its intent: if the runtime dies between that
+ * and the result, a repeated request learns that the outcome is not known, rather than writing twice.
+ */
+
+#include "runtime/engine/engine_private.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/view/view.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#define INPUT_QUEUE_MAX (8u << 20)
+#define INPUT_PREVIEW 256u
+static const char pending_record[] = "{\"pending\":true}";
+
+struct process *engine_live(struct engine *g, const char *id, const struct caller *c, struct err *e)
+{
+	struct process *p = engine_process(g, id);
+	buf_auto struct buf doc = BUF_INIT;
+
+	if (p && process_is_steered_by(p, c) && p->state <= PROCESS_RUNNING)
+		return p;
+	if (view_process(g->o.store, c->uid, id, &doc, e) == 0)
+		err_set(e, ERR_STATE, "process '%s' has ended", id);
+	return NULL;
+}
+
+/* ---- facts about input ---- */
+
+static void input_fact(struct process *p, struct store_batch *b, const struct process_input *in)
+{
+	size_t shown = in->len < INPUT_PREVIEW ? in->len : INPUT_PREVIEW;
+	struct fact f;
+
+	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
+	f.draft.ids[ID_REQUEST] = in->reply.request_id;
+	jw_kstr(&f.w, "kind", in->eof ? "eof" : "data");
+	if (!in->eof) {
+		size_t cut = text_utf8_cut(in->data, shown);
+		jw_kuint(&f.w, "bytes", in->len);
+		if (text_utf8_valid(in->data, cut)) {
+			jw_kstrn(&f.w, "preview", in->data, cut);
+			jw_kstr(&f.w, "encoding", "utf8");
+		} else {
+			jw_key(&f.w, "preview");
+			jw_base64(&f.w, in->data, shown);
+			jw_kstr(&f.w, "encoding", "base64");
+		}
+	}
+	jw_kbool(&f.w, "redacted", false);
+	fact_requester(&f.w, "by", &in->by);
+	fact_close(&f, b);
+}
+
+static void input_free(struct process_input *in)
+{
+	reply_done(&in->reply);
+	free(in->data);
+	free(in);
+}
+
+struct answer {
+	struct pending_reply reply;
+	struct buf json;
+	struct engine *engine;
+};
+
+static void on_answer_committed(void *ctx, const struct store_result *r)
+{
+	struct answer *a = ctx;
+
+	if (r->status < 0) {
+		reply_err(&a->reply, r->err, NULL, 0);
+	} else {
+		a->json.len--;
+		buf_printf(&a->json, "%s\"sequence\":%llu}", a->json.len > 1 ? "," : "", (unsigned long long)r->last_sequence);
+		reply_json(&a->reply, a->json.data, a->json.len);
+	}
+	buf_done(&a->json);
+	free(a);
+}
+
+/* Gives `json` (an object) as the answer, with `sequence` added, once the batch is committed. */
+static void answer_after(struct engine *g, struct store_batch *b, struct pending_reply *reply, struct buf *json)
+{
+	struct answer *a = mem_zalloc(1, sizeof *a);
+
+	a->reply = *reply;
+	*reply = (struct pending_reply){ 0 };
+	a->json = *json;
+	*json = BUF_INIT;
+	reply_remember(&a->reply, b, a->json.data, a->json.len);
+	store_submit(g->o.store, b, STORE_MUST, on_answer_committed, a);
+}
+
+static void input_finish(struct process *p, struct process_input *in)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct buf json = BUF_INIT;
+	struct jw w = jw_on(&json);
+
+	TAILQ_REMOVE(&p->inputs, in, link);
+	jw_obj(&w);
+	if (!in->eof)
+		jw_kuint(&w, "bytes", in->len);
+	jw_obj_end(&w);
+	input_fact(p, b, in);
+	answer_after(p->engine, b, &in->reply, &json);
+	input_free(in);
+}
+
+static void input_fail(struct process *p, struct process_input *in, const struct err *e)
+{
+	struct jw w;
+	buf_auto struct buf data = BUF_INIT;
+
+	TAILQ_REMOVE(&p->inputs, in, link);
+	w = jw_on(&data);
+	jw_kuint(&w, "bytes", in->done);
+	jw_kstr(&w, "outcome", in->done ? "partial" : "not_written");
+	if (in->intended) {
+		struct store_batch *b = store_batch_new(p->engine->o.store);
+		buf_auto struct buf record = BUF_INIT;
+		reply_error_record(e, data.data, data.len, &record);
+		reply_remember(&in->reply, b, record.data, record.len);
+		store_submit(p->engine->o.store, b, STORE_MUST, NULL, NULL);
+	}
+	reply_err(&in->reply, e, data.data, data.len);
+	input_free(in);
+}
+
+void process_inputs_fail(struct process *p, const char *why)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_STATE, "write to the standard input of '%s': %s", p->id, why);
+	while (!TAILQ_EMPTY(&p->inputs))
+		input_fail(p, TAILQ_FIRST(&p->inputs), &e);
+}
+
+/* 1 = done, 0 = the pipe is full, −1 = it failed (and the input is gone). */
+static int input_write(struct process *p, struct process_input *in)
+{
+	struct engine *g = p->engine;
+	struct err e = ERR_INIT;
+
+	while (in->done < in->len) {
+		ssize_t n = g->o.ports->write_stdin(g->o.world, p->id, in->data + in->done, in->len - in->done);
+		if (n == 0)
+			return 0;
+		if (n < 0) {
+			err_set(&e, ERR_STATE, "write to the standard input of '%s': %s", p->id,
+				errno == EPIPE ? "the process has closed it" : strerror(errno));
+			input_fail(p, in, &e);
+			return -1;
+		}
+		in->done += (size_t)n;
+	}
+	return 1;
+}
+
+static void on_intent_committed(void *ctx, const struct store_result *r);
+
+struct intent {
+	struct engine *engine;
+	char process_id[ID_TEXT_MAX];
+};
+
+/* Makes the intent durable; the write goes on afterwards. */
+static void input_intend(struct process *p, struct process_input *in)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct intent *i = mem_zalloc(1, sizeof *i);
+
+	i->engine = p->engine;
+	memcpy(i->process_id, p->id, sizeof i->process_id);
+	p->input_busy = true;
+	in->intended = true;
+	reply_remember(&in->reply, b, pending_record, sizeof pending_record - 1);
+	store_submit(p->engine->o.store, b, 0, on_intent_committed, i);
+}
+
+static void on_intent_committed(void *ctx, const struct store_result *r)
+{
+	struct intent *i = ctx;
+	struct process *p = engine_process(i->engine, i->process_id);
+
+	if (p) {
+		p->input_busy = false;
+		if (r->status < 0 && !TAILQ_EMPTY(&p->inputs)) {
+			TAILQ_FIRST(&p->inputs)->intended = false;
+			input_fail(p, TAILQ_FIRST(&p->inputs), r->err);
+		}
+		process_inputs_pump(p);
+	}
+	free(i);
+}
+
+void process_inputs_pump(struct process *p)
+{
+	struct engine *g = p->engine;
+	struct process_input *in;
+
+	while (p->state == PROCESS_RUNNING && !p->input_busy && (in = TAILQ_FIRST(&p->inputs))) {
+		if (in->reply.idem_key && !in->intended) {
+			input_intend(p, in);
+			return;
+		}
+		if (!in->eof) {
+			int r = input_write(p, in);
+			if (r == 0)
+				return;
+			if (r < 0)
+				continue;
+		} else if (!p->stdin_closed) {
+			p->stdin_closed = true;
+			g->o.ports->close_stdin(g->o.world, p->id);
+		}
+		input_finish(p, in);
+	}
+}
+
+static void input_queue(struct engine *g, const char *id, const void *data, size_t n, bool eof, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process *p = engine_live(g, id, c, &e);
+	struct process_input *in;
+	size_t queued = 0;
+
+	if (p && !p->stdin_pipe)
+		err_set(&e, ERR_STATE, "process '%s' was started without a standard input (stdin: \"pipe\")", id);
+	else if (p && p->stdin_closed && !eof)
+		err_set(&e, ERR_STATE, "the standard input of '%s' is closed", id);
+	else if (p)
+		TAILQ_FOREACH(in, &p->inputs, link)
+			queued += in->len;
+	if (p && queued + n > INPUT_QUEUE_MAX)
+		err_set(&e, ERR_EXHAUSTED, "the process does not read: %zu bytes wait for it already", queued);
+	if (e.code) {
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	in = mem_zalloc(1, sizeof *in);
+	reply_keep(&in->reply, c, fn, ctx);
+	in->by = requester_of(c);
+	in->data = mem_dup(n ? data : "", n ? n : 1);
+	in->len = n;
+	in->eof = eof;
+	TAILQ_INSERT_TAIL(&p->inputs, in, link);
+	process_inputs_pump(p);
+}
+
+void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
+{
+	input_queue(g, process_id, p, n, false, c, fn, ctx);
+}
+
+void engine_close_stdin(struct engine *g, const char *process_id, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	input_queue(g, process_id, NULL, 0, true, c, fn, ctx);
+}
+
+/* ---- signals and the end ---- */
+
+void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process *p = engine_live(g, process_id, c, &e);
+	struct pending_reply reply;
+	struct buf json = BUF_INIT;
+	struct fact f;
+
+	if (p && p->state != PROCESS_RUNNING)
+		err_set(&e, ERR_STATE, "process '%s' has not begun yet", process_id);
+	if (e.code) {
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	p->sent_signals |= 1ull << (sig - 1);
+	p->signal_by = requester_of(c);
+	g->o.ports->signal(g->o.world, p->id, sig);
+	struct store_batch *b = store_batch_new(g->o.store);
+	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "kind", "signal");
+	jw_kstr(&f.w, "signal", text_signal_name(sig));
+	jw_kbool(&f.w, "redacted", false);
+	fact_requester(&f.w, "by", &p->signal_by);
+	fact_close(&f, b);
+	reply_keep(&reply, c, fn, ctx);
+	struct jw w = jw_on(&json);
+	jw_obj(&w);
+	jw_kstr(&w, "processId", p->id);
+	jw_kstr(&w, "signal", text_signal_name(sig));
+	jw_obj_end(&w);
+	answer_after(g, b, &reply, &json);
+}
+
+void engine_terminate_process(struct engine *g, const char *process_id, const char *reason, int sig, uint64_t grace_ms,
+			      const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct process *p = engine_process(g, process_id);
+	const struct requester by = requester_of(c);
+	struct err e = ERR_INIT;
+
+	if (!p || !process_is_steered_by(p, c)) {
+		engine_live(g, process_id, c, &e);
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	struct process_waiter *w = mem_zalloc(1, sizeof *w);
+	reply_keep(&w->reply, c, fn, ctx);
+	w->terminate = true;
+	w->deadline_ns = UINT64_MAX;
+	TAILQ_INSERT_TAIL(&p->waiters, w, link);
+	process_enforce_end(p, PROCESS_END_USER, &by, sig ? sig : SIGTERM, grace_ms == LIMIT_NONE ? g->o.stop_grace_ms : grace_ms,
+			    reason);
+}

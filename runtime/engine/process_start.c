@@ -1,0 +1,425 @@
+/*
+ * Starting: a request becomes a plan, the plan a launch, the launch a commit of start facts, and only that opens the
+ * gate. Nothing is written for a request that is refused before the launch.
+ *
+ * The facts carry which layers of the sandbox are in force, which is certain only once the init has run its steps
+ * (READY). After the first start the answer is known for this machine, so later starts commit while the sandbox is
+ * still being built; should READY then say less than was written, the command does not run.
+ */
+
+#include "runtime/engine/engine_private.h"
+
+#include "policy/command.h"
+#include "policy/decision.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#define COMMAND_INLINE_MAX (16u * 1024) /* argv's JSON in events; longer ones go behind a ref */
+#define DEFAULT_PROFILE "plain"
+
+struct process *process_new(struct engine *g, const char *id)
+{
+	struct process *p = mem_zalloc(1, sizeof *p);
+
+	p->engine = g;
+	snprintf(p->id, sizeof p->id, "%s", id);
+	p->kill_at_ns = p->flush_at_ns = p->drain_until_ns = p->follow_deadline_ns = UINT64_MAX;
+	TAILQ_INIT(&p->waiters);
+	TAILQ_INIT(&p->inputs);
+	strmap_put(&g->processes, p->id, p);
+	return p;
+}
+
+/* ---- the environment ---- */
+
+struct environment {
+	struct buf text; /* "K=V" strings, each with its NUL */
+	const char **vars;
+	size_t count;
+};
+
+static void environment_done(struct environment *v)
+{
+	buf_done(&v->text);
+	free(v->vars);
+}
+
+static bool same_name(const char *var, const char *name, size_t n)
+{
+	return strncmp(var, name, n) == 0 && var[n] == '=';
+}
+
+static void environment_remove(struct environment *v, const char *name, size_t n)
+{
+	for (size_t i = 0; i < v->count; i++)
+		if (same_name(v->vars[i], name, n)) {
+			v->vars[i] = v->vars[--v->count];
+			return;
+		}
+}
+
+static void environment_build(struct process *p, const struct start_request *r, struct environment *v)
+{
+	struct engine *g = p->engine;
+	size_t count = 0, at = 0;
+
+	g->o.ports->base_env(g->o.world, p->uid, &v->text);
+	buf_printf(&v->text, "PWD=%s", p->cwd);
+	buf_byte(&v->text, '\0');
+	buf_printf(&v->text, "BAILIFF_PROCESS_ID=%s", p->id);
+	buf_byte(&v->text, '\0');
+	for (const char *s = v->text.data; s < v->text.data + v->text.len; s += strlen(s) + 1)
+		count++;
+	v->vars = mem_zalloc(count + r->nenv_set + 1, sizeof *v->vars);
+	for (const char *s = v->text.data; at < count; s += strlen(s) + 1)
+		v->vars[at++] = s;
+	v->count = count;
+	for (size_t i = 0; i < r->nenv_unset; i++)
+		environment_remove(v, r->env_unset[i], strlen(r->env_unset[i]));
+	for (size_t i = 0; i < r->nenv_set; i++) {
+		environment_remove(v, r->env_set[i], (size_t)(strchrnul(r->env_set[i], '=') - r->env_set[i]));
+		v->vars[v->count++] = r->env_set[i];
+	}
+}
+
+/* ---- the command, as facts show it ---- */
+
+static void command_facts(struct process *p, const char *const *argv, size_t argc)
+{
+	buf_auto struct buf display = BUF_INIT;
+	struct jw w = jw_on(&p->command_full);
+
+	jw_arr(&w);
+	for (size_t i = 0; i < argc; i++)
+		jw_str(&w, argv[i]);
+	jw_arr_end(&w);
+	command_display(argv, argc, &display);
+	p->display = mem_strndup(display.data, text_utf8_cut(display.data, display.len < 2048 ? display.len : 2048));
+	if (p->command_full.len <= COMMAND_INLINE_MAX) {
+		p->command_json = buf_take(&p->command_full);
+		return;
+	}
+	char ref[ID_TEXT_MAX];
+	id_make(ID_KIND_OUTPUT, ref);
+	p->command_ref = mem_strdup(ref);
+	struct buf cut = BUF_INIT;
+	w = jw_on(&cut);
+	jw_arr(&w);
+	for (size_t i = 0; i < argc && cut.len < COMMAND_INLINE_MAX / 2; i++) {
+		size_t n = strlen(argv[i]);
+		jw_strn(&w, argv[i], text_utf8_cut(argv[i], n < 1024 ? n : 1024));
+	}
+	jw_arr_end(&w);
+	p->command_json = buf_take(&cut);
+}
+
+static void command_members(const struct process *p, struct jw *w)
+{
+	jw_kraw(w, "command", p->command_json, strlen(p->command_json));
+	if (p->command_ref) {
+		jw_kbool(w, "commandTruncated", true);
+		jw_kstr(w, "commandRef", p->command_ref);
+	}
+	jw_kopt(w, "commandLine", p->command_line);
+}
+
+/* ---- the plan ---- */
+
+static int plan_for(struct process *p, const struct start_request *r, const char *const *argv, size_t argc, struct buf *plan,
+		    struct err *e)
+{
+	struct environment env = { 0 };
+
+	environment_build(p, r, &env);
+	p->plan_layers = PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_CGROUP;
+	const struct plan_spec spec = {
+		.flags = (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
+			 (p->keep_tree ? PLAN_KEEP_TREE : 0),
+		.layers = p->plan_layers,
+		.require = PLAN_LAYER_NAMESPACES,
+		.cwd = p->cwd,
+		.argv = argv,
+		.argc = argc,
+		.envv = env.vars,
+		.envc = env.count,
+		.cpu_ms = p->limits.cpu_ms,
+		.open_files = p->limits.open_files,
+		.file_bytes = p->limits.file_bytes,
+	};
+	int rc = plan_build(&spec, plan, e);
+	environment_done(&env);
+	if (rc == 0)
+		hash_sha256_text(plan->data, plan->len, p->plan_hash);
+	return rc;
+}
+
+static void streams_make(struct process *p, struct port_streams *ret)
+{
+	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		if (i == STREAM_STDERR && p->stderr_merge) {
+			p->streams[i].ended = true;
+			continue;
+		}
+		id_make(ID_KIND_OUTPUT, p->streams[i].ref);
+		memcpy(ret->ref[i], p->streams[i].ref, sizeof ret->ref[i]);
+	}
+}
+
+/* ---- the request ---- */
+
+static int request_check(struct engine *g, const struct start_request *r, struct err *e)
+{
+	if (g->stopping)
+		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	if (g->processes.count >= g->o.max_processes)
+		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)", g->processes.count);
+	if (store_full(g->o.store))
+		return err_set(e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room");
+	if (r->profile && strcmp(r->profile, DEFAULT_PROFILE) != 0) {
+		err_set(e, ERR_UNAVAILABLE, "profile '%s' is not available in this version, which has '%s' only", r->profile,
+			DEFAULT_PROFILE);
+		snprintf(e->field, sizeof e->field, "profile");
+		return -1;
+	}
+	return 0;
+}
+
+/* May it run? In this version every answer is allow; the facts say why. */
+static void process_judge(struct process *p, const char *const *argv, size_t argc)
+{
+	const struct policy_request request = {
+		.uid = p->uid, .argv = argv, .argc = argc, .command_line = p->command_line, .cwd = p->cwd,
+		.profile = DEFAULT_PROFILE, .justification = p->justification,
+	};
+	struct policy_decision decision;
+	struct buf text = BUF_INIT;
+
+	policy_decide(&request, &decision);
+	policy_decision_json(&decision, &text);
+	p->decision_json = buf_take(&text);
+	command_json(argv, argc, &text);
+	p->judged_json = buf_take(&text);
+}
+
+static void copy_id(char dst[ID_GIVEN_MAX + 1], const char *src)
+{
+	snprintf(dst, ID_GIVEN_MAX + 1, "%s", src ? src : "");
+}
+
+static void process_take_request(struct process *p, const struct start_request *r, const struct caller *c)
+{
+	p->uid = c->uid;
+	p->by = requester_of(c);
+	p->cwd = mem_strdup(r->cwd);
+	p->command_line = mem_strdup(r->command_line);
+	p->justification = mem_strdup(r->justification);
+	copy_id(p->task_id, r->task_id);
+	copy_id(p->tool_call_id, r->tool_call_id);
+	p->stdin_pipe = r->stdin_pipe;
+	p->stdin_closed = !r->stdin_pipe;
+	p->stderr_merge = r->stderr_merge;
+	p->keep_tree = r->keep_tree;
+	p->end_with_client = r->end_with_client;
+	p->bound_connection = r->end_with_client ? c->connection : 0;
+	p->limits = r->limits;
+}
+
+void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
+	const char *const *argv = r->command_line ? shell : r->argv;
+	size_t argc = r->command_line ? countof(shell) : r->argc;
+	buf_auto struct buf plan = BUF_INIT;
+	struct port_streams streams;
+	struct err e = ERR_INIT;
+	char id[ID_TEXT_MAX];
+
+	if (request_check(g, r, &e) < 0) {
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	id_make(ID_KIND_PROCESS, id);
+	struct process *p = process_new(g, id);
+	process_take_request(p, r, c);
+	if (session_resolve(p, r, c, &e) < 0 || plan_for(p, r, argv, argc, &plan, &e) < 0) {
+		process_free(p);
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	process_judge(p, argv, argc);
+	command_facts(p, argv, argc);
+	streams_make(p, &streams);
+	reply_keep(&p->start, c, fn, ctx);
+	p->state = PROCESS_LAUNCHING;
+	if (p->owns_turn)
+		strmap_put(&g->busy_threads, p->thread_id, p);
+	const uint32_t flags = ((const struct plan_head *)(const void *)plan.data)->flags;
+	g->o.ports->launch(g->o.world, p->id, plan.data, plan.len, flags, &streams, c->peer_fd);
+}
+
+/* ---- the start facts ---- */
+
+static const char *layer_state(const struct process *p, uint32_t layer)
+{
+	if (!(p->plan_layers & layer))
+		return "not_requested";
+	return p->layers & layer ? "enforced" : "unavailable";
+}
+
+static int permission_fact(const struct process *p, struct store_batch *b)
+{
+	struct fact f;
+
+	fact_open_process(&f, EVENT_PERMISSION_EVALUATED, p);
+	jw_kraw(&f.w, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
+	jw_kopt(&f.w, "justification", p->justification);
+	struct jw m = jw_on(&f.members);
+	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	return fact_close(&f, b);
+}
+
+static void sandbox_profile(const struct process *p, struct jw *w)
+{
+	static const char *const empty[] = { "readRoots", "writeRoots", "hidden", "violationRefs" };
+
+	jw_obj(w);
+	jw_kstr(w, "mode", DEFAULT_PROFILE);
+	jw_kstr(w, "cwd", p->cwd);
+	for (size_t i = 0; i < countof(empty); i++) {
+		jw_karr(w, empty[i]);
+		if (i < 2)
+			jw_str(w, "/");
+		jw_arr_end(w);
+	}
+	jw_kstr(w, "network", "host");
+	fact_limits(w, "processLimits", &p->limits);
+	jw_obj_end(w);
+}
+
+static int sandbox_fact(const struct process *p, struct store_batch *b)
+{
+	static const struct { const char *name; uint32_t bit; } layers[] = {
+		{ "namespaces", PLAN_LAYER_NAMESPACES }, { "mounts", PLAN_LAYER_MOUNTS }, { "landlock", PLAN_LAYER_LANDLOCK },
+		{ "seccomp", PLAN_LAYER_SECCOMP }, { "capabilities", PLAN_LAYER_CAPABILITIES }, { "cgroup", PLAN_LAYER_CGROUP },
+	};
+	struct fact f;
+
+	fact_open_process(&f, EVENT_SANDBOX_APPLIED, p);
+	jw_key(&f.w, "sandboxProfile");
+	sandbox_profile(p, &f.w);
+	jw_kobj(&f.w, "layers");
+	for (size_t i = 0; i < countof(layers); i++)
+		jw_kstr(&f.w, layers[i].name, layer_state(p, layers[i].bit));
+	jw_obj_end(&f.w);
+	jw_kstr(&f.w, "planHash", p->plan_hash);
+	struct jw m = jw_on(&f.members);
+	jw_key(&m, "sandboxProfile");
+	sandbox_profile(p, &m);
+	return fact_close(&f, b);
+}
+
+static int started_fact(const struct process *p, struct store_batch *b)
+{
+	struct fact f;
+
+	fact_open_process(&f, EVENT_PROCESS_STARTED, p);
+	f.draft.status = "running";
+	f.draft.real_us = p->started_real_us;
+	command_members(p, &f.w);
+	jw_kstr(&f.w, "cwd", p->cwd);
+	jw_kbool(&f.w, "tty", false);
+	jw_kint(&f.w, "pid", p->pid);
+	jw_kuint(&f.w, "startTime", p->start_time);
+	jw_kstr(&f.w, "bootId", p->engine->boot_id);
+	jw_kuint(&f.w, "startedBootNs", p->started_boot_ns);
+	jw_kuint(&f.w, "attempt", p->attempt);
+	jw_kstr(&f.w, "planHash", p->plan_hash);
+	jw_kstr(&f.w, "profile", DEFAULT_PROFILE);
+	jw_kstr(&f.w, "stdin", p->stdin_pipe ? "pipe" : "none");
+	jw_kstr(&f.w, "stderr", p->stderr_merge ? "merge" : "separate");
+	jw_kbool(&f.w, "keepTree", p->keep_tree);
+	jw_kstr(&f.w, "onDisconnect", p->end_with_client ? "terminate" : "keep");
+	jw_kbool(&f.w, "ownsTurn", p->owns_turn);
+	fact_limits(&f.w, "limits", &p->limits);
+	jw_key(&f.w, "outputRefs");
+	process_stream_names(p, &f.w);
+	return fact_close(&f, b);
+}
+
+/* The answer to start_process. */
+static void start_result(const struct process *p, uint64_t sequence, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "processId", p->id);
+	jw_kstr(&w, "status", "running");
+	jw_kstr(&w, "sessionId", p->session_id);
+	jw_kstr(&w, "threadId", p->thread_id);
+	jw_kstr(&w, "turnId", p->turn_id);
+	jw_kstr(&w, "decision", "allow");
+	jw_kstr(&w, "sandboxProfile", DEFAULT_PROFILE);
+	jw_kint(&w, "pid", p->pid);
+	jw_key(&w, "outputRefs");
+	process_stream_names(p, &w);
+	if (sequence)
+		jw_kuint(&w, "sequence", sequence);
+	jw_obj_end(&w);
+}
+
+static void on_start_decided(void *ctx, const struct store_result *r)
+{
+	struct process *p = ctx;
+
+	if (r->status < 0) {
+		struct err e = *r->err;
+		err_wrap(&e, "record the start");
+		reply_err(&p->start, &e, NULL, 0);
+		process_on(p, PROCESS_EV_REFUSED);
+		return;
+	}
+	p->ended_sequence = r->last_sequence;
+	process_on(p, PROCESS_EV_COMMITTED);
+}
+
+void process_submit_start(struct process *p)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+	buf_auto struct buf result = BUF_INIT;
+
+	p->started_boot_ns = p->last_output_ns = engine_now(p->engine);
+	p->started_real_us = p->engine->o.ports->real_us(p->engine->o.world);
+	if (p->command_ref)
+		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
+	session_facts(p, b);
+	permission_fact(p, b);
+	sandbox_fact(p, b);
+	started_fact(p, b);
+	start_result(p, 0, &result);
+	reply_remember(&p->start, b, result.data, result.len);
+	store_submit(p->engine->o.store, b, 0, on_start_decided, p);
+}
+
+void process_answer_start(struct process *p)
+{
+	buf_auto struct buf result = BUF_INIT;
+
+	if (!p->start.fn)
+		return;
+	start_result(p, p->ended_sequence, &result);
+	reply_json(&p->start, result.data, result.len);
+}
+
+/* It could not even be cloned: the attempt is a fact all the same. process_end.c writes its end. */
+void process_submit_unstarted(struct process *p)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+
+	session_facts(p, b);
+	permission_fact(p, b);
+	store_submit(p->engine->o.store, b, 0, NULL, NULL);
+}

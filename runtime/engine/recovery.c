@@ -1,0 +1,335 @@
+/*
+ * Honest recovery. For every process that the log calls live, in this order: the guard still holds the very attempt
+ * that was committed → alive, adopted, its output goes on from where the spool ends; otherwise → lost. Never does a pid
+ * decide. What the guard holds and the log does not call live was never committed, or has ended: it is abandoned.
+ *
+ * A gate is opened again for every adopted process: the byte is read once, by a command that was still waiting.
+ */
+
+#include "runtime/engine/engine_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/view/view.h"
+
+#define RECOVER_MAX 8192u /* more than can ever be live at once (maxProcesses) */
+
+struct recovery {
+	struct engine *engine;
+	const struct recovery_ports *ports;
+	const struct port_held *held;
+	size_t nheld;
+	bool *claimed;               /* by index in held */
+	struct process **lost, **alive;
+	size_t nlost, nalive;
+};
+
+/* ---- a process from its process.started ---- */
+
+struct started_lookup {
+	struct process *process;
+	bool found;
+};
+
+static void copy_member(struct jval v, char *dst, size_t cap)
+{
+	jval_str(v, dst, cap);
+}
+
+static uint64_t limit_member(struct jval limits, const char *name)
+{
+	return jval_uint(jval_get(limits, name), LIMIT_NONE);
+}
+
+static void take_streams(struct process *p, struct jval refs)
+{
+	for (int i = 0; i < STREAM_COUNT; i++)
+		p->streams[i].ended = true;
+	for (struct jiter it = jiter_on(refs); jiter_next(&it);) {
+		int i = jval_is_str(jval_get(it.value, "stream"), "stdout") ? STREAM_STDOUT : STREAM_STDERR;
+		copy_member(jval_get(it.value, "outputRef"), p->streams[i].ref, sizeof p->streams[i].ref);
+		p->streams[i].ended = false;
+	}
+}
+
+static bool take_started(void *ctx, const struct event_view *ev)
+{
+	struct started_lookup *l = ctx;
+	struct process *p = l->process;
+
+	if (ev->type != EVENT_PROCESS_STARTED)
+		return true;
+	struct jval m = event_payload(ev);
+	struct jval limits = jval_get(m, "limits");
+	l->found = true;
+	p->uid = ev->uid;
+	event_id_copy(ev, ID_SESSION, p->session_id, sizeof p->session_id);
+	event_id_copy(ev, ID_THREAD, p->thread_id, sizeof p->thread_id);
+	event_id_copy(ev, ID_TURN, p->turn_id, sizeof p->turn_id);
+	event_id_copy(ev, ID_TASK, p->task_id, sizeof p->task_id);
+	event_id_copy(ev, ID_TOOL_CALL, p->tool_call_id, sizeof p->tool_call_id);
+	copy_member(jval_get(m, "planHash"), p->plan_hash, sizeof p->plan_hash);
+	p->pid = (int32_t)jval_int(jval_get(m, "pid"), 0);
+	p->start_time = jval_uint(jval_get(m, "startTime"), 0);
+	p->started_boot_ns = jval_uint(jval_get(m, "startedBootNs"), 0);
+	p->started_real_us = ev->real_us;
+	p->attempt = (uint32_t)jval_uint(jval_get(m, "attempt"), 0);
+	p->owns_turn = jval_bool(jval_get(m, "ownsTurn"), false);
+	p->keep_tree = jval_bool(jval_get(m, "keepTree"), false);
+	p->stdin_pipe = jval_is_str(jval_get(m, "stdin"), "pipe");
+	p->stderr_merge = jval_is_str(jval_get(m, "stderr"), "merge");
+	p->end_with_client = jval_is_str(jval_get(m, "onDisconnect"), "terminate");
+	p->limits = (struct process_limits){
+		.wall_ms = limit_member(limits, "wallMs"), .idle_ms = limit_member(limits, "idleMs"),
+		.cpu_ms = limit_member(limits, "cpuMs"), .open_files = limit_member(limits, "openFiles"),
+		.file_bytes = limit_member(limits, "fileBytes"), .output_bytes = limit_member(limits, "outputBytes"),
+	};
+	take_streams(p, jval_get(m, "outputRefs"));
+	return false;
+}
+
+static int cited_so_far(struct process *p, struct err *e)
+{
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		struct process_stream *s = &p->streams[i];
+		struct view_output_brief o;
+		uint64_t limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes;
+
+		if (!s->ref[0])
+			continue;
+		int r = view_output_brief(p->engine->o.store, VIEW_ANY_UID, s->ref, &o, e);
+		if (r < 0)
+			return -1;
+		s->cited = s->size = r == 0 ? o.bytes : 0;
+		s->spilled = s->cited > p->engine->o.inline_bytes;
+		s->summed = s->spilled ? s->cited : 0;
+		if (s->spilled && limit && s->summed > limit / 4 * 3)
+			s->summed = limit / 4 * 3; /* as kept_head() counts; a hole only begins later */
+	}
+	return 0;
+}
+
+static const struct port_held *held_of(struct recovery *r, const struct process *p)
+{
+	for (size_t i = 0; i < r->nheld; i++)
+		if (r->held[i].started && r->held[i].attempt == p->attempt && strcmp(r->held[i].id, p->id) == 0) {
+			r->claimed[i] = true;
+			return &r->held[i];
+		}
+	return NULL;
+}
+
+static void port_streams_of(const struct process *p, struct port_streams *ret)
+{
+	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
+	for (int i = 0; i < STREAM_COUNT; i++)
+		memcpy(ret->ref[i], p->streams[i].ref, sizeof ret->ref[i]);
+}
+
+static void take_sizes(struct process *p, const uint64_t size[STREAM_COUNT])
+{
+	for (int i = 0; i < STREAM_COUNT; i++)
+		if (size[i] > p->streams[i].size)
+			p->streams[i].size = size[i];
+}
+
+static void adopt(struct recovery *r, struct process *p, const struct port_held *h)
+{
+	struct engine *g = r->engine;
+	uint64_t size[STREAM_COUNT] = { 0 };
+	struct port_streams streams;
+
+	port_streams_of(p, &streams);
+	r->ports->adopt(g->o.world, h, &streams, size);
+	take_sizes(p, size);
+	p->state = PROCESS_RUNNING;
+	p->committed = p->ready = p->execed = true;
+	p->last_output_ns = engine_now(g);
+	if (p->end_with_client)
+		p->follow_deadline_ns = engine_now(g) + ENGINE_FOLLOW_MS * 1000000ull;
+	if (p->owns_turn)
+		strmap_put(&g->busy_threads, p->thread_id, p);
+	g->o.ports->open_gate(g->o.world, p->id);
+	process_output_due(p);
+	r->alive[r->nalive++] = p;
+}
+
+static bool recover_process(void *ctx, const char *id, const char *json, size_t len)
+{
+	struct recovery *r = ctx;
+	struct process *p = process_new(r->engine, id);
+	struct started_lookup l = { .process = p };
+	const struct store_query q = { .index = ID_PROCESS, .id = id };
+	struct err e = ERR_INIT;
+
+	p->stdin_closed = jval_bool(jval_get(jval_of(json, len), "stdinClosed"), false);
+	if (store_events(r->engine->o.store, &q, take_started, &l, &e) < 0 || !l.found || cited_so_far(p, &e) < 0) {
+		log_error("recover %s: %s", id, e.code ? e.message : "its process.started is not there");
+		process_free(p);
+		return true;
+	}
+	p->stdin_closed |= !p->stdin_pipe;
+	const struct port_held *h = held_of(r, p);
+	if (r->nlost + r->nalive >= RECOVER_MAX)
+		return false;
+	if (h)
+		adopt(r, p, h);
+	else
+		r->lost[r->nlost++] = p;
+	return true;
+}
+
+/* ---- facts ---- */
+
+static void lost_facts(struct recovery *r, struct process *p, struct store_batch *b)
+{
+	uint64_t size[STREAM_COUNT] = { 0 };
+	struct port_streams streams;
+	struct fact f;
+
+	port_streams_of(p, &streams);
+	r->ports->salvage(r->engine->o.world, p->id, &streams, size);
+	take_sizes(p, size);
+	process_output_flush(p, b);
+	process_truncated_facts(p, b);
+	fact_open_process(&f, EVENT_PROCESS_FAILED, p);
+	f.draft.status = "lost";
+	f.draft.status_reason = "the guard that held the process is gone; what became of it cannot be proved";
+	jw_kstr(&f.w, "category", "transport");
+	jw_kstr(&f.w, "message", f.draft.status_reason);
+	jw_kstr(&f.w, "status", "lost");
+	jw_key(&f.w, "outputs");
+	process_outputs_json(p, &f.w);
+	fact_close(&f, b);
+	session_end_facts(p, b, "lost", "lost", "the process was lost");
+}
+
+static void list_processes(struct jw *w, const char *key, struct process *const *list, size_t n)
+{
+	jw_karr(w, key);
+	for (size_t i = 0; i < n && i < 200; i++) {
+		jw_obj(w);
+		jw_kstr(w, "processId", list[i]->id);
+		jw_kint(w, "pid", list[i]->pid);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+static void list_outputs(struct jw *w, const struct recovery *r)
+{
+	size_t shown = 0;
+
+	jw_karr(w, "outputs");
+	for (size_t k = 0; k < 2; k++)
+		for (size_t i = 0; i < (k ? r->nlost : r->nalive); i++)
+			for (int s = 0; s < STREAM_COUNT; s++) {
+				const struct process_stream *stream = &(k ? r->lost : r->alive)[i]->streams[s];
+				if (!stream->ref[0] || !stream->size || shown++ >= 400)
+					continue;
+				jw_obj(w);
+				jw_kstr(w, "outputRef", stream->ref);
+				jw_kuint(w, "durableBytes", stream->size);
+				jw_obj_end(w);
+			}
+	jw_arr_end(w);
+}
+
+static void reconstructed_fact(struct recovery *r, struct store_batch *b, size_t aborted)
+{
+	struct engine *g = r->engine;
+	struct fact f;
+
+	fact_open(&f, EVENT_HISTORY_RECONSTRUCTED, g->o.owner_uid, g->system_session, g->system_thread, NULL);
+	jw_kstr(&f.w, "bootId", g->boot_id);
+	list_processes(&f.w, "alive", r->alive, r->nalive);
+	jw_karr(&f.w, "exited");
+	jw_arr_end(&f.w);
+	list_processes(&f.w, "lost", r->lost, r->nlost);
+	jw_kuint(&f.w, "aliveCount", r->nalive);
+	jw_kuint(&f.w, "lostCount", r->nlost);
+	jw_kuint(&f.w, "aborted", aborted);
+	list_outputs(&f.w, r);
+	jw_karr(&f.w, "openActions");
+	jw_arr_end(&f.w);
+	jw_karr(&f.w, "queuedTurns");
+	jw_arr_end(&f.w);
+	jw_kbool(&f.w, "degraded", false);
+	fact_close(&f, b);
+}
+
+static void on_recorded(void *ctx, const struct store_result *r)
+{
+	int *status = ctx;
+
+	if (r->status < 0) {
+		log_error("record the recovery: %s", r->err->message);
+		*status = -1;
+	}
+}
+
+static int find_system_session(struct engine *g, struct err *e)
+{
+	int r = view_system_ids(g->o.store, g->system_session, g->system_thread, g->system_turn, e);
+
+	if (r <= 0)
+		return r;
+	struct store_batch *b = store_batch_new(g->o.store);
+	int status = 0;
+	session_system_facts(g, b);
+	store_submit(g->o.store, b, 0, on_recorded, &status);
+	store_flush(g->o.store);
+	return status < 0 ? err_set(e, ERR_UNAVAILABLE, "the system session cannot be recorded") : 1;
+}
+
+static void release_lost(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
+	process_free(p);
+}
+
+static size_t abandon_the_rest(struct recovery *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->nheld; i++)
+		if (!r->claimed[i]) {
+			r->ports->abandon(r->engine->o.world, &r->held[i]);
+			n++;
+		}
+	return n;
+}
+
+int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t nheld, struct err *e)
+{
+	struct recovery r = { .engine = g, .ports = ports, .held = held, .nheld = nheld };
+	int status = 0, fresh = find_system_session(g, e);
+
+	if (fresh < 0)
+		return err_wrap(e, "recover");
+	r.claimed = mem_zalloc(nheld + 1, sizeof *r.claimed);
+	r.lost = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
+	r.alive = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
+	if (view_live_processes(g->o.store, recover_process, &r, e) < 0)
+		status = err_wrap(e, "recover");
+	size_t aborted = status == 0 ? abandon_the_rest(&r) : 0;
+	for (size_t i = 0; status == 0 && i < r.nlost; i++) {
+		struct store_batch *b = store_batch_new(g->o.store);
+		lost_facts(&r, r.lost[i], b);
+		store_submit(g->o.store, b, STORE_MUST, on_recorded, &status);
+	}
+	if (status == 0 && !fresh) {
+		struct store_batch *b = store_batch_new(g->o.store);
+		reconstructed_fact(&r, b, aborted);
+		store_submit(g->o.store, b, STORE_MUST, on_recorded, &status);
+	}
+	store_flush(g->o.store);
+	for (size_t i = 0; i < r.nlost; i++)
+		release_lost(r.lost[i]);
+	free(r.claimed);
+	free(r.lost);
+	free(r.alive);
+	return status < 0 && !e->code ? err_set(e, ERR_UNAVAILABLE, "the recovery cannot be recorded") : status;
+}

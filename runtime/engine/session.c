@@ -1,0 +1,269 @@
+/*
+ * Sessions, threads and turns, as far as processes need them: each process belongs to one of each, made when the
+ * request names none. A turn that was made for a process ends with it; a turn that the client named is the client's.
+ */
+
+#include "runtime/engine/engine_private.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/view/view.h"
+
+static int field_err(struct err *e, enum err_code code, const char *field, const char *what, const char *id)
+{
+	err_set(e, code, "%s '%s' %s", field, id, what);
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+static int resolve_turn(struct process *p, const char *turn_id, struct err *e)
+{
+	struct view_turn_brief t;
+	int r = view_turn_brief(p->engine->o.store, p->uid, turn_id, &t, e);
+
+	if (r != 0)
+		return r < 0 ? -1 : field_err(e, ERR_NOT_FOUND, "turnId", "is not known", turn_id);
+	if (t.ended)
+		return field_err(e, ERR_STATE, "turnId", "has ended", turn_id);
+	snprintf(p->session_id, sizeof p->session_id, "%s", t.session_id);
+	snprintf(p->thread_id, sizeof p->thread_id, "%s", t.thread_id);
+	snprintf(p->turn_id, sizeof p->turn_id, "%s", turn_id);
+	return 0;
+}
+
+static int resolve_thread(struct process *p, const char *thread_id, struct err *e)
+{
+	struct view_thread_brief t;
+	int r = view_thread_brief(p->engine->o.store, p->uid, thread_id, &t, e);
+
+	if (r != 0)
+		return r < 0 ? -1 : field_err(e, ERR_NOT_FOUND, "threadId", "is not known", thread_id);
+	if (t.active_turn[0] || strmap_get(&p->engine->busy_threads, thread_id))
+		return field_err(e, ERR_CONFLICT, "threadId", "has an active turn: wait for it, or leave threadId out", thread_id);
+	snprintf(p->session_id, sizeof p->session_id, "%s", t.session_id);
+	snprintf(p->thread_id, sizeof p->thread_id, "%s", thread_id);
+	return 0;
+}
+
+static int resolve_session(struct process *p, const char *session_id, struct err *e)
+{
+	struct view_session_brief s;
+	int r = view_session_brief(p->engine->o.store, p->uid, session_id, &s, e);
+
+	if (r != 0)
+		return r < 0 ? -1 : field_err(e, ERR_NOT_FOUND, "sessionId", "is not known", session_id);
+	snprintf(p->session_id, sizeof p->session_id, "%s", session_id);
+	return 0;
+}
+
+static int mismatch(const char *field, const char *given, const char *found, struct err *e)
+{
+	if (!given || strcmp(given, found) == 0)
+		return 0;
+	return field_err(e, ERR_INVALID, field, "does not belong to the others that were given", given);
+}
+
+int session_resolve(struct process *p, const struct start_request *r, const struct caller *c, struct err *e)
+{
+	if (r->turn_id) {
+		if (resolve_turn(p, r->turn_id, e) < 0 || mismatch("threadId", r->thread_id, p->thread_id, e) < 0 ||
+		    mismatch("sessionId", r->session_id, p->session_id, e) < 0)
+			return -1;
+		return 0;
+	}
+	if (r->thread_id) {
+		if (resolve_thread(p, r->thread_id, e) < 0 || mismatch("sessionId", r->session_id, p->session_id, e) < 0)
+			return -1;
+	} else {
+		if (r->session_id) {
+			if (resolve_session(p, r->session_id, e) < 0)
+				return -1;
+		} else {
+			id_make(ID_KIND_SESSION, p->session_id);
+			p->makes_session = true;
+		}
+		id_make(ID_KIND_THREAD, p->thread_id);
+		p->makes_thread = true;
+	}
+	id_make(ID_KIND_TURN, p->turn_id);
+	p->owns_turn = true;
+	return 0;
+}
+
+static int session_created(struct store_batch *b, uint32_t uid, const char *session, const char *thread, const char *kind,
+			   const struct session_request *r, const struct requester *by)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_SESSION_CREATED, uid, session, thread, NULL);
+	jw_kstr(&f.w, "kind", kind);
+	if (r) {
+		jw_kopt(&f.w, "title", r->title);
+		jw_kopt(&f.w, "workspaceId", r->workspace_id);
+		if (r->scope_json)
+			jw_kraw(&f.w, "scope", r->scope_json, r->scope_len);
+	}
+	fact_requester(&f.w, "createdBy", by);
+	return fact_close(&f, b);
+}
+
+static int thread_started(struct store_batch *b, uint32_t uid, const char *session, const char *thread, const char *origin)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_THREAD_STARTED, uid, session, thread, NULL);
+	jw_kstr(&f.w, "origin", origin);
+	return fact_close(&f, b);
+}
+
+static int turn_submitted(struct store_batch *b, uint32_t uid, const char *session, const char *thread, const char *turn,
+			  const char *source, const char *preview, const char *request_id)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_TURN_SUBMITTED, uid, session, thread, turn);
+	f.draft.ids[ID_REQUEST] = request_id;
+	f.draft.status = "accepted";
+	jw_kstr(&f.w, "source", source);
+	jw_kstr(&f.w, "status", "accepted");
+	jw_kopt(&f.w, "preview", preview);
+	return fact_close(&f, b);
+}
+
+static int thread_updated(struct process *p, struct store_batch *b, const char *status, const char *previous, const char *reason)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_THREAD_UPDATED, p->uid, p->session_id, p->thread_id, NULL);
+	f.draft.status = status;
+	jw_kstr(&f.w, "status", status);
+	jw_kstr(&f.w, "previous", previous);
+	jw_kstr(&f.w, "reason", reason);
+	return fact_close(&f, b);
+}
+
+int session_facts(struct process *p, struct store_batch *b)
+{
+	struct fact f;
+
+	if (p->makes_session)
+		session_created(b, p->uid, p->session_id, p->thread_id, "user", NULL, &p->by);
+	if (p->makes_thread)
+		thread_started(b, p->uid, p->session_id, p->thread_id, p->makes_session ? "session" : "process");
+	if (!p->owns_turn)
+		return 0;
+	turn_submitted(b, p->uid, p->session_id, p->thread_id, p->turn_id, "process", p->display, p->start.request_id);
+	fact_open(&f, EVENT_TURN_STARTED, p->uid, p->session_id, p->thread_id, p->turn_id);
+	f.draft.status = "running";
+	jw_kstr(&f.w, "driver", "runtime");
+	fact_close(&f, b);
+	return thread_updated(p, b, "running", "idle", "turn_started");
+}
+
+/* `category` NULL = the turn completed. `status` is the turn's: completed, failed, cancelled, timed_out, lost. */
+int session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category, const char *message)
+{
+	struct fact f;
+
+	if (!p->owns_turn)
+		return 0;
+	fact_open(&f, category ? EVENT_TURN_FAILED : EVENT_TURN_COMPLETED, p->uid, p->session_id, p->thread_id, p->turn_id);
+	f.draft.status = status;
+	if (category) {
+		f.draft.status_reason = message;
+		jw_kstr(&f.w, "category", category);
+		jw_kstr(&f.w, "message", message);
+		jw_kbool(&f.w, "retryable", strcmp(status, "lost") == 0);
+	} else {
+		jw_kstr(&f.w, "outcome", "process_completed");
+	}
+	jw_karr(&f.w, "processes");
+	jw_str(&f.w, p->id);
+	jw_arr_end(&f.w);
+	jw_key(&f.w, "outputRefs");
+	process_stream_names(p, &f.w);
+	fact_close(&f, b);
+
+	const char *thread = strcmp(status, "timed_out") == 0 ? "failed" : strcmp(status, "lost") == 0 ? "unknown" : status;
+	return thread_updated(p, b, thread, "running", category ? "turn_failed" : "turn_completed");
+}
+
+int session_system_facts(struct engine *g, struct store_batch *b)
+{
+	const struct requester by = { .uid = g->o.owner_uid, .role = ROLE_OPERATOR };
+
+	id_make(ID_KIND_SESSION, g->system_session);
+	id_make(ID_KIND_THREAD, g->system_thread);
+	id_make(ID_KIND_TURN, g->system_turn);
+	if (session_created(b, g->o.owner_uid, g->system_session, g->system_thread, "system", NULL, &by) < 0 ||
+	    thread_started(b, g->o.owner_uid, g->system_session, g->system_thread, "system") < 0)
+		return -1;
+	return turn_submitted(b, g->o.owner_uid, g->system_session, g->system_thread, g->system_turn, "system", NULL, NULL);
+}
+
+/* ---- create_session ---- */
+
+struct session_creation {
+	struct pending_reply reply;
+	char session_id[ID_GIVEN_MAX + 1], thread_id[ID_GIVEN_MAX + 1];
+};
+
+static void session_result(const struct session_creation *s, uint64_t sequence, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "sessionId", s->session_id);
+	jw_kstr(&w, "threadId", s->thread_id);
+	if (sequence)
+		jw_kuint(&w, "sequence", sequence);
+	jw_obj_end(&w);
+}
+
+static void on_session_decided(void *ctx, const struct store_result *r)
+{
+	struct session_creation *s = ctx;
+	buf_auto struct buf out = BUF_INIT;
+
+	if (r->status < 0) {
+		reply_err(&s->reply, r->err, NULL, 0);
+	} else {
+		session_result(s, r->last_sequence, &out);
+		reply_json(&s->reply, out.data, out.len);
+	}
+	free(s);
+}
+
+void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct view_session_brief known;
+	struct err e = ERR_INIT;
+	buf_auto struct buf out = BUF_INIT;
+
+	/* Asked with every uid's eyes: an id that another user has is taken, too. */
+	if (r->session_id && view_session_brief(g->o.store, VIEW_ANY_UID, r->session_id, &known, &e) == 0) {
+		field_err(&e, ERR_CONFLICT, "sessionId", "exists already", r->session_id);
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	struct session_creation *s = mem_zalloc(1, sizeof *s);
+	const struct requester by = requester_of(c);
+
+	if (r->session_id)
+		snprintf(s->session_id, sizeof s->session_id, "%s", r->session_id);
+	else
+		id_make(ID_KIND_SESSION, s->session_id);
+	id_make(ID_KIND_THREAD, s->thread_id);
+	reply_keep(&s->reply, c, fn, ctx);
+	struct store_batch *b = store_batch_new(g->o.store);
+	if (session_created(b, c->uid, s->session_id, s->thread_id, "user", r, &by) < 0 ||
+	    thread_started(b, c->uid, s->session_id, s->thread_id, "session") < 0) {
+		store_batch_free(b);
+		err_set(&e, ERR_INVALID, "the session cannot be written: title, workspaceId or scope is too long");
+		reply_err(&s->reply, &e, NULL, 0);
+		free(s);
+		return;
+	}
+	session_result(s, 0, &out);
+	reply_remember(&s->reply, b, out.data, out.len);
+	store_submit(g->o.store, b, 0, on_session_decided, s);
+}
