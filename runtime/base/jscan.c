@@ -147,13 +147,18 @@ struct jval jval_of(const char *text, size_t len)
 
 struct jiter jiter_on(struct jval container)
 {
-	struct jiter it = { .object = container.type == JT_OBJECT };
+	struct jiter it = { .object = container.type == JT_OBJECT, .fresh = true };
 
-	if (container.type != JT_OBJECT && container.type != JT_ARRAY)
+	if ((container.type != JT_OBJECT && container.type != JT_ARRAY) || container.len < 2)
 		return it;
-	it.p = container.text;
+	it.p = container.text + 1;
 	it.end = container.text + container.len;
 	return it;
+}
+
+struct jiter jiter_inside(const char *text, size_t len)
+{
+	return (struct jiter){ .p = text, .end = text + len, .object = true, .fresh = true };
 }
 
 static bool jiter_stop(struct jiter *it, const char *p)
@@ -167,17 +172,18 @@ bool jiter_next(struct jiter *it)
 {
 	const char *p = it->p, *end = it->end;
 	char close = it->object ? '}' : ']';
-	bool first;
 
 	if (!p || p >= end)
 		return false;
-	/* p is on the opening bracket, a comma, or the closing bracket */
-	first = *p == '{' || *p == '[';
-	if (*p == close)
+	p = jscan_space(p, end);
+	if (p < end && *p == close)
 		return jiter_stop(it, p + 1);
-	p = jscan_space(p + 1, end);
-	if (first && p < end && *p == close)
-		return jiter_stop(it, p + 1);
+	if (!it->fresh) {
+		if (p >= end || *p != ',')
+			return jiter_stop(it, NULL);
+		p = jscan_space(p + 1, end);
+	}
+	it->fresh = false;
 	if (it->object) {
 		it->key = jscan_value(p, end);
 		if (it->key.type != JT_STRING)
@@ -190,26 +196,21 @@ bool jiter_next(struct jiter *it)
 	it->value = jscan_value(p, end);
 	if (it->value.type == JT_NONE)
 		return jiter_stop(it, NULL);
-	p = jscan_space(it->value.text + it->value.len, end);
-	if (p >= end || (*p != ',' && *p != close))
+	it->p = it->value.text + it->value.len;
+	if (it->p >= end) /* the bracket that closes it is missing */
 		return jiter_stop(it, NULL);
-	it->p = p;
 	return true;
 }
+
+static bool jscan_equal(struct jval v, const char *s, size_t n);
 
 static struct jval jval_getn(struct jval obj, const char *key, size_t n)
 {
 	if (obj.type != JT_OBJECT)
 		return (struct jval){ 0 };
 	for (struct jiter it = jiter_on(obj); jiter_next(&it);) {
-		if (it.key.len == n + 2 && memcmp(it.key.text + 1, key, n) == 0)
+		if (jscan_equal(it.key, key, n))
 			return it.value;
-		if (memchr(it.key.text, '\\', it.key.len)) {
-			mem_auto char *plain = jval_strdup(it.key);
-
-			if (strlen(plain) == n && memcmp(plain, key, n) == 0)
-				return it.value;
-		}
 	}
 	return (struct jval){ 0 };
 }
@@ -357,12 +358,21 @@ static void jscan_put_compare(void *ctx, const char *s, size_t n)
 	c->left -= n;
 }
 
-bool jval_is_str(struct jval v, const char *s)
+static bool jscan_equal(struct jval v, const char *s, size_t n)
 {
-	struct jscan_compare c = { .s = s, .left = strlen(s), .equal = v.type == JT_STRING };
+	struct jscan_compare c = { .s = s, .left = n, .equal = v.type == JT_STRING };
 
+	if (v.type != JT_STRING || v.len < n + 2) /* escaping never shortens */
+		return false;
+	if (v.len == n + 2 && memcmp(v.text + 1, s, n) == 0)
+		return !memchr(s, '\\', n);
 	jscan_unescape(v, jscan_put_compare, &c);
 	return c.equal && c.left == 0;
+}
+
+bool jval_is_str(struct jval v, const char *s)
+{
+	return jscan_equal(v, s, strlen(s));
 }
 
 struct jscan_copy {

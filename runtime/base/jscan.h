@@ -37,8 +37,11 @@ struct jiter {
 	struct jval key;
 	struct jval value;
 	bool object;
+	bool fresh; /* nothing was read yet */
 };
 struct jiter jiter_on(struct jval container);
+/* On the members of an object whose opening brace is not part of the text. */
+struct jiter jiter_inside(const char *text, size_t len);
 bool jiter_next(struct jiter *it);
 
 bool jval_is_str(struct jval v, const char *s);                 /* equal after unescaping */

@@ -1,0 +1,298 @@
+#include "runtime/event/event.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/event/payload.h"
+
+#include <string.h>
+
+/*
+ * Writing and reading records (the layout is told in the header).
+ *
+ * event_encode is on the path of every fact, so it builds no tree: it copies texts behind one another and looks at
+ * the payload once, to compare it with the type's row. The payload comes last, and further members right before it.
+ */
+
+#define EVENT_IDS_END 0xffu
+#define EVENT_ID_MAX 255u /* its length is one byte */
+
+/* Ids that come from elsewhere (a JSON-RPC id, a trace) are any text; all others have our alphabet. */
+static bool event_id_is_foreign(enum id_field f)
+{
+	return f == ID_REQUEST || f == ID_TRACE || f == ID_SPAN;
+}
+
+static int event_check_id(enum id_field f, const char *id, size_t n, struct err *e)
+{
+	if (!event_id_is_foreign(f)) {
+		if (!id_valid(id, n))
+			return err_field(e, id_field_member(f),
+				"'%.64s' is not an id: 1 to %d letters, digits, '_', '-', '.' or ':'", id, ID_GIVEN_MAX);
+		return 0;
+	}
+	if (n < 1 || n > EVENT_ID_MAX || !text_utf8_valid(id, n))
+		return err_field(e, id_field_member(f), "must be 1 to %u bytes of UTF-8, has %zu", EVENT_ID_MAX, n);
+	return 0;
+}
+
+static int event_check_draft(const struct event_draft *d, const struct event_info *info, struct err *e)
+{
+	uint32_t need = info->required_ids | 1u << ID_SESSION;
+
+	for (int f = 0; f < ID_FIELD_COUNT; f++) {
+		if (d->ids[f]) {
+			if (event_check_id(f, d->ids[f], strlen(d->ids[f]), e) < 0)
+				return -1;
+		} else if (need >> f & 1) {
+			return err_field(e, id_field_member(f), "%s needs %s", info->name, id_field_member(f));
+		}
+	}
+	if (d->payload_len > EVENT_MAX || d->members_len > EVENT_MAX)
+		return err_set(e, ERR_EXHAUSTED, "%s is larger than %d bytes", info->name, EVENT_MAX);
+	return d->payload ? payload_check(info, d->payload, d->payload_len, e) : payload_check(info, "{}", 2, e);
+}
+
+/* Names that event_encode writes itself; a caller's further members must not repeat them. */
+static bool event_member_is_own(struct jval key)
+{
+	static const char *const own[] = {
+		"sequence", "type", "eventId", "timestamp", "schemaVersion", "runtimeId", "status", "statusReason", "phase",
+		"payload",
+	};
+
+	for (size_t i = 0; i < countof(own); i++)
+		if (jval_is_str(key, own[i]))
+			return true;
+	for (int f = 0; f < ID_FIELD_COUNT; f++)
+		if (jval_is_str(key, id_field_member(f)))
+			return true;
+	return false;
+}
+
+/* `text` is followed by a comma in the buffer it stands in, so that the scan sees where the last value ends. */
+static int event_check_members(const struct event_info *info, const char *text, size_t len, struct err *e)
+{
+	struct jiter it = jiter_inside(text, len + 1);
+	uint64_t seen = 0;
+
+	while (it.p < text + len) {
+		if (!jiter_next(&it))
+			return err_field(e, "members", "%s: further members are not JSON", info->name);
+		if (event_member_is_own(it.key))
+			return err_field(e, "members", "%s: %.*s is written by the runtime", info->name,
+				(int)(it.key.len < 40 ? it.key.len : 40), it.key.text);
+		payload_name_seen(info->required_members, it.key, &seen);
+	}
+	return payload_names_missing(info, seen, e);
+}
+
+static void event_put_ids(struct buf *out, const struct event_draft *d)
+{
+	for (int f = 0; f < ID_FIELD_COUNT; f++) {
+		size_t n;
+
+		if (!d->ids[f])
+			continue;
+		n = strlen(d->ids[f]);
+		buf_byte(out, (char)f);
+		buf_byte(out, (char)n);
+		buf_append(out, d->ids[f], n);
+	}
+	buf_byte(out, (char)EVENT_IDS_END);
+}
+
+/* `,"member":"text"` for texts that need no escaping */
+static void event_put_plain(struct buf *out, const char *member, const char *text)
+{
+	size_t m = strlen(member), n = strlen(text);
+	char *at = buf_reserve(out, m + n + 6);
+
+	*at++ = ',';
+	*at++ = '"';
+	memcpy(at, member, m);
+	at += m;
+	memcpy(at, "\":\"", 3);
+	at += 3;
+	memcpy(at, text, n);
+	at += n;
+	*at++ = '"';
+	*at = '\0';
+	out->len += m + n + 6;
+}
+
+/* The envelope up to where further members and the payload go; ends without a comma. */
+static void event_put_envelope(struct buf *out, const struct event_env *env, const struct event_draft *d, uint64_t real_us)
+{
+	char id[ID_TEXT_MAX], now[CLOCK_TEXT_MAX];
+	struct jw w = { .buf = out, .need_comma = true };
+
+	id_make(ID_KIND_EVENT, id);
+	clock_format(real_us, now);
+	buf_str(out, "\"type\":\"");
+	buf_str(out, event_info(d->type)->name);
+	buf_byte(out, '"');
+	event_put_plain(out, "eventId", id);
+	event_put_plain(out, "timestamp", now);
+	jw_kstr(&w, "schemaVersion", env->schema_version);
+	jw_kstr(&w, "runtimeId", env->runtime_id);
+	for (int f = 0; f < ID_FIELD_COUNT; f++) {
+		if (d->ids[f] && event_id_is_foreign(f))
+			jw_kstr(&w, id_field_member(f), d->ids[f]);
+		else if (d->ids[f])
+			event_put_plain(out, id_field_member(f), d->ids[f]);
+	}
+	jw_kopt(&w, "status", d->status);
+	jw_kopt(&w, "statusReason", d->status_reason);
+	jw_kopt(&w, "phase", d->phase);
+}
+
+int event_encode(const struct event_env *env, const struct event_draft *d, struct buf *out, struct err *e)
+{
+	const struct event_info *info = event_info(d->type);
+	struct event_head head = { .version = EVENT_RECORD_VERSION, .type = d->type, .uid = d->uid };
+	size_t start = out->len, ids_at = start + sizeof(head), json_at;
+
+	if (!info)
+		return err_set(e, ERR_INTERNAL, "there is no event type %d", (int)d->type);
+	if (event_check_draft(d, info, e) < 0)
+		return -1;
+	head.real_us = d->real_us ? d->real_us : clock_real_us();
+
+	buf_reserve(out, sizeof(head) + 1024 + d->payload_len + d->members_len);
+	buf_append(out, &head, sizeof(head)); /* its lengths follow below */
+	event_put_ids(out, d);
+	json_at = out->len;
+	event_put_envelope(out, env, d, head.real_us);
+	buf_byte(out, ',');
+	if (d->members_len) {
+		size_t at = out->len;
+
+		buf_append(out, d->members, d->members_len);
+		buf_byte(out, ',');
+		if (event_check_members(info, out->data + at, d->members_len, e) < 0)
+			goto fail;
+	} else if (payload_names_missing(info, 0, e) < 0) {
+		goto fail;
+	}
+	buf_str(out, "\"payload\":");
+	if (d->payload)
+		buf_append(out, d->payload, d->payload_len);
+	else
+		buf_str(out, "{}");
+	buf_byte(out, '}');
+	if (out->len - json_at > EVENT_MAX) {
+		err_set(e, ERR_EXHAUSTED, "%s is larger than %d bytes", info->name, EVENT_MAX);
+		goto fail;
+	}
+	head.ids_len = (uint32_t)(json_at - ids_at);
+	head.json_len = (uint32_t)(out->len - json_at);
+	memcpy(out->data + start, &head, sizeof(head));
+	return 0;
+fail:
+	out->len = start;
+	out->data[start] = '\0';
+	return -1;
+}
+
+/* Ids ascend by field, so none comes twice; the block ends exactly at its end mark. */
+static bool event_view_ids(const unsigned char *p, size_t len, struct id_text ids[ID_FIELD_COUNT])
+{
+	size_t at = 0;
+	int last = -1;
+
+	while (at < len) {
+		unsigned field = p[at], n;
+
+		if (field == EVENT_IDS_END)
+			return at + 1 == len && ids[ID_SESSION].text;
+		if (field >= ID_FIELD_COUNT || (int)field <= last || len - at < 2)
+			return false;
+		n = p[at + 1];
+		if (n < 1 || n > len - at - 2)
+			return false;
+		ids[field] = (struct id_text){ .text = (const char *)p + at + 2, .len = n };
+		last = (int)field;
+		at += 2 + n;
+	}
+	return false;
+}
+
+static bool event_view_json(const struct event_view *v)
+{
+	const char *name = event_info(v->type)->name;
+	size_t n = strlen(name);
+
+	/* "type":"<name>",…} */
+	return v->json_len >= 8 + n + 3 && v->json_len <= EVENT_MAX && memcmp(v->json, "\"type\":\"", 8) == 0 &&
+		memcmp(v->json + 8, name, n) == 0 && memcmp(v->json + 8 + n, "\",", 2) == 0 &&
+		v->json[v->json_len - 1] == '}';
+}
+
+int event_view_of(const void *record, size_t len, uint64_t sequence, struct event_view *ret, struct err *e)
+{
+	struct event_view v = { .sequence = sequence };
+	const unsigned char *ids = (const unsigned char *)record + sizeof(struct event_head);
+	struct event_head head;
+
+	if (len < sizeof(head))
+		return err_set(e, ERR_CORRUPT, "event record of %zu bytes is too short", len);
+	memcpy(&head, record, sizeof(head));
+	if (head.version != EVENT_RECORD_VERSION || head.reserved)
+		return err_set(e, ERR_CORRUPT, "event record has version %u", head.version);
+	if (head.type >= EVENT_TYPE_COUNT)
+		return err_set(e, ERR_CORRUPT, "event record has type %u", head.type);
+	if ((uint64_t)head.ids_len + head.json_len != len - sizeof(head))
+		return err_set(e, ERR_CORRUPT, "event record's lengths do not add up to its %zu bytes", len);
+	v.type = head.type;
+	v.uid = head.uid;
+	v.real_us = head.real_us;
+	v.json = (const char *)ids + head.ids_len;
+	v.json_len = head.json_len;
+	if (!event_view_ids(ids, head.ids_len, v.ids))
+		return err_set(e, ERR_CORRUPT, "event record's ids are broken");
+	if (!event_view_json(&v))
+		return err_set(e, ERR_CORRUPT, "event record's JSON is not that of %s", event_info(v.type)->name);
+	*ret = v;
+	return 0;
+}
+
+void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_t cap)
+{
+	size_t n = v->ids[f].text ? v->ids[f].len : 0;
+
+	if (!cap)
+		return;
+	if (n > cap - 1)
+		n = cap - 1;
+	if (n)
+		memcpy(dst, v->ids[f].text, n);
+	dst[n] = '\0';
+}
+
+struct jval event_payload(const struct event_view *v)
+{
+	return event_member(v, "payload");
+}
+
+struct jval event_member(const struct event_view *v, const char *member)
+{
+	for (struct jiter it = jiter_inside(v->json, v->json_len); jiter_next(&it);)
+		if (jval_is_str(it.key, member))
+			return it.value;
+	return (struct jval){ 0 };
+}
+
+void event_json(const struct event_view *v, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	buf_reserve(out, v->json_len + 40);
+	jw_obj(&w);
+	jw_kuint(&w, "sequence", v->sequence);
+	buf_byte(out, ',');
+	buf_append(out, v->json, v->json_len);
+}

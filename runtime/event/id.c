@@ -1,0 +1,117 @@
+#include "runtime/event/id.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/mem.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/random.h>
+
+/*
+ * 128 bits, written as 26 digits of 5 bits (the first digit has only 3): 48 bits of time and 80 of chance. The state
+ * is the last id made: in the same millisecond, or when the clock went back, the next one is that plus one, so ids
+ * of one runtime always ascend. Chance and time keep ids of different runtimes apart; nothing relies on them being
+ * hard to guess.
+ */
+
+static const char *const prefixes[ID_KIND_COUNT] = {
+	[ID_KIND_RUNTIME] = "rt_",
+	[ID_KIND_SESSION] = "sess_",
+	[ID_KIND_THREAD] = "thr_",
+	[ID_KIND_TURN] = "turn_",
+	[ID_KIND_TASK] = "task_",
+	[ID_KIND_RUN] = "run_",
+	[ID_KIND_ATTEMPT] = "att_",
+	[ID_KIND_STEP] = "step_",
+	[ID_KIND_TOOL_CALL] = "call_",
+	[ID_KIND_ACTION] = "act_",
+	[ID_KIND_SUBAGENT] = "sub_",
+	[ID_KIND_PROCESS] = "proc_",
+	[ID_KIND_OUTPUT] = "out_",
+	[ID_KIND_JOB] = "job_",
+	[ID_KIND_JOB_ITEM] = "item_",
+	[ID_KIND_CHANNEL] = "chan_",
+	[ID_KIND_EVENT] = "evt_",
+	[ID_KIND_EVIDENCE] = "evd_",
+	[ID_KIND_ARTIFACT] = "art_",
+};
+
+#define ID_DIGITS 26
+
+struct id_bits {
+	uint64_t high; /* 48 bits of milliseconds, 16 of chance */
+	uint64_t low;  /* 64 of chance */
+};
+
+static void id_random(void *p, size_t n)
+{
+	size_t have = 0;
+
+	while (have < n) {
+		ssize_t r = getrandom((char *)p + have, n - have, 0);
+
+		if (r < 0 && errno != EINTR)
+			abort();
+		if (r > 0)
+			have += (size_t)r;
+	}
+}
+
+static struct id_bits id_next(void)
+{
+	static struct id_bits last;
+	uint64_t now = clock_real_us() / 1000;
+
+	if (now > last.high >> 16) {
+		struct {
+			uint64_t low;
+			uint16_t high;
+		} chance;
+
+		id_random(&chance, sizeof(chance));
+		/* the top bit stays free, so that counting up within a millisecond does not run into the next one */
+		last.high = now << 16 | (chance.high & 0x7fff);
+		last.low = chance.low;
+	} else if (++last.low == 0) {
+		last.high++;
+	}
+	return last;
+}
+
+void id_make(enum id_kind kind, char out[ID_TEXT_MAX])
+{
+	static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
+	const char *prefix = id_prefix(kind);
+	size_t n = strlen(prefix);
+	struct id_bits b = id_next();
+
+	memcpy(out, prefix, n);
+	for (int i = ID_DIGITS - 1; i >= 0; i--) {
+		out[n + (size_t)i] = digits[b.low & 31];
+		b.low = b.low >> 5 | b.high << 59;
+		b.high >>= 5;
+	}
+	out[n + ID_DIGITS] = '\0';
+}
+
+const char *id_prefix(enum id_kind kind)
+{
+	return (unsigned)kind < ID_KIND_COUNT ? prefixes[kind] : "id_";
+}
+
+bool id_valid(const char *s, size_t n)
+{
+	/* a bit for each allowed character, for 0x00–0x3f and 0x40–0x7f */
+	static const uint64_t allowed[2] = { 0x07ff600000000000ull, 0x07fffffe87fffffeull };
+
+	if (n < 1 || n > ID_GIVEN_MAX)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		unsigned char c = (unsigned char)s[i];
+
+		if (c >= 0x80 || !(allowed[c >> 6] >> (c & 63) & 1))
+			return false;
+	}
+	return true;
+}
