@@ -1,0 +1,532 @@
+"""What the black-box tests stand on: a private daemon, a client of the control socket, and the command line.
+
+Everything here knows bailiff only from outside: the programs, the socket, /proc. A test is a function test_… of a file
+test_*.py that ends in `harness.main(globals())`; it prints TAP. Tests wait for conditions, never for a time to pass.
+"""
+
+import base64
+import collections
+import contextlib
+import inspect
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+DAEMON, CLI, TALKER = (os.path.join(BUILD, n) for n in ("bailiffd", "bailiff", "talker"))
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Generous on purpose: a condition that holds is seen at once, and a busy machine is not a failure.
+PATIENCE = float(os.environ.get("PATIENCE", "60"))
+TERMINAL = ("process.completed", "process.failed", "process.terminated")
+
+
+class Skip(Exception):
+    pass
+
+
+def until(what, condition, patience=PATIENCE):
+    """The first true value of condition(), which is asked again and again."""
+    end, pause = time.monotonic() + patience, 0.001
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise AssertionError(f"waited {patience:.0f} s in vain: {what}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+
+
+# ---- processes, as /proc shows them ----
+
+def stat_of(pid):
+    """(ppid, state, start time, comm), or None."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            text = f.read()
+    except OSError:
+        return None
+    comm, rest = text[text.index("(") + 1:text.rindex(")")], text[text.rindex(")") + 2:].split()
+    return int(rest[1]), rest[0], int(rest[19]), comm
+
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def all_pids():
+    return [int(p) for p in os.listdir("/proc") if p.isdigit()]
+
+
+def alive(pid, start=None):
+    st = stat_of(pid)
+    return bool(st) and st[1] not in "ZX" and (start is None or st[2] == start)
+
+
+def children_of(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as f:
+            return [int(p) for p in f.read().split()]
+    except OSError:
+        return [p for p in all_pids() if (stat_of(p) or (0,))[0] == pid]
+
+
+def descendants_of(pid):
+    found, todo = [], [pid]
+    while todo:
+        for child in children_of(todo.pop()):
+            st = stat_of(child)
+            if st:
+                found.append((child, st[2]))
+                todo.append(child)
+    return found
+
+
+def marked(mark):
+    """Processes whose arguments or environment hold the mark, zombies left out."""
+    mark, found = mark.encode(), []
+    for pid in all_pids():
+        if pid == os.getpid():
+            continue
+        for name in ("cmdline", "environ"):
+            try:
+                with open(f"/proc/{pid}/{name}", "rb") as f:
+                    if mark in f.read() and alive(pid):
+                        found.append(pid)
+                        break
+            except OSError:
+                pass
+    return found
+
+
+# ---- the control socket ----
+
+class RpcError(Exception):
+    def __init__(self, error):
+        super().__init__(f"{error.get('code')} {error.get('message')} {json.dumps(error.get('data'))}")
+        self.code, self.message, self.data = error.get("code"), error.get("message", ""), error.get("data") or {}
+
+
+class Gone(Exception):
+    """The connection ended."""
+
+
+class Rpc:
+    """One connection. Requests may be sent ahead (send) and their replies taken in any order (reply)."""
+
+    def __init__(self, path, patience=PATIENCE):
+        self.patience = patience
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(patience)
+        self.sock.connect(path)
+        self.buffer, self.next_id = bytearray(), 0
+        self.replies, self.notes, self.odd = {}, collections.deque(), collections.deque()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        self.sock.close()
+
+    def raw(self, data):
+        try:
+            self.sock.sendall(data)
+        except (BrokenPipeError, ConnectionResetError) as e:
+            raise Gone(str(e)) from None
+
+    def send(self, method, params=None, **more):
+        self.next_id += 1
+        request = {"jsonrpc": "2.0", "id": self.next_id, "method": method}
+        params = dict(params or {}, **more)
+        if params:
+            request["params"] = params
+        self.raw(json.dumps(request).encode() + b"\n")
+        return self.next_id
+
+    def line(self, patience=None):
+        """The next line; None when there was none in time."""
+        end = time.monotonic() + (self.patience if patience is None else patience)
+        while True:
+            at = self.buffer.find(b"\n")
+            if at >= 0:
+                line = bytes(self.buffer[:at])
+                del self.buffer[:at + 1]
+                return line
+            self.sock.settimeout(max(0.001, end - time.monotonic()))
+            try:
+                data = self.sock.recv(1 << 20)
+            except socket.timeout:
+                return None
+            except ConnectionResetError as e:
+                raise Gone(str(e)) from None
+            finally:
+                self.sock.settimeout(self.patience)
+            if not data:
+                raise Gone("end of stream")
+            self.buffer += data
+
+    def pump(self, patience=None):
+        line = self.line(patience)
+        if line is None:
+            return False
+        message = json.loads(line)
+        if isinstance(message, list):
+            self.odd.append(message)
+        elif "method" in message:
+            self.notes.append(message)
+        elif message.get("id") is None or message["id"] not in range(1, self.next_id + 1):
+            self.odd.append(message)
+        else:
+            assert message["id"] not in self.replies, f"answered twice: {message}"
+            self.replies[message["id"]] = message
+        return True
+
+    def reply(self, request, patience=None):
+        while request not in self.replies:
+            if not self.pump(patience):
+                raise AssertionError(f"no reply to request {request}")
+        message = self.replies.pop(request)
+        if "error" in message:
+            raise RpcError(message["error"])
+        return message["result"]
+
+    def call(self, method, params=None, **more):
+        return self.reply(self.send(method, params, **more))
+
+    def fails(self, method, params=None, code=None, **more):
+        """The error of a call that must fail."""
+        try:
+            result = self.call(method, params, **more)
+        except RpcError as e:
+            if code is not None:
+                assert e.code == code, f"{method}: expected error {code}, got {e}"
+            assert {"category", "retryable", "advice"} <= set(e.data), f"{method}: error.data is {e.data}"
+            return e
+        raise AssertionError(f"{method} {params} {more} should fail; it answered {json.dumps(result)[:300]}")
+
+    def odd_reply(self, patience=None):
+        """A reply without a known id (a parse error's, a batch's)."""
+        while not self.odd:
+            assert self.pump(patience), "no reply"
+        return self.odd.popleft()
+
+    def event(self, patience=None):
+        """The next notified event, or None."""
+        while not self.notes:
+            if not self.pump(patience):
+                return None
+        note = self.notes.popleft()
+        assert note["method"] == "event", note
+        return note["params"]["event"]
+
+    # ---- what tests ask most ----
+
+    def start(self, command, **more):
+        return self.call("start_process", command=command, **more) if isinstance(command, list) else \
+            self.call("start_process", commandLine=command, **more)
+
+    def wait(self, process):
+        return self.call("wait_process", processId=process)
+
+    def run(self, command, **more):
+        started = self.start(command, **more)
+        return started, self.wait(started["processId"])
+
+    def output(self, ref, length=1 << 20):
+        data, offset = bytearray(), 0
+        while True:
+            part = self.call("read_output", outputRef=ref, offset=offset, length=length, encoding="base64")
+            assert part["offset"] == offset, part["offset"]
+            chunk = base64.b64decode(part["data"])
+            data += chunk
+            assert part["nextOffset"] >= offset + len(chunk), part
+            if part["eof"] or part["nextOffset"] == offset:
+                return bytes(data)
+            offset = part["nextOffset"]
+
+    def outputs(self, process):
+        record = self.call("get_process", processId=process)
+        return {name: self.output(o["outputRef"]) for name, o in record["outputs"].items()}
+
+    def events(self, after=0, **more):
+        found = []
+        while True:
+            page = self.call("list_events", afterSequence=after, limit=1000, **more)
+            found += page["events"]
+            if not page["hasMore"]:
+                return found
+            assert page["events"], "hasMore without events"
+            after = page["events"][-1]["sequence"]
+
+
+# ---- a daemon of one's own ----
+
+def environment(**more):
+    env = {"PATH": PATH, "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/"), "TMPDIR": tempfile.gettempdir()}
+    env.update({k: v for k, v in os.environ.items() if k in ("ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS")})
+    env.update(more)
+    return env
+
+
+class Home:
+    """A private BAILIFF_HOME and the daemon that serves it; nothing is left when it is closed, and that is checked."""
+
+    def __init__(self, config=None, start=True):
+        self.dir = tempfile.mkdtemp(prefix="bl-")
+        self.socket = os.path.join(self.dir, "control.sock")
+        self.log_path = os.path.join(self.dir, "log")
+        self.work = os.path.join(self.dir, "tree")
+        os.mkdir(self.work)
+        self.guard, self.seen = None, set()
+        if config is not None:
+            self.configure(config)
+        if start:
+            self.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind:
+            sys.stdout.write("".join(f"# daemon: {line}" for line in self.log()[-40:]))
+        try:
+            if self.guard:
+                self.stop(expect=kind is None)
+        finally:
+            if self.guard:
+                with contextlib.suppress(OSError):
+                    self.guard.kill()
+                self.guard.wait()
+                self.guard = None
+            if kind is None:
+                self.nothing_left()
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    def log(self):
+        try:
+            with open(self.log_path, errors="replace") as f:
+                return f.readlines()
+        except OSError:
+            return []
+
+    def configure(self, config):
+        with open(os.path.join(self.dir, "config.json"), "w") as f:
+            f.write(config if isinstance(config, str) else json.dumps(config))
+
+    def spawn(self):
+        """Starts the daemon without waiting for it."""
+        log = open(self.log_path, "ab")
+        try:
+            self.guard = subprocess.Popen([DAEMON, "--foreground", "--home", self.dir], env=environment(), cwd="/",
+                                          stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        finally:
+            log.close()
+        return self.guard
+
+    def answers(self):
+        try:
+            with Rpc(self.socket, patience=5) as rpc:
+                rpc.call("get_health")
+            return True
+        except (OSError, Gone):
+            return False
+
+    def start(self):
+        self.spawn()
+
+        def ready():
+            assert self.guard.poll() is None, f"bailiffd left with {self.guard.returncode}:\n" + "".join(self.log()[-20:])
+            return self.answers()
+        until("the daemon answers", ready)
+        return self
+
+    def part(self, name):
+        """The pid of runtime, spawner or proxy; None while it is not there."""
+        for pid in children_of(self.guard.pid):
+            if command_of(pid).startswith(f"bailiffd: {name}"):
+                return pid
+        return None
+
+    def kill_part(self, name, sig=signal.SIGKILL):
+        pid = until(f"{name} runs", lambda: self.part(name))
+        os.kill(pid, sig)
+        return pid
+
+    def note_tree(self):
+        """Remembers every process below the guard, for nothing_left."""
+        if self.guard and self.guard.poll() is None:
+            self.seen |= set(descendants_of(self.guard.pid))
+
+    def stop(self, sig=signal.SIGTERM, expect=True):
+        self.note_tree()
+        with contextlib.suppress(ProcessLookupError):
+            self.guard.send_signal(sig)
+        status = self.guard.wait(PATIENCE)
+        self.guard = None
+        if sig == signal.SIGTERM and expect:
+            assert status == 0, f"bailiffd left with {status}:\n" + "".join(self.log()[-20:])
+        return status
+
+    def restart(self):
+        self.stop()
+        return self.start()
+
+    def nothing_left(self):
+        until("no process of the daemon is left", lambda: not [p for p, s in self.seen if alive(p, s)], 10)
+        stray = [d for d, _, _ in os.walk("/sys/fs/cgroup") if os.path.basename(self.dir) in d]
+        assert not stray, f"cgroups are left: {stray}"
+
+    def rpc(self, **more):
+        return Rpc(self.socket, **more)
+
+    def cli(self, *args, stdin=None, status=0, env=None, cwd=None, patience=PATIENCE):
+        return cli(*args, stdin=stdin, status=status, env=dict(env or {}, BAILIFF_HOME=self.dir), cwd=cwd or self.work,
+                   patience=patience)
+
+    def cli_start(self, *args, **more):
+        """bailiff in the background."""
+        return subprocess.Popen([CLI, *args], env=environment(BAILIFF_HOME=self.dir), cwd=self.work,
+                                **dict(dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), **more))
+
+
+class Done:
+    def __init__(self, done):
+        self.status, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    @property
+    def text(self):
+        return self.out.decode()
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+def cli(*args, stdin=None, status=0, env=None, cwd="/", patience=PATIENCE):
+    """Runs bailiff and checks its exit status (None: any)."""
+    feed = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    done = subprocess.run([CLI, *args], env=environment(**(env or {})), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=patience, **feed)
+    if status is not None and done.returncode != status:
+        raise AssertionError(f"bailiff {' '.join(args)}: status {done.returncode}, expected {status}\n"
+                             f"stdout: {done.stdout[-600:]!r}\nstderr: {done.stderr[-1200:]!r}")
+    return Done(done)
+
+
+# ---- checks that several files share ----
+
+def check_log(events, first=1):
+    """Gapless from `first`, and exactly one terminal event for every process that started. Returns the processes."""
+    for i, event in enumerate(events):
+        assert event["sequence"] == first + i, f"sequence {event['sequence']} where {first + i} belongs"
+    started, ended = collections.Counter(), collections.Counter()
+    for event in events:
+        if event["type"] == "process.started":
+            started[event["processId"]] += 1
+        elif event["type"] in TERMINAL:
+            ended[event["processId"]] += 1
+    for process, count in started.items():
+        assert count == 1, f"{process} started {count} times"
+        assert ended[process] == 1, f"{process} has {ended[process]} terminal events"
+    ids = collections.Counter(e["eventId"] for e in events)
+    assert all(n == 1 for n in ids.values()), "an event id occurs twice"
+    return started
+
+
+def talker_hash(seed, i):
+    h = (seed ^ (i * 2654435761)) & 0xffffffff
+    h ^= h >> 15
+    h = (h * 2246822519) & 0xffffffff
+    return h ^ (h >> 13)
+
+
+def talker_output(seed, count):
+    """(stdout, stderr) of `talker talk SEED COUNT …`"""
+    streams = ([], [])
+    for i in range(count):
+        streams[i % 2].append("%08x %06u %08x\n" % (seed, i, talker_hash(seed, i)))
+    return "".join(streams[0]).encode(), "".join(streams[1]).encode()
+
+
+def schema_validators():
+    """A function that raises when an event breaks one of the schemas in docs/schemas."""
+    try:
+        import jsonschema
+    except ImportError:
+        raise Skip("python3-jsonschema is not installed") from None
+    folder, store, documents = os.path.join(ROOT, "docs", "schemas"), {}, {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".json"):
+            with open(os.path.join(folder, name)) as f:
+                documents[name] = json.load(f)
+    for name, schema in documents.items():
+        ident = schema.get("$id", name)
+        store[ident] = schema
+        # The profile's "./x.schema.json" resolves against its own $id; the public ones are known under both.
+        for other in documents.values():
+            base = other.get("$id", "")
+            if "/" in base:
+                store[base.rsplit("/", 1)[0] + "/" + name] = schema
+    validators = {}
+    for name, schema in documents.items():
+        resolver = jsonschema.RefResolver(schema.get("$id", name), schema, store=store)
+        validators[name] = jsonschema.Draft202012Validator(schema, resolver=resolver)
+    return validators
+
+
+def event_validators():
+    found = {n: v for n, v in schema_validators().items() if "event" in n and "bailiff" not in n}
+    assert len(found) == 2, f"expected the two published event schemas, found {sorted(found)}"
+    return found
+
+
+def validate(validators, documents):
+    for document in documents:
+        for name, validator in validators.items():
+            errors = sorted(validator.iter_errors(document), key=str)
+            assert not errors, f"{document.get('type', '')} breaks {name}: {errors[0].message}\n{json.dumps(document)[:1500]}"
+
+
+# ---- running ----
+
+def main(scope):
+    """Runs the test_… functions of a file, or those named on the command line; prints TAP."""
+    for program in (DAEMON, CLI, TALKER):
+        if not os.access(program, os.X_OK):
+            print(f"{program} is not built")
+            sys.exit(1)
+    wanted, failed, number = sys.argv[1:], 0, 0
+    tests = [(n, f) for n, f in scope.items() if n.startswith("test_") and callable(f) and (not wanted or n in wanted or n[5:] in wanted)]
+    print(f"1..{len(tests)}", flush=True)
+    for name, function in tests:
+        number += 1
+        start = time.monotonic()
+        try:
+            if "home" in inspect.signature(function).parameters:
+                with Home() as home:
+                    function(home)
+            else:
+                function()
+            print(f"ok {number} - {name} ({time.monotonic() - start:.2f} s)", flush=True)
+        except Skip as e:
+            print(f"ok {number} - {name} # SKIP {e}", flush=True)
+        except Exception:
+            failed += 1
+            print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), end="")
+            print(f"not ok {number} - {name} ({time.monotonic() - start:.2f} s)", flush=True)
+    sys.exit(1 if failed else 0)

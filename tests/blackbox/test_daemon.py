@@ -1,0 +1,159 @@
+"""The daemon itself: configuration, one daemon a home, signals, upgrades."""
+
+import json
+import os
+import signal
+import subprocess
+
+import harness
+from harness import TALKER, Home, until
+
+
+def refused(config):
+    """What bailiffd says about a configuration that it must not accept."""
+    with Home(config, start=False) as home:
+        guard = home.spawn()
+        status = guard.wait(harness.PATIENCE)
+        home.guard = None
+        assert status != 0, "it should not start"
+        return "".join(home.log())
+
+
+def test_config_errors_name_the_key():
+    for config, word in (('{"stopGraceMs": "soon"}', "stopGraceMs"), ('{"noSuchKey": 1}', "noSuchKey"), ('{"stopGraceMs": -1}', "stopGraceMs"),
+                         ('{"maxProcesses": 0}', "maxProcesses"), ('{"inlineBytes": 1e9}', "inlineBytes"), ('{"schemaVersion": 5}', "schemaVersion"),
+                         ('{"approvers": {"uids": ["x"]}}', "approvers"), ("{nonsense", "config.json"), ("[]", "config")):
+        said = refused(config)
+        assert word in said, f"{config}: {said}"
+
+
+def test_config_is_used():
+    with Home({"stopGraceMs": 100, "schemaVersion": "lime-profile-0.4.0", "maxProcesses": 3}) as home, home.rpc() as rpc:
+        ids = [rpc.start(["sleep", "1000"])["processId"] for _ in range(3)]
+        rpc.fails("start_process", {"command": ["true"]}, code=-32012)
+        rpc.call("terminate_process", processId=ids[0])
+        assert rpc.run(["true"])[1]["exitCode"] == 0
+
+
+def test_second_daemon_is_refused(home):
+    done = subprocess.run([harness.DAEMON, "--foreground", "--home", home.dir], env=harness.environment(), capture_output=True,
+                          timeout=harness.PATIENCE, cwd="/")
+    assert done.returncode != 0 and home.dir.encode() in done.stderr, done
+    assert home.answers()
+
+
+def test_bad_options_name_themselves():
+    for args in (["--nonsense"], ["--home"], ["--config", "/no/such/file", "--home", "/tmp/x-none"], ["--log-format", "xml"]):
+        done = subprocess.run([harness.DAEMON, "--foreground", *args], env=harness.environment(), capture_output=True, timeout=harness.PATIENCE)
+        assert done.returncode != 0 and (args[0].encode() in done.stderr or args[-1].encode() in done.stderr), (args, done)
+
+
+def test_titles(home):
+    assert harness.command_of(home.guard.pid).startswith("bailiffd: guard"), harness.command_of(home.guard.pid)
+    assert home.part("runtime") and home.part("spawner")
+
+
+def test_the_runtime_has_no_privileges(home):
+    with open(f"/proc/{home.part('runtime')}/status") as f:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    assert int(status["CapEff"], 16) == 0 and int(status["CapPrm"], 16) == 0, status["CapEff"]
+    assert status["NoNewPrivs"] == "1", status["NoNewPrivs"]
+
+
+def test_sigterm_ends_and_records():
+    mark = f"mark-{os.getpid()}-term"
+    with Home({"stopGraceMs": 200}) as home:
+        with home.rpc() as rpc:
+            polite = rpc.start("trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.02; done")["processId"]
+            stubborn = rpc.start([TALKER, "hold", "ignore", mark])["processId"]
+            for process in (polite, stubborn):
+                until("ready", lambda p=process: b"ready" in rpc.outputs(p)["stdout"])
+        home.stop()
+        assert not harness.marked(mark)
+        home.start()
+        with home.rpc() as rpc:
+            for process in (polite, stubborn):
+                ends = [e for e in rpc.events(processId=process) if e["type"] in harness.TERMINAL]
+                assert len(ends) == 1 and ends[0]["type"] == "process.terminated", ends
+                assert ends[0]["payload"]["reason"] == "shutdown", ends
+            assert rpc.outputs(polite)["stdout"] == b"ready\nbye\n"
+            assert rpc.call("verify_store")["ok"] is True
+
+
+def test_sighup(home):
+    with home.rpc() as rpc:
+        before = len(rpc.events())
+        home.guard.send_signal(signal.SIGHUP)
+        until("policy.changed", lambda: [e for e in rpc.events(after=before) if e["type"] == "policy.changed"])
+        assert rpc.run(["true"])[1]["exitCode"] == 0
+
+
+def test_upgrade_in_place(home):
+    with home.rpc() as rpc:
+        process = rpc.start([TALKER, "talk", "21", "80", "10000", "9"])["processId"]
+        held = rpc.start(["cat"], stdin="pipe")["processId"]
+    runtime, spawner = home.part("runtime"), home.part("spawner")
+    home.guard.send_signal(signal.SIGUSR2)
+    until("both are new", lambda: home.part("runtime") not in (None, runtime) and home.part("spawner") not in (None, spawner))
+    until("it answers", home.answers)
+    with home.rpc() as rpc:
+        assert rpc.wait(process)["exitCode"] == 9
+        out = rpc.outputs(process)
+        assert (out["stdout"], out["stderr"]) == harness.talker_output(21, 80)
+        rpc.call("write_process_stdin", processId=held, data="still here")
+        rpc.call("close_process_stdin", processId=held)
+        assert rpc.wait(held)["exitCode"] == 0 and rpc.outputs(held)["stdout"] == b"still here"
+        assert rpc.run("echo new")[1]["exitCode"] == 0
+        harness.check_log(rpc.events())
+        assert rpc.call("verify_store")["ok"] is True
+
+
+def test_files_are_private(home):
+    for path, _, names in os.walk(home.dir):
+        if path.startswith(home.work):
+            continue
+        for name in names:
+            mode = os.lstat(os.path.join(path, name)).st_mode & 0o777
+            assert name == "log" or mode & 0o077 == 0 or os.stat(path).st_mode & 0o077 == 0, (path, name, oct(mode))
+    assert os.path.isdir(os.path.join(home.dir, "store")) and os.path.isdir(os.path.join(home.dir, "spool"))
+
+
+def test_log_format_json():
+    with Home(start=False) as home:
+        done = subprocess.Popen([harness.DAEMON, "--foreground", "--home", home.dir, "--log-format", "json", "-v"],
+                                env=harness.environment(), stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd="/")
+        until("it answers", home.answers)
+        done.terminate()
+        for line in done.communicate(timeout=harness.PATIENCE)[1].splitlines():
+            json.loads(line)
+        assert done.returncode == 0
+
+
+def test_clients_queue_during_a_restart_of_the_runtime(home):
+    home.kill_part("runtime")
+    with home.rpc() as rpc:
+        assert rpc.run(["true"])[1]["exitCode"] == 0
+
+
+def test_descriptors_do_not_leak(home):
+    def count():
+        return [len(os.listdir(f"/proc/{p}/fd")) for p in (home.guard.pid, home.part("runtime"), home.part("spawner"))]
+    with home.rpc() as rpc:
+        for _ in range(5):
+            rpc.run("echo warm; echo up >&2", stdin="pipe")
+        before = count()
+        for _ in range(40):
+            rpc.run("echo warm; echo up >&2", stdin="pipe")
+            rpc.fails("start_process", {"command": ["/no/such/program"]})
+        until("as many descriptors as before", lambda: all(a <= b + 2 for a, b in zip(count(), before)), 10)
+
+
+def test_doctor(home):
+    done = home.cli("doctor", status=None)
+    assert home.dir in done.text, done.text
+    top = home.cli("top", status=None)
+    assert top.status == 0, top.err
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,173 @@
+"""Every byte a command prints: large, limited, binary, and read in pieces."""
+
+import base64
+import hashlib
+
+import harness
+from harness import TALKER
+
+
+def events_of(rpc, process, kind):
+    return [e for e in rpc.events(processId=process) if e["type"] == kind]
+
+
+def spew_hash(seed, count):
+    """SHA-256 of `talker spew`, from the program itself."""
+    import subprocess
+    digest, left = hashlib.sha256(), 0
+    with subprocess.Popen([TALKER, "spew", str(seed), str(count)], stdout=subprocess.PIPE) as p:
+        while True:
+            data = p.stdout.read(1 << 20)
+            if not data:
+                break
+            digest.update(data)
+            left += len(data)
+    assert left == count
+    return digest.hexdigest()
+
+
+def test_50_megabytes(home):
+    size = 50 * 1000 * 1000
+    with home.rpc() as rpc:
+        started, end = rpc.run([TALKER, "spew", "42", str(size)])
+        assert end["exitCode"] == 0 and end["outputs"]["stdout"]["bytes"] == size, end
+        assert not end["outputs"]["stdout"]["truncated"]
+        data = rpc.outputs(started["processId"])["stdout"]
+        assert len(data) == size and hashlib.sha256(data).hexdigest() == spew_hash(42, size)
+        assert len(events_of(rpc, started["processId"], "output.spilled")) == 1
+        at = 0
+        for event in events_of(rpc, started["processId"], "process.output"):
+            assert event["payload"]["offset"] == at, "output events must be without gaps"
+            at += event["payload"]["length"]
+        assert at == size
+    done = home.cli("logs", "--raw", started["processId"])
+    assert hashlib.sha256(done.out).hexdigest() == hashlib.sha256(data).hexdigest()
+
+
+def test_cli_streams_50_megabytes(home):
+    size = 50 * 1000 * 1000
+    done = home.cli("run", "--", TALKER, "spew", "43", str(size))
+    assert hashlib.sha256(done.out).hexdigest() == spew_hash(43, size)
+
+
+def test_small_output_is_inline(home):
+    with home.rpc() as rpc:
+        started, _ = rpc.run("printf abc; printf def >&2")
+        process = started["processId"]
+        assert not events_of(rpc, process, "output.spilled")
+        shown = {e["payload"]["stream"]: e["payload"] for e in events_of(rpc, process, "process.output")}
+        assert shown["stdout"]["preview"] == "abc" and shown["stderr"]["preview"] == "def" and shown["stdout"]["encoding"] == "utf8", shown
+
+
+def test_spilled_once_for_each_stream(home):
+    with home.rpc() as rpc:
+        started, _ = rpc.run("for i in 1 2 3 4 5 6; do head -c 1000 /dev/zero; head -c 1000 /dev/zero >&2; sleep 0.06; done")
+        spilled = events_of(rpc, started["processId"], "output.spilled")
+        assert sorted(e["payload"]["stream"] for e in spilled) == ["stderr", "stdout"], spilled
+
+
+def test_output_limit(home):
+    """Head and tail are kept, the count of what was left out is exact."""
+    size, limit = 1000000, 100000
+    with home.rpc() as rpc:
+        started, end = rpc.run([TALKER, "spew", "7", str(size)], limits={"outputBytes": limit})
+        process = started["processId"]
+        truncated = events_of(rpc, process, "output.truncated")
+        assert len(truncated) == 1, truncated
+        fact = truncated[0]["payload"]
+        out = end["outputs"]["stdout"]
+        assert end["exitCode"] == 0 and out["bytes"] == size and out["truncated"] is True, out
+        assert fact["omittedBytes"] == fact["omittedTo"] - fact["omittedFrom"] == out["omittedBytes"], (fact, out)
+        assert 0 < fact["omittedFrom"] < fact["omittedTo"] < size, "both ends are kept"
+        kept = size - fact["omittedBytes"]
+        assert limit * 0.5 <= kept <= limit * 1.5 + 65536, kept
+        import subprocess
+        whole = subprocess.run([TALKER, "spew", "7", str(size)], stdout=subprocess.PIPE).stdout
+        ref = out["outputRef"]
+        head = rpc.call("read_output", outputRef=ref, offset=0, length=min(1000, fact["omittedFrom"]), encoding="base64")
+        assert base64.b64decode(head["data"]) == whole[:min(1000, fact["omittedFrom"])]
+        tail = rpc.call("read_output", outputRef=ref, offset=fact["omittedTo"], length=1 << 20, encoding="base64")
+        assert base64.b64decode(tail["data"]) == whole[fact["omittedTo"]:]
+        assert tail["eof"] and tail["totalBytes"] == size
+        middle = rpc.call("read_output", outputRef=ref, offset=fact["omittedFrom"], length=1000, encoding="base64")
+        data = base64.b64decode(middle["data"])
+        assert middle["nextOffset"] >= fact["omittedTo"] or data == b"" or middle.get("omittedBytes"), middle
+
+
+def test_just_at_the_limit_nothing_is_left_out(home):
+    with home.rpc() as rpc:
+        started, end = rpc.run([TALKER, "spew", "7", "65536"], limits={"outputBytes": 65536})
+        assert not end["outputs"]["stdout"]["truncated"] and not events_of(rpc, started["processId"], "output.truncated")
+
+
+def test_reading_in_pieces(home):
+    with home.rpc() as rpc:
+        started, end = rpc.run("printf 0123456789")
+        ref = end["outputs"]["stdout"]["outputRef"]
+        part = rpc.call("read_output", outputRef=ref, offset=3, length=4)
+        assert (part["data"], part["nextOffset"], part["totalBytes"], part["eof"]) == ("3456", 7, 10, False), part
+        part = rpc.call("read_output", outputRef=ref, offset=7, length=100)
+        assert (part["data"], part["nextOffset"], part["eof"]) == ("789", 10, True), part
+        part = rpc.call("read_output", outputRef=ref, offset=10)
+        assert (part["data"], part["eof"]) == ("", True), part
+        try:
+            part = rpc.call("read_output", outputRef=ref, offset=1000)
+            assert part["data"] == ""
+        except harness.RpcError as e:
+            assert e.code == -32602, e
+
+
+def test_utf8_is_not_cut(home):
+    with home.rpc() as rpc:
+        started, end = rpc.run("printf 'aé€😀'")
+        ref = end["outputs"]["stdout"]["outputRef"]
+        text, offset = "", 0
+        while True:
+            part = rpc.call("read_output", outputRef=ref, offset=offset, length=4, encoding="utf8")
+            assert part.get("encoding", "utf8") == "utf8", part
+            text += part["data"]
+            if part["eof"]:
+                break
+            assert part["nextOffset"] > offset, part
+            offset = part["nextOffset"]
+        assert text == "aé€😀", text
+
+
+def test_binary(home):
+    with home.rpc() as rpc:
+        started, end = rpc.run("printf '\\377\\376\\000\\001'")
+        event = events_of(rpc, started["processId"], "process.output")[0]["payload"]
+        assert event["encoding"] == "base64" and base64.b64decode(event["preview"]) == b"\xff\xfe\x00\x01", event
+        assert rpc.outputs(started["processId"])["stdout"] == b"\xff\xfe\x00\x01"
+
+
+def test_reading_while_it_runs(home):
+    with home.rpc() as rpc:
+        process = rpc.start("echo first; read x; echo second", stdin="pipe")["processId"]
+        harness.until("the first line", lambda: rpc.outputs(process)["stdout"] == b"first\n")
+        ref = rpc.call("get_process", processId=process)["outputs"]["stdout"]["outputRef"]
+        assert rpc.call("read_output", outputRef=ref)["eof"] is False
+        rpc.call("close_process_stdin", processId=process)
+        rpc.wait(process)
+        assert rpc.outputs(process)["stdout"] == b"first\nsecond\n"
+
+
+def test_no_output(home):
+    with home.rpc() as rpc:
+        started, end = rpc.run(["true"])
+        assert end["outputs"]["stdout"]["bytes"] == 0 and end["outputs"]["stderr"]["bytes"] == 0
+        assert not events_of(rpc, started["processId"], "process.output")
+        assert rpc.outputs(started["processId"]) == {"stdout": b"", "stderr": b""}
+
+
+def test_same_bytes_after_a_restart(home):
+    with home.rpc() as rpc:
+        started, _ = rpc.run([TALKER, "spew", "3", "300000"])
+        before = rpc.outputs(started["processId"])
+    home.restart()
+    with home.rpc() as rpc:
+        assert rpc.outputs(started["processId"]) == before
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,287 @@
+"""bailiff run: what a person sees of a command."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+
+import harness
+from harness import TALKER, cli, until
+
+
+def test_output_and_status(home):
+    done = home.cli("run", "--", "sh", "-c", "echo out; echo err >&2; exit 0")
+    assert (done.out, done.err) == (b"out\n", b"err\n"), (done.out, done.err)
+
+
+def test_exit_code(home):
+    for code in (1, 3, 77, 255):
+        home.cli("run", "--", "sh", "-c", f"exit {code}", status=code)
+
+
+def test_signal_status(home):
+    for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
+        home.cli("run", "--", "sh", "-c", f"kill -{int(sig)} $$", status=128 + sig)
+
+
+def test_a_command_that_exits_139_was_not_killed(home):
+    home.cli("run", "--", "sh", "-c", "exit 139", status=139)
+    with home.rpc() as rpc:
+        _, end = rpc.run("exit 139")
+        assert end["exitCode"] == 139 and end.get("signal") is None, end
+
+
+def test_not_found_and_not_executable(home):
+    done = home.cli("run", "--", "no-such-command-here", status=127)
+    assert b"no-such-command-here" in done.err and done.err.startswith(b"bailiff: "), done.err
+    path = os.path.join(home.work, "plain.txt")
+    with open(path, "w") as f:
+        f.write("not a program\n")
+    home.cli("run", "--", path, status=126)
+    home.cli("run", "--", home.work, status=126)
+
+
+def test_time_limits_exit_124(home):
+    for option in ("--timeout", "--idle-timeout"):
+        done = home.cli("run", option, "200ms", "--", "sleep", "60", status=124)
+        assert b"limit" in done.err or b"time" in done.err, done.err
+    home.cli("run", "--cpu-time", "200ms", "--", TALKER, "spin", status=124)
+
+
+def test_bailiff_fails_125(home):
+    home.cli("run", "--no-such-option", "--", "true", status=125)
+    done = home.cli("run", "--timeout", "soon", "--", "true", status=125)
+    assert b"--timeout" in done.err, done.err
+    done = home.cli("run", status=125)
+    assert done.err.startswith(b"bailiff: "), done.err
+    done = home.cli("run", "--cwd", "/no/such/folder", "--", "true", status=None)
+    assert done.status in (125, 126) and b"/no/such/folder" in done.err, (done.status, done.err)
+
+
+def test_what_this_version_cannot_confine_is_refused(home):
+    for options in (("--tty",), ("--cow",), ("--profile", "no-such-profile"), ("--memory", "64M")):
+        done = home.cli("run", *options, "--", "true", status=None)
+        assert done.status in (125, 126), f"{options}: {done.status} {done.err}"
+        assert done.err.startswith(b"bailiff: "), done.err
+    with home.rpc() as rpc:
+        assert not [e for e in rpc.events() if e["type"] == "process.started"]
+
+
+def test_stdin_from_a_pipe(home):
+    done = home.cli("run", "--", "wc", "-l", stdin=b"a\nb\nc\n")
+    assert done.out.split() == [b"3"], done.out
+
+
+def test_large_stdin(home):
+    data = os.urandom(1 << 16) * 64
+    done = home.cli("run", "--", "sha256sum", stdin=data)
+    assert done.out.split()[0].decode() == hashlib.sha256(data).hexdigest()
+
+
+def test_stdin_of_a_command_that_does_not_read(home):
+    home.cli("run", "--", "true", stdin=b"x" * (4 << 20))
+    home.cli("run", "--", "sh", "-c", "head -c 1 >/dev/null; exit 5", stdin=b"x" * (1 << 20), status=5)
+
+
+def test_no_stdin(home):
+    assert home.cli("run", "--", "cat").out == b""
+
+
+def test_environment_and_cwd(home):
+    done = home.cli("run", "--env", "GREETING=hello world", "--cwd", "/usr", "--", "sh", "-c", 'echo "$GREETING"; pwd')
+    assert done.text == "hello world\n/usr\n", done.text
+    done = home.cli("run", "--env-pass", "CARRIED", "--", "sh", "-c", 'echo "$CARRIED"', env={"CARRIED": "along", "OTHER": "not"})
+    assert done.text == "along\n"
+    done = home.cli("run", "--", "env", env={"SECRET_TOKEN": "abc"})
+    assert b"SECRET_TOKEN" not in done.out and b"BAILIFF_HOME" not in done.out, done.out
+
+
+def test_the_callers_folder_is_the_cwd(home):
+    assert home.cli("run", "--", "pwd").text.strip() == os.path.realpath(home.work)
+
+
+def test_arguments_arrive_as_given(home):
+    words = ["", " ", "a b", "$HOME", "`id`", "*", "--", "-x", "ü", "\n", "'\""]
+    done = home.cli("run", "--", "printf", "[%s]", *words)
+    assert done.text == "".join(f"[{w}]" for w in words), done.text
+
+
+def test_json(home):
+    done = home.cli("run", "--json", "--", "sh", "-c", "echo hello; exit 3", status=3)
+    events = [json.loads(line) for line in done.out.splitlines()]
+    types = [e["type"] for e in events]
+    assert "process.started" in types and "process.output" in types and types.count("process.completed") == 1, types
+    assert all(a["sequence"] < b["sequence"] for a, b in zip(events, events[1:]))
+    assert [e for e in events if e["type"] == "process.completed"][0]["payload"]["exitCode"] == 3
+
+
+def test_detach_wait_logs(home):
+    process = home.cli("run", "-d", "--", "sh", "-c", "echo one; echo two >&2; exit 7").text.strip()
+    assert process.startswith("proc_"), process
+    home.cli("wait", process, status=7)
+    assert home.cli("logs", "--stream", "stdout", process).out == b"one\n"
+    assert home.cli("logs", "--stream", "stderr", process).out == b"two\n"
+    both = home.cli("logs", process)
+    assert b"one" in both.out + both.err and b"two" in both.out + both.err
+
+
+def test_prefix_ids(home):
+    process = home.cli("run", "-d", "--", "true").text.strip()
+    home.cli("wait", process)
+    assert home.cli("logs", process[:-2]).out == b""
+    other = home.cli("run", "-d", "--", "true").text.strip()
+    done = home.cli("wait", "proc_", status=125)
+    assert b"proc_" in done.err and (b"ambiguous" in done.err or b"more than one" in done.err or b"several" in done.err), done.err
+    done = home.cli("wait", "proc_zzzz", status=125)
+    assert b"proc_zzzz" in done.err, done.err
+    home.cli("wait", other)
+
+
+def test_logs_follow(home):
+    process = home.cli("run", "-d", "--", TALKER, "talk", "9", "20", "10000", "0").text.strip()
+    follow = home.cli_start("logs", "-f", "--stream", "stdout", process)
+    out, err = follow.communicate(timeout=harness.PATIENCE)
+    assert follow.returncode == 0 and out == harness.talker_output(9, 20)[0], (follow.returncode, out, err)
+
+
+def test_input(home):
+    process = home.cli("run", "-d", "-i", "--", "cat", status=None).text.strip()
+    if not process.startswith("proc_"):
+        with home.rpc() as rpc:
+            process = rpc.start(["cat"], stdin="pipe")["processId"]
+    home.cli("input", process, stdin=b"first\n")
+    home.cli("input", process, "--eof", stdin=b"second\n")
+    home.cli("wait", process)
+    assert home.cli("logs", "--stream", "stdout", process).out == b"first\nsecond\n"
+
+
+def test_kill_ends_the_whole_tree(home):
+    mark = f"mark-{os.getpid()}-kill"
+    process = home.cli("run", "-d", "--", TALKER, "hold", "many", mark).text.strip()
+    until("the tree is there", lambda: len(harness.marked(mark)) >= 7)
+    home.cli("kill", process)
+    assert not harness.marked(mark)
+    home.cli("wait", process, status=128 + signal.SIGTERM)
+
+
+def test_kill_with_a_signal_sends_just_that(home):
+    process = home.cli("run", "-d", "--", "sh", "-c", "trap 'echo got; exit 9' USR1; echo ready; while :; do sleep 0.05; done").text.strip()
+    until("it is ready", lambda: b"ready" in home.cli("logs", process).out)
+    home.cli("kill", "-s", "USR1", process)
+    home.cli("wait", process, status=9)
+    assert home.cli("logs", process).out == b"ready\ngot\n"
+
+
+def test_ctrl_c_reaches_the_command(home):
+    run = home.cli_start("run", "--", "sh", "-c", "trap 'echo bye; exit 4' INT; echo ready; while :; do sleep 0.05; done")
+    assert run.stdout.readline() == b"ready\n"
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=harness.PATIENCE)
+    assert (run.returncode, out) == (4, b"bye\n"), (run.returncode, out, err)
+
+
+def test_two_ctrl_c_end_it(home):
+    run = home.cli_start("run", "--", "sh", "-c", "trap '' INT; echo ready; while :; do sleep 0.05; done")
+    assert run.stdout.readline() == b"ready\n"
+    end = run.poll
+    run.send_signal(signal.SIGINT)
+
+    def again():
+        if end() is None:
+            run.send_signal(signal.SIGINT)
+        return end() is not None
+    until("run has ended", again)
+    assert run.returncode != 0
+
+
+def test_run_goes_on_when_the_runtime_is_killed(home):
+    run = home.cli_start("run", "--", TALKER, "talk", "5", "60", "10000", "6")
+    first = run.stdout.readline()
+    home.kill_part("runtime")
+    out, err = run.communicate(timeout=harness.PATIENCE)
+    expected = harness.talker_output(5, 60)
+    assert run.returncode == 6, (run.returncode, err[-500:])
+    assert first + out == expected[0]
+    assert all(line in err for line in expected[1].splitlines()), err
+
+
+def test_ps(home):
+    process = home.cli("run", "-d", "--", "sleep", "1000").text.strip()
+    assert process[-6:] in home.cli("ps").text
+    home.cli("kill", process)
+    assert process[-6:] not in home.cli("ps").text
+    assert process[-6:] in home.cli("ps", "-a").text
+    rows = home.cli("ps", "-a", "--json").out
+    assert process.encode() in rows
+    for line in rows.splitlines():
+        json.loads(line)
+
+
+def test_closed_stdout_does_not_hang(home):
+    run = home.cli_start("run", "--", TALKER, "spew", "1", str(8 << 20))
+    run.stdout.read(10)
+    run.stdout.close()
+    run.stderr.read()
+    assert run.wait(harness.PATIENCE) != 0
+
+
+def test_without_a_daemon_one_is_started():
+    import tempfile
+    import shutil
+    base = tempfile.mkdtemp(prefix="bl-")
+    try:
+        done = cli("run", "--", "sh", "-c", "echo embedded; exit 2", status=2, env={"BAILIFF_HOME": base}, cwd=base)
+        assert done.out == b"embedded\n", (done.out, done.err)
+        assert cli("run", "--", "echo", "again", env={"BAILIFF_HOME": base}, cwd=base).out == b"again\n"
+        doctor = cli("doctor", status=None, env={"BAILIFF_HOME": base}, cwd=base)
+        assert base in doctor.text, doctor.text
+    finally:
+        for pid in harness.all_pids():
+            if harness.command_of(pid).startswith("bailiffd: guard") and any(base in x for x in _open_files(pid)):
+                os.kill(pid, signal.SIGTERM)
+                until("the embedded daemon has gone", lambda: not harness.alive(pid))
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _open_files(pid):
+    names = []
+    try:
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            names.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+    except OSError:
+        pass
+    return names
+
+
+def test_help_and_version(home):
+    for args in (("--help",), ("run", "--help"), ("--version",), ("ps", "--help")):
+        done = home.cli(*args)
+        assert done.out and not done.err, args
+    assert subprocess.run([harness.DAEMON, "--help"], capture_output=True, env=harness.environment()).returncode == 0
+
+
+def test_bad_usage_names_the_word(home):
+    for args, word in ((("frobnicate",), b"frobnicate"), (("ps", "--nonsense"), b"--nonsense"), (("logs",), b"PROC"),
+                       (("kill", "-s", "NOTASIG", "proc_x"), b"NOTASIG"), (("events", "--since", "abc"), b"--since")):
+        done = home.cli(*args, status=None)
+        assert done.status != 0 and done.err.startswith(b"bailiff: ") and word in done.err, (args, done.status, done.err)
+
+
+def test_events_and_call(home):
+    home.cli("run", "--", "echo", "hello")
+    lines = [json.loads(x) for x in home.cli("events", "--json").out.splitlines()]
+    harness.check_log(lines)
+    only = [json.loads(x) for x in home.cli("events", "--json", "--type", "process.*").out.splitlines()]
+    assert only and all(e["type"].startswith("process.") for e in only)
+    assert home.cli("events").text
+    health = json.loads(home.cli("call", "get_health").out)
+    assert isinstance(health, dict)
+    done = home.cli("call", "get_process", '{"processId":"proc_nope"}', status=None)
+    assert done.status != 0 and b"proc_nope" in done.err + done.out
+    done = home.cli("call", "get_process", "{nonsense", status=None)
+    assert done.status != 0 and done.err.startswith(b"bailiff: ")
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,190 @@
+"""The store's verbs: verify, stats, backup, compact, rebuild, prune; and corruption, which is said and never returned."""
+
+import json
+import os
+import shutil
+
+import harness
+from harness import TALKER, Home
+
+
+def fill(home, count=10):
+    with home.rpc() as rpc:
+        for n in range(count):
+            rpc.run([TALKER, "talk", str(n), "20", "0", str(n)])
+        rpc.run([TALKER, "spew", "1", "200000"])
+        return rpc.events()
+
+
+def test_verify_and_stats(home):
+    log = fill(home)
+    assert home.cli("store", "verify").status == 0
+    with home.rpc() as rpc:
+        report = rpc.call("verify_store")
+        assert report["ok"] is True and report["problems"] == [], report
+        assert (report["events"], report["firstSequence"], report["lastSequence"]) == (len(log), 1, len(log)), report
+        stats = rpc.call("get_store_stats")
+        assert stats.get("events", stats.get("lastSequence")) == len(log), stats
+    assert str(len(log)) in home.cli("store", "stats").text.replace(",", "")
+
+
+def test_rebuild_gives_the_same(home):
+    fill(home)
+    with home.rpc() as rpc:
+        before = (rpc.call("list_processes"), rpc.call("list_sessions"))
+        home.cli("store", "rebuild")
+        assert (rpc.call("list_processes"), rpc.call("list_sessions")) == before
+        assert rpc.call("verify_store")["ok"] is True
+
+
+def test_compact(home):
+    log = fill(home)
+    home.cli("store", "compact")
+    with home.rpc() as rpc:
+        assert rpc.events()[:len(log)] == log
+        assert rpc.call("verify_store")["ok"] is True
+        assert rpc.run(["true"])[1]["exitCode"] == 0
+    home.restart()
+    with home.rpc() as rpc:
+        assert rpc.events()[:len(log)] == log
+
+
+def test_backup_opens(home):
+    log = fill(home)
+    copy = os.path.join(home.dir, "copy")
+    home.cli("store", "backup", copy)
+    done = home.cli("store", "backup", copy, status=None)
+    assert done.status != 0 and copy.encode() in done.err, (done.status, done.err)
+    with Home(start=False) as other:
+        for name in ("store", "spool"):
+            shutil.rmtree(os.path.join(other.dir, name), ignore_errors=True)
+        # A backup holds the folders that a home holds.
+        for name in os.listdir(copy):
+            shutil.move(os.path.join(copy, name), os.path.join(other.dir, name))
+        other.start()
+        with other.rpc() as rpc:
+            got = rpc.events()
+            assert got[:len(log)] == log
+            assert rpc.call("verify_store")["ok"] is True, rpc.call("verify_store")
+            process = [e["processId"] for e in log if e["type"] == "process.started"][0]
+            assert tuple(rpc.outputs(process).values()) == harness.talker_output(0, 20)
+
+
+def test_prune(home):
+    log = fill(home)
+    with home.rpc() as rpc:
+        first_process = [e["processId"] for e in log if e["type"] == "process.started"][0]
+        refs = rpc.call("get_process", processId=first_process)["outputs"]
+        rpc.call("prune_store", beforeSequence=len(log) - 10)
+        page = rpc.call("list_events", limit=1)
+        assert page["firstSequence"] > 1
+        assert rpc.call("verify_store")["ok"] is True, rpc.call("verify_store")
+        error = rpc.fails("read_output", {"outputRef": refs["stdout"]["outputRef"]})
+        assert error.code in (-32004, -32013, -32011), error
+        harness.check_log(rpc.events(after=page["firstSequence"] - 1), first=page["firstSequence"])
+        rpc.fails("prune_store", {})
+    done = home.cli("store", "prune", "--older-than", "nonsense", status=None)
+    assert done.status != 0 and b"--older-than" in done.err, done.err
+    home.cli("store", "prune", "--older-than", "30d")
+
+
+def test_a_live_process_is_not_pruned(home):
+    with home.rpc() as rpc:
+        process = rpc.start("echo kept; read x; echo more", stdin="pipe")["processId"]
+        harness.until("output", lambda: rpc.outputs(process)["stdout"] == b"kept\n")
+        for _ in range(5):
+            rpc.run(["true"])
+        rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+        assert rpc.outputs(process)["stdout"] == b"kept\n"
+        rpc.call("close_process_stdin", processId=process)
+        assert rpc.wait(process)["exitCode"] == 0
+        assert rpc.outputs(process)["stdout"] == b"kept\nmore\n"
+        assert rpc.call("verify_store")["ok"] is True, rpc.call("verify_store")
+
+
+def flip(path, needle=None):
+    """Changes one byte: within the needle, or in the middle."""
+    with open(path, "r+b") as f:
+        data = f.read()
+        at = data.rfind(needle) if needle else len(data) // 2
+        if at < 0:
+            return False
+        f.seek(at)
+        f.write(bytes([data[at] ^ 0x20]))
+    return True
+
+
+def test_a_changed_event_is_noticed(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session", title="a-title-to-be-found")["sessionId"]
+        rpc.run(["true"])
+        victim = [e for e in rpc.events() if e["type"] == "session.created" and e["sessionId"] == session][0]
+    home.stop()
+    needle, path = victim["eventId"].encode(), os.path.join(home.dir, "store", "data.mdb")
+    assert flip(path, needle), "the event is in the database file"
+    home.start()
+    with home.rpc() as rpc:
+        report = rpc.call("verify_store")
+        assert report["ok"] is False and report["problems"], report
+        assert str(victim["sequence"]) in json.dumps(report["problems"]), report
+        try:
+            got = rpc.events()
+            assert not [e for e in got if e["sequence"] == victim["sequence"] and e != victim], "corruption was returned as data"
+        except harness.RpcError as e:
+            assert e.data["category"], e
+    assert home.cli("store", "verify", status=None).status != 0
+
+
+def test_a_changed_output_is_noticed(home):
+    with home.rpc() as rpc:
+        started, end = rpc.run([TALKER, "spew", "1", "3000000"])
+    home.stop()
+    files = [os.path.join(d, n) for d, _, names in os.walk(os.path.join(home.dir, "spool")) for n in names]
+    big = [p for p in files if os.path.getsize(p) == 3000000] or [max(files, key=os.path.getsize)]
+    assert flip(big[0])
+    home.start()
+    with home.rpc() as rpc:
+        report = rpc.call("verify_store")
+        assert report["ok"] is False and report["problems"], report
+        try:
+            data = rpc.outputs(started["processId"])["stdout"]
+            raise AssertionError(f"corruption was returned as data ({len(data)} bytes)")
+        except harness.RpcError:
+            pass
+
+
+def test_the_same_log_after_every_kind_of_restart(home):
+    log = fill(home, 3)
+    home.restart()
+    with home.rpc() as rpc:
+        now = rpc.events()
+        assert now[:len(log)] == log
+        assert [e["type"] for e in now[len(log):]].count("history.reconstructed") <= 1
+    home.kill_part("runtime")
+    harness.until("it answers", home.answers)
+    with home.rpc() as rpc:
+        assert rpc.events()[:len(now)] == now
+        harness.check_log(rpc.events())
+
+
+def test_quota():
+    with Home({"storeQuotaBytes": 8 << 20}) as home, home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        body = {"type": "run.status", "payload": {"phase": "x", "title": "y" * 30000}}
+        error = None
+        for _ in range(2000):
+            try:
+                rpc.call("emit_events", sessionId=session, events=[body] * 5)
+            except harness.RpcError as e:
+                error = e
+                break
+        assert error and error.code == -32012, error
+        assert rpc.call("list_events", limit=5)["events"], "reading goes on"
+        assert rpc.call("verify_store")["ok"] is True
+        rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+        home.cli("store", "compact")
+        rpc.call("emit_events", sessionId=session, events=[body])
+
+
+if __name__ == "__main__":
+    harness.main(globals())

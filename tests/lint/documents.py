@@ -1,0 +1,62 @@
+#!/usr/bin/python3
+"""The documents say what the tables say: every method, event type, configuration key and step has its row, links lead
+somewhere, and what is generated is up to date."""
+
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.environ.get("BUILD", "build")
+
+
+def read(path):
+    try:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+            return f.read()
+    except OSError:
+        return ""
+
+
+def names(path, pattern):
+    text = re.sub(r"/\*.*?\*/", "", read(path), flags=re.S)
+    found = re.findall(pattern, text)
+    return found or [f"(no names found in {path})"]
+
+
+def links(problems):
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for path in out.split():
+        for target in re.findall(r"\]\(([^)#\s]+)", read(path)):
+            if "://" in target:
+                continue
+            if not os.path.exists(os.path.join(ROOT, os.path.dirname(path), target)):
+                problems.append(f"{path}: the link to {target} leads nowhere")
+
+
+def main():
+    problems = []
+    for table, pattern, doc in (
+            ("supervisor/control/methods.def", r"^METHOD\((\w+)", "docs/control.md"),
+            ("runtime/event/event_types.def", r"\"([a-z_]+(?:\.[a-z_]+)+)\"", "docs/events.md"),
+            ("supervisor/config_keys.def", r"CONFIG_\w+\(\w+, \"(\w+)\"", "docs/operations.md"),
+            ("sandbox/steps.def", r"^STEP\((\w+)", "docs/architecture.md")):
+        text = read(doc)
+        if not text:
+            problems.append(f"{doc} is missing")
+            continue
+        for name in names(table, re.compile(pattern, re.M)):
+            if f"`{name}`" not in text and f"`{name.lower()}`" not in text:
+                problems.append(f"{doc}: no row for {name} of {table}")
+    links(problems)
+    generator = os.path.join(ROOT, "docs", "generate.py")
+    if os.path.exists(os.path.join(ROOT, BUILD, "bailiffd")):
+        done = subprocess.run([generator, "--build", BUILD, "--check"], cwd=ROOT, capture_output=True, text=True)
+        if done.returncode:
+            problems.append((done.stdout + done.stderr).strip())
+    print("\n".join(problems) if problems else "documents agree with the tables")
+    return 1 if problems else 0
+
+
+sys.exit(main())

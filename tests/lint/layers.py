@@ -1,0 +1,98 @@
+#!/usr/bin/python3
+"""Who may include whom. Folders are layers; an include that points upward, or a folder that is no layer, is an error."""
+
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+BASE = ["runtime/base"]
+# Layer: the folders it may include from, besides itself. A path that ends in .h allows just that header (plain data).
+ALLOWED = {
+    "runtime/base": [],
+    "sandbox": BASE,
+    "sandbox/steps": BASE + ["sandbox"],
+    "pty": BASE,
+    "policy": BASE + ["sandbox/plan.h", "sandbox/profile.h"],
+    "runtime/event": BASE,
+    "runtime/event/gen": BASE + ["runtime/event"],
+    "runtime/store": BASE + ["runtime/event"],
+    "runtime/view": BASE + ["runtime/event", "runtime/store"],
+    "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/status.h"],
+    "supervisor/guard": BASE + ["sandbox", "supervisor"],
+    "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor", "supervisor/guard"],
+    "supervisor/control": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "supervisor"],
+    "supervisor/cli": BASE,
+    "supervisor": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
+                          "supervisor/guard", "supervisor/spawner", "supervisor/control"],
+}
+# The privileged and the unparsing parts stay small: none of these may reach them even through system headers.
+FORBIDDEN_SYSTEM = {
+    "supervisor/guard": ["jansson.h", "lmdb.h", "event2/"],
+    "supervisor/spawner": ["jansson.h", "lmdb.h", "event2/"],
+    "sandbox": ["jansson.h", "lmdb.h", "event2/"],
+    "sandbox/steps": ["jansson.h", "lmdb.h", "event2/"],
+    "runtime/base": ["lmdb.h", "event2/"],
+    "runtime/event": ["lmdb.h", "event2/"],
+    "runtime/view": ["lmdb.h", "event2/"],
+    "runtime/engine": ["lmdb.h", "event2/"],
+    "policy": ["lmdb.h", "event2/"],
+    "supervisor/cli": ["lmdb.h"],
+}
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
+
+
+def files():
+    out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.h", "*.def"], cwd=ROOT,
+                         capture_output=True, text=True, check=True).stdout
+    return [f for f in out.split() if os.path.exists(os.path.join(ROOT, f))]
+
+
+def may_include(layer, target):
+    folder = os.path.dirname(target)
+    if folder == layer:
+        return True
+    return any(target == a if a.endswith(".h") else folder == a for a in ALLOWED[layer])
+
+
+def check(path, text):
+    layer, problems = os.path.dirname(path), []
+    if layer.startswith("tests"):
+        return problems
+    if layer not in ALLOWED:
+        return [f"{path}: {layer or 'the top folder'} is no layer"]
+    for line in text.splitlines():
+        m = INCLUDE.match(line)
+        if not m:
+            continue
+        kind, target = m.groups()
+        if kind == '"':
+            if "/" not in target:
+                problems.append(f"{path}: include \"{target}\" is not from the root of the tree")
+            elif not os.path.exists(os.path.join(ROOT, target)):
+                problems.append(f"{path}: includes {target}, which does not exist")
+            elif not may_include(layer, target):
+                problems.append(f"{path}: {layer} may not include {target}")
+        elif any(target.startswith(f) for f in FORBIDDEN_SYSTEM.get(layer, [])):
+            problems.append(f"{path}: {layer} may not include <{target}>")
+    return problems
+
+
+def main():
+    problems, count = [], 0
+    for path in files():
+        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+            problems += check(path, f.read())
+        count += 1
+    # The lint must be able to see what it is for.
+    for path, line in (("runtime/base/mem.c", '#include "runtime/store/store.h"'), ("supervisor/guard/guard.c", "#include <jansson.h>"),
+                       ("runtime/view/view.c", '#include "runtime/engine/engine.h"')):
+        if not check(path, line):
+            problems.append(f"layers.py does not notice {line} in {path}")
+    print("\n".join(problems) if problems else f"{count} files follow the layers")
+    return 1 if problems else 0
+
+
+sys.exit(main())
