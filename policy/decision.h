@@ -1,0 +1,48 @@
+#ifndef BAILIFF_POLICY_DECISION_H
+#define BAILIFF_POLICY_DECISION_H
+
+/*
+ * May this run? A pure function of the request, the mode and the rules: no clock, no files, no questions asked. What
+ * it needs to know of the world is in the request; what has to be done about the answer is the engine's.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf;
+
+enum policy_answer { POLICY_ALLOW, POLICY_DENY, POLICY_ASK, POLICY_UNAVAILABLE, POLICY_SANDBOXED };
+/* What decided. */
+enum policy_source { POLICY_BY_MODE, POLICY_BY_RULE, POLICY_BY_HOOK, POLICY_BY_PERSON };
+/* How long the answer holds. */
+enum policy_scope { POLICY_ONCE, POLICY_SESSION, POLICY_ALWAYS };
+
+struct policy_request {
+	uint32_t uid;              /* who asks */
+	const char *const *argv;   /* what is to run, as it will be executed */
+	size_t argc;
+	const char *command_line;  /* the shell's text, or NULL */
+	const char *cwd;
+	const char *profile;       /* the sandbox it will run in */
+	const char *mode;          /* NULL = "default" */
+	const char *justification; /* the caller's words, or NULL: recorded, never believed */
+};
+
+#define POLICY_REASON_MAX 240
+#define POLICY_RULES_MAX 8
+struct policy_decision {
+	enum policy_answer answer;
+	enum policy_source source;
+	enum policy_scope scope;
+	char reason[POLICY_REASON_MAX];
+	const char *rules[POLICY_RULES_MAX]; /* that applied; borrowed from the rule set */
+	size_t nrules;
+	bool destructive;          /* known to destroy something */
+};
+
+void policy_decide(const struct policy_request *r, struct policy_decision *ret);
+/* permissionDecision: {"decision":…,"decisionSource":…,"decisionReason":…,"ruleRefs":[…],"scope":…,"destructive":…} */
+void policy_decision_json(const struct policy_decision *d, struct buf *out);
+
+#endif

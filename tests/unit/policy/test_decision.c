@@ -1,0 +1,53 @@
+#include "policy/decision.h"
+
+#include "runtime/base/buf.h"
+
+#include <check.h>
+
+START_TEST(the_default_mode_allows_and_says_why)
+{
+	static const char *const argv[] = { "true" };
+	struct policy_request q = { .uid = 7, .argv = argv, .argc = 1, .cwd = "/", .profile = "plain" };
+	buf_auto struct buf out = BUF_INIT;
+	struct policy_decision d;
+
+	policy_decide(&q, &d);
+	policy_decision_json(&d, &out);
+	ck_assert_str_eq(buf_cstr(&out),
+			 "{\"decision\":\"allow\",\"decisionSource\":\"mode\","
+			 "\"decisionReason\":\"no rule applies; mode default allows commands in profile plain\","
+			 "\"ruleRefs\":[],\"scope\":\"once\",\"destructive\":false}");
+}
+END_TEST
+
+START_TEST(deciding_is_pure)
+{
+	struct policy_request q = { .mode = "default" };
+	buf_auto struct buf one = BUF_INIT, two = BUF_INIT;
+	struct policy_decision d;
+
+	policy_decide(&q, &d);
+	policy_decision_json(&d, &one);
+	memset(&d, 0xff, sizeof(d));
+	policy_decide(&q, &d);
+	policy_decision_json(&d, &two);
+	ck_assert_str_eq(buf_cstr(&one), buf_cstr(&two));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("decision");
+	TCase *t = tcase_create("decision");
+	SRunner *r;
+	int failed;
+
+	tcase_add_test(t, the_default_mode_allows_and_says_why);
+	tcase_add_test(t, deciding_is_pure);
+	suite_add_tcase(s, t);
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}
