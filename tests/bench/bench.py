@@ -1,0 +1,198 @@
+#!/usr/bin/python3
+"""The figures of docs/performance.md, measured side by side in one run.
+
+    bench.py BUILD [spawn] [output] [events] [store]
+
+spawn   spawn to exit of /bin/true: posix_spawn, bwrap and unshare where installed, and bailiff over its socket
+output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
+events  events acknowledged after commit, alone and beside subscribers that never read
+"""
+
+import glob
+import json
+import os
+import platform
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+if len(sys.argv) > 1:
+    os.environ["BUILD"] = sys.argv[1]
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "blackbox"))
+import harness  # noqa: E402
+from harness import BUILD, Home, TALKER  # noqa: E402
+
+GIB = 1 << 30
+
+
+def status_kib(pid, field):
+    with open(f"/proc/{pid}/status") as f:
+        for line in f:
+            if line.startswith(field + ":"):
+                return int(line.split()[1])
+    return 0
+
+
+def quantile(values, q):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * q))]
+
+
+def bench_spawn(rounds=400):
+    """Interleaved, so that the machine's moods hit all of them alike."""
+    def plain(argv):
+        pid = os.posix_spawn(argv[0], argv, {})
+        os.waitpid(pid, 0)
+
+    ways = {"posix_spawn": lambda: plain(["/bin/true"])}
+    unshare, bwrap = shutil.which("unshare"), shutil.which("bwrap")
+    if unshare:
+        ways["unshare --pid --fork --mount-proc"] = lambda: plain(
+            [unshare, "--pid", "--fork", "--mount-proc", *([] if os.geteuid() == 0 else ["--map-root-user"]), "/bin/true"])
+    if bwrap:
+        ways["bwrap --unshare-pid"] = lambda: plain([bwrap, "--bind", "/", "/", "--unshare-pid", "--proc", "/proc", "/bin/true"])
+    with Home() as home, home.rpc() as rpc:
+        def bailiff():
+            process = rpc.call("start_process", command=["/bin/true"])["processId"]
+            rpc.call("wait_process", processId=process)
+        ways["bailiff (start_process + wait_process)"] = bailiff
+        ways["bailiff (start_process alone)"] = None
+        times, starts = {k: [] for k in ways}, times_of_start(rpc, rounds)
+        for n in range(rounds):
+            for name, way in ways.items():
+                if way:
+                    begin = time.perf_counter()
+                    way()
+                    times[name].append(time.perf_counter() - begin)
+        times["bailiff (start_process alone)"] = starts
+        session = rpc.call("create_session")["sessionId"]
+        begin = time.perf_counter()
+        count = 1000
+        waits = [rpc.send("start_process", command=["/bin/true"], sessionId=session) for _ in range(count)]
+        ids = [rpc.reply(i)["processId"] for i in waits]
+        for i in [rpc.send("wait_process", processId=p) for p in ids]:
+            rpc.reply(i)
+        rate = count / (time.perf_counter() - begin)
+    print("\nspawn to exit of /bin/true, µs:")
+    for name, values in times.items():
+        print(f"  {name:<42} p50 {quantile(values, 0.5) * 1e6:8.0f}   p99 {quantile(values, 0.99) * 1e6:8.0f}")
+    print(f"  {'pipelined by one client':<42} {rate:12.0f} commands/s")
+
+
+def times_of_start(rpc, rounds):
+    times = []
+    for _ in range(rounds // 4):
+        begin = time.perf_counter()
+        process = rpc.call("start_process", command=["/bin/true"])["processId"]
+        times.append(time.perf_counter() - begin)
+        rpc.call("wait_process", processId=process)
+    return times
+
+
+def bench_output(size=GIB, rounds=3):
+    """The producer is the same; what differs is who takes the bytes."""
+    plain, through, peak, spooled = [], [], 0, 0
+    with Home({"defaultOutputBytes": 0}) as home, home.rpc() as rpc:
+        idle = status_kib(home.part("runtime"), "VmHWM")
+        target = os.path.join(home.dir, "file")
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            with open(target, "wb") as f:
+                subprocess.run([TALKER, "spew", "1", str(size)], stdout=f, check=True)
+            plain.append(time.perf_counter() - begin)
+            os.unlink(target)
+            begin = time.perf_counter()
+            _, end = rpc.run([TALKER, "spew", "1", str(size)])
+            through.append(time.perf_counter() - begin)
+            assert end["exitCode"] == 0 and end["outputs"]["stdout"]["bytes"] == size, end
+            spooled += size
+            rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+        peak = status_kib(home.part("runtime"), "VmHWM")
+        guard, spawner = status_kib(home.guard.pid, "VmHWM"), status_kib(home.part("spawner"), "VmHWM")
+    a, b = statistics.median(plain), statistics.median(through)
+    print(f"\n{size / GIB:.0f} GiB of output, median of {rounds}:")
+    print(f"  cmd > file        {size / a / GIB:6.2f} GiB/s")
+    print(f"  bailiff           {size / b / GIB:6.2f} GiB/s    {a / b:.2f} of the speed of cmd > file")
+    print(f"  peak memory       runtime {peak / 1024:.1f} MiB (idle {idle / 1024:.1f}), guard {guard / 1024:.1f}, spawner {spawner / 1024:.1f}")
+
+
+def emit_rate(home, seconds, window=256, per_request=1):
+    """Events a second, each acknowledged after its commit, with `window` requests on their way."""
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        event = {"type": "run.status", "payload": {"phase": "running", "title": "t" * 300}}
+        head = b'{"jsonrpc":"2.0","id":'
+        tail = b',"method":"emit_events","params":' + json.dumps({"sessionId": session, "events": [event] * per_request}).encode() + b"}\n"
+        sock, sent, acked, buffered = rpc.sock, 0, 0, b""
+        first = rpc.call("initialize")["lastSequence"]
+        begin = time.perf_counter()
+        end = begin + seconds
+        while True:
+            now = time.perf_counter()
+            if now < end and sent - acked < window:
+                chunk = b"".join(head + str(1000000 + sent + n).encode() + tail for n in range(window - (sent - acked)))
+                sent += window - (sent - acked)
+                sock.sendall(chunk)
+            elif sent == acked:
+                break
+            data = sock.recv(1 << 18)
+            assert data, "the connection ended"
+            assert b'"error"' not in data, data[:500]
+            acked += data.count(b"\n")
+        took = time.perf_counter() - begin
+        written = rpc.call("initialize")["lastSequence"] - first
+        assert written == acked * per_request, (written, acked * per_request)
+        return written / took
+
+
+def bench_events(seconds=5):
+    with Home() as home:
+        runtime = home.part("runtime")
+        emit_rate(home, 1)
+        alone = emit_rate(home, seconds)
+        batches = emit_rate(home, seconds, window=32, per_request=50)
+        before = status_kib(runtime, "RssAnon")
+        links = []
+        for _ in range(10):
+            rpc = home.rpc()
+            rpc.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            rpc.send("subscribe_events", afterSequence=0)
+            links.append(rpc)
+        beside = emit_rate(home, seconds)
+        grown = status_kib(runtime, "RssAnon") - before
+        for rpc in links:
+            rpc.close()
+        again = emit_rate(home, seconds)
+        base = (alone + again) / 2
+        print("\nevents acknowledged after commit:")
+        print(f"  one event a request, 256 in flight         {alone:10.0f} /s  (after the others: {again:.0f} /s)")
+        print(f"  50 events a request, 32 in flight          {batches:10.0f} /s")
+        print(f"  beside 10 subscribers that never read      {beside:10.0f} /s  ({beside / base:.2f} of alone; the runtime's memory moved by "
+              f"{grown / 1024:+.1f} MiB)")
+
+
+def bench_store():
+    for program in sorted(glob.glob(os.path.join(BUILD, "bench", "bench_*"))):
+        if os.access(program, os.X_OK):
+            print(f"\n{os.path.basename(program)}:", flush=True)
+            with tempfile.TemporaryDirectory(prefix="bl-") as folder:
+                subprocess.run([program], cwd=folder, check=False)
+
+
+def main():
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    with open("/proc/cpuinfo") as f:
+        model = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
+    print(f"{platform.machine()}, {os.cpu_count()} cpus{', ' + model[0] if model else ''}, Linux {platform.release()}, "
+          f"{'root' if os.geteuid() == 0 else 'plain user'}, {os.path.basename(BUILD)}")
+    for name in sys.argv[2:] or ("spawn", "output", "events", "store"):
+        globals()["bench_" + name]()
+        sys.stdout.flush()
+
+
+main()
