@@ -1,0 +1,239 @@
+#include "supervisor/control/call.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/event/id.h"
+#include "supervisor/control/client.h"
+#include "supervisor/control/idem.h"
+#include "supervisor/control/rpc.h"
+#include "supervisor/control/state.h"
+#include "supervisor/control/subscription.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BATCH_REPLY_MAX (16u << 20)
+
+/* ---- batches ---- */
+
+struct batch *batch_new(struct client *home)
+{
+	struct batch *b = mem_zalloc(1, sizeof *b);
+	b->home = home;
+	b->open = 1;
+	return b;
+}
+
+bool batch_full(const struct batch *b)
+{
+	return b->out.len > BATCH_REPLY_MAX;
+}
+
+void batch_add(struct batch *b, const char *json, size_t len)
+{
+	if (b->home->dead)
+		return;
+	buf_byte(&b->out, b->out.len ? ',' : '[');
+	buf_append(&b->out, json, len);
+}
+
+void batch_close(struct batch *b)
+{
+	if (--b->open)
+		return;
+	if (b->out.len) {
+		buf_str(&b->out, "]\n");
+		client_send(b->home, b->out.data, b->out.len);
+	}
+	subscription_release(b->home, b);
+	buf_done(&b->out);
+	free(b);
+}
+
+/* ---- calls ---- */
+
+/* The request's id as it may stand in an event: the text of the JSON-RPC id, where that is fit to be an id. */
+static char *request_id(const char *id)
+{
+	if (!id)
+		return NULL;
+	size_t n = strlen(id);
+	if (n >= 2 && id[0] == '"') {
+		id++;
+		n -= 2;
+	}
+	return id_valid(id, n) && strcmp(id, "null") != 0 ? mem_strndup(id, n) : NULL;
+}
+
+struct call *call_new(struct client *home, struct batch *batch, const struct method *m, char *id, json_t *params)
+{
+	struct call_private *p = mem_zalloc(1, sizeof *p);
+	struct call *c = &p->call;
+	p->home = home;
+	p->batch = batch;
+	if (batch)
+		batch->open++;
+	p->id = id;
+	p->request_id = request_id(id);
+	p->started_ns = clock_boot_ns();
+	c->priv = p;
+	c->control = home->control;
+	c->client = home;
+	c->method = m;
+	c->params = params ? params : json_object();
+	c->caller = (struct caller){
+		.uid = home->peer.uid, .gid = home->peer.gid, .pid = home->peer.pid, .role = home->role,
+		.connection = home->number, .peer_fd = home->fd, .request_id = p->request_id,
+	};
+	TAILQ_INSERT_TAIL(&home->calls, p, entry);
+	home->ncalls++;
+	return c;
+}
+
+static void count(struct call *c, bool failed)
+{
+	struct control *k = c->control;
+	struct method_count *m = &k->methods[c->method - control_methods];
+	uint64_t us = (clock_boot_ns() - c->priv->started_ns) / 1000;
+	m->requests++;
+	m->errors += failed;
+	m->total_us += us;
+	if (us > m->max_us)
+		m->max_us = us;
+	k->counts.requests++;
+	k->counts.errors += failed;
+}
+
+static void call_free(struct call *c)
+{
+	struct call_private *p = c->priv;
+	struct client *home = p->home;
+	TAILQ_REMOVE(&home->calls, p, entry);
+	home->ncalls--;
+	json_decref(c->params);
+	free(p->id);
+	free(p->request_id);
+	free(p);
+	client_call_done(home);
+}
+
+/* Gives the written reply to the batch or the connection. */
+static void deliver(struct call *c, struct buf *reply)
+{
+	struct call_private *p = c->priv;
+	if (p->id && p->batch)
+		batch_add(p->batch, reply->data, reply->len);
+	else if (p->id) {
+		buf_byte(reply, '\n');
+		client_send(p->home, reply->data, reply->len);
+	}
+	struct batch *batch = p->batch;
+	if (batch)
+		batch_close(batch);
+	call_free(c);
+}
+
+void call_finish(struct call *c, const char *json, size_t len)
+{
+	count(c, false);
+	struct buf buf_auto reply = BUF_INIT;
+	if (c->priv->id && c->client)
+		rpc_result(&reply, c->priv->id, json, len);
+	deliver(c, &reply);
+}
+
+void call_finish_error(struct call *c, const struct err *e, const char *data, size_t len)
+{
+	count(c, true);
+	struct buf buf_auto reply = BUF_INIT;
+	if (c->priv->id && c->client)
+		rpc_error(&reply, c->priv->id, e, data, len);
+	deliver(c, &reply);
+}
+
+void call_drop(struct call *c)
+{
+	idem_forget(c);
+	if (c->priv->batch)
+		batch_close(c->priv->batch);
+	call_free(c);
+}
+
+/* ---- what handlers use ---- */
+
+void call_reply(struct call *c, const char *json, size_t len)
+{
+	if (c->priv->flight)
+		idem_reply(c, json, len);
+	else
+		call_finish(c, json, len);
+}
+
+void call_fail_data(struct call *c, const struct err *e, const char *data, size_t len)
+{
+	if (c->priv->flight)
+		idem_fail(c, e, data, len);
+	else
+		call_finish_error(c, e, data, len);
+}
+
+void call_fail(struct call *c, const struct err *e)
+{
+	call_fail_data(c, e, NULL, 0);
+}
+
+void call_engine_reply(void *call, const struct err *e, const char *json, size_t len)
+{
+	if (e)
+		call_fail_data(call, e, json, json ? len : 0);
+	else
+		call_reply(call, json, len);
+}
+
+struct store *call_store(const struct call *c)
+{
+	return c->control->o.store;
+}
+
+struct engine *call_engine(const struct call *c)
+{
+	return c->control->o.engine;
+}
+
+const struct config *call_config(const struct call *c)
+{
+	return c->control->o.config;
+}
+
+bool call_sees_all(const struct call *c)
+{
+	return c->caller.uid == 0 || c->caller.uid == c->control->owner_uid;
+}
+
+bool call_sees(const struct call *c, uint32_t uid)
+{
+	return c->caller.uid == uid || call_sees_all(c);
+}
+
+const char *call_str(const struct call *c, const char *name)
+{
+	return json_string_value(json_object_get(c->params, name));
+}
+
+uint64_t call_uint(const struct call *c, const char *name, uint64_t otherwise)
+{
+	const json_t *v = json_object_get(c->params, name);
+	return json_is_integer(v) ? (uint64_t)json_integer_value(v) : otherwise;
+}
+
+bool call_bool(const struct call *c, const char *name, bool otherwise)
+{
+	const json_t *v = json_object_get(c->params, name);
+	return v ? json_is_true(v) : otherwise;
+}
+
+json_t *call_obj(const struct call *c, const char *name)
+{
+	return json_object_get(c->params, name);
+}

@@ -1,0 +1,53 @@
+#ifndef BAILIFF_CONTROL_CALL_H
+#define BAILIFF_CONTROL_CALL_H
+
+/*
+ * A request under way, inside control. It belongs to a client (`home`), which stays in memory, socket included, until
+ * all its calls are answered: the spawner may be reading the peer's credentials from that very descriptor.
+ */
+
+#include "runtime/base/buf.h"
+#include "supervisor/control/control.h"
+
+#include <sys/queue.h>
+
+struct idem_flight;
+
+/* Replies of a batch go out together. */
+struct batch {
+	struct client *home;
+	size_t open;       /* calls not yet answered; +1 while it is being read */
+	struct buf out;    /* `[{…},{…}` */
+};
+
+struct call_private {
+	struct call call;             /* first: a call is its private part */
+	TAILQ_ENTRY(call_private) entry; /* home's calls */
+	struct client *home;
+	struct batch *batch;          /* or NULL */
+	char *id;                     /* JSON text; NULL = a notification: no reply */
+	char *request_id;
+	uint64_t started_ns;
+	/* idem.c */
+	struct idem_flight *flight;   /* this call is the one under way for its key */
+	TAILQ_ENTRY(call_private) follower;
+	struct idem_flight *follows;  /* this call waits for the answer of that flight */
+};
+
+/*
+ * A call of this client. `id` (JSON text or NULL) is taken, `params` too (NULL = none). It counts as one of the
+ * client's requests in flight until it is answered.
+ */
+struct call *call_new(struct client *home, struct batch *batch, const struct method *m, char *id, json_t *params);
+/* The ends of every call: write the reply, if one is wanted and can be, and free. */
+void call_finish(struct call *c, const char *json, size_t len);
+void call_finish_error(struct call *c, const struct err *e, const char *data, size_t len);
+/* Frees without an answer: the client has gone and nobody else will answer. */
+void call_drop(struct call *c);
+
+struct batch *batch_new(struct client *home);
+void batch_add(struct batch *b, const char *json, size_t len); /* an element; past the limit it is counted, not kept */
+bool batch_full(const struct batch *b);
+void batch_close(struct batch *b); /* one of `open` is done; the last one sends and frees */
+
+#endif

@@ -1,0 +1,67 @@
+#ifndef BAILIFF_CONTROL_CLIENT_H
+#define BAILIFF_CONTROL_CLIENT_H
+
+/*
+ * One connection. It is edge-triggered: the socket is registered once, `readable` and `writable` remember what the
+ * kernel last said, and the work goes on in turns of bounded length. So a pause costs no system call, and the peer's
+ * departure is noticed even while nothing is read.
+ *
+ * Reading pauses while the peer does not take its replies (more than CLIENT_OUT_HIGH unsent, until less than
+ * CLIENT_OUT_LOW) or while CLIENT_CALLS_MAX requests are unanswered. A peer that has shut down its sending side still
+ * gets its replies and events; one that has gone is dead at once: its calls lose their client, and it stays in memory
+ * (on control's `leaving`) until they are answered.
+ */
+
+#include "supervisor/control/control.h"
+#include "supervisor/control/lines.h"
+#include "supervisor/control/peer.h"
+
+#include <event2/event_struct.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct account;
+struct call_private;
+struct evbuffer;
+struct subscription;
+
+#define CLIENT_LINE_MAX (16u << 20)
+#define CLIENT_OUT_HIGH (1u << 20)
+#define CLIENT_OUT_LOW (256u << 10)
+#define CLIENT_CALLS_MAX 256
+
+struct client {
+	LIST_ENTRY(client) entry;   /* control's clients or leaving */
+	TAILQ_ENTRY(client) turn;   /* control's again */
+	struct control *control;
+	struct account *account;
+	uint64_t number;
+	int fd;
+	struct peer peer;
+	enum engine_role role;
+	char name[64];              /* as it called itself */
+	struct event ev;
+	struct lines in;
+	size_t in_counted;          /* bytes of `in` that the account knows of */
+	struct evbuffer *out;       /* NULL while there is nothing to send */
+	TAILQ_HEAD(, call_private) calls;
+	unsigned ncalls;
+	LIST_HEAD(, subscription) subscriptions;
+	unsigned busy;              /* functions of client.c on the stack: it is not freed under them */
+	bool readable, writable, eof, paused, again, dead, active;
+};
+
+struct client *client_new(struct control *k, int fd, const struct peer *peer);
+/* The peer has gone, or must go: ends everything of it that can be ended, now; frees it when nothing needs it any more. */
+void client_end(struct client *cl);
+/* Queues bytes (whole lines); dropped if the client is dead. */
+void client_send(struct client *cl, const void *p, size_t n);
+size_t client_unsent(const struct client *cl);
+/* A call of this client was freed. */
+void client_call_done(struct client *cl);
+/* A subscription ended, or other work may be possible: looks again soon. */
+void client_wake(struct client *cl);
+/* A turn of control's: goes on with what it had to leave. */
+void client_turn(struct client *cl);
+
+#endif

@@ -1,0 +1,279 @@
+#include "supervisor/control/control.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "supervisor/config.h"
+#include "supervisor/control/call.h"
+#include "supervisor/control/client.h"
+#include "supervisor/control/listing.h"
+#include "supervisor/control/peer.h"
+#include "supervisor/control/rpc.h"
+#include "supervisor/control/state.h"
+#include "supervisor/control/subscription.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/*
+ * The listener and the turns.
+ *
+ * Everything on one loop gets bounded pieces of work: a connection's event reads and runs a few requests, and what is
+ * left of it, like the sending of events, is done in control's turns, one each time round the loop (a timer of zero, so
+ * that sockets, commits and signals are looked at in between).
+ *
+ * Without descriptors, accept() fails and the listener stays readable: a loop that just tries again would spin. One
+ * descriptor is kept in reserve; given up for a moment it lets a connection in, to be told why it is refused. If even
+ * that does not work, the listener rests for ACCEPT_REST.
+ */
+
+#define ACCEPT_BURST 16
+static const struct timeval ACCEPT_REST = { .tv_usec = 100 * 1000 };
+
+/* ---- accounts ---- */
+
+struct account *control_account(struct control *k, uint32_t uid)
+{
+	struct account *a;
+	LIST_FOREACH(a, &k->accounts, entry)
+		if (a->uid == uid)
+			break;
+	if (!a) {
+		a = mem_zalloc(1, sizeof *a);
+		a->uid = uid;
+		LIST_INSERT_HEAD(&k->accounts, a, entry);
+	}
+	a->users++;
+	return a;
+}
+
+void account_release(struct control *k, struct account *a)
+{
+	if (--a->users)
+		return;
+	LIST_REMOVE(a, entry);
+	free(a);
+}
+
+bool control_over_quota(const struct control *k, const struct account *a)
+{
+	return a->queued > k->o.config->max_queued_bytes_per_uid;
+}
+
+/* ---- turns ---- */
+
+void control_turn(struct control *k)
+{
+	static const struct timeval now = { 0 };
+	if (!event_pending(k->turn_ev, EV_TIMEOUT, NULL))
+		event_add(k->turn_ev, &now);
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *k = arg;
+	struct client *cl;
+	unsigned n = 0;
+	/* Those that were waiting when the turn began; who has still more to do waits for the next one. */
+	TAILQ_FOREACH(cl, &k->again, turn)
+		n++;
+	while (n-- && (cl = TAILQ_FIRST(&k->again))) {
+		TAILQ_REMOVE(&k->again, cl, turn);
+		cl->again = false;
+		client_turn(cl);
+	}
+	listing_turn(k);
+	if (subscription_turn(k) || !TAILQ_EMPTY(&k->again) || !TAILQ_EMPTY(&k->listings))
+		control_turn(k);
+}
+
+static void on_commit(void *ctx, uint64_t last_sequence)
+{
+	subscription_committed(ctx);
+}
+
+/* ---- accepting ---- */
+
+/* One line that says why, on a socket that is closed next. */
+static void refuse(struct control *k, int fd, const struct err *e)
+{
+	struct buf buf_auto out = BUF_INIT;
+	rpc_error(&out, NULL, e, NULL, 0);
+	buf_byte(&out, '\n');
+	if (send(fd, out.data, out.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("a refused connection could not be told so: %s", strerror(errno));
+	k->counts.refused++;
+}
+
+struct client *control_adopt(struct control *k, int fd, const struct peer *peer)
+{
+	k->counts.accepted++;
+	return client_new(k, fd, peer);
+}
+
+static int check_peer(struct control *k, int fd, struct peer *ret, struct err *e)
+{
+	if (peer_read(fd, ret, e) < 0)
+		return -1;
+	if (peer_check(fd, ret, k->o.is_sandbox_init, k->o.ctx, e) < 0)
+		return -1;
+	struct account *a = control_account(k, ret->uid);
+	bool full = a->connections >= k->o.config->max_connections_per_uid;
+	account_release(k, a);
+	if (full)
+		return err_set(e, ERR_EXHAUSTED, "uid %u already has %llu connections (maxConnectionsPerUid)", ret->uid,
+			       (unsigned long long)k->o.config->max_connections_per_uid);
+	return 0;
+}
+
+static void welcome(struct control *k, int fd)
+{
+	struct err e = ERR_INIT;
+	struct peer peer;
+	if (check_peer(k, fd, &peer, &e) == 0) {
+		control_adopt(k, fd, &peer);
+		return;
+	}
+	log_info("refused a connection: %s", e.message);
+	refuse(k, fd, &e);
+	close(fd);
+}
+
+static void rest(struct control *k)
+{
+	event_del(k->accept_ev);
+	event_add(k->accept_again_ev, &ACCEPT_REST);
+}
+
+/* No descriptors: lets one in on the reserve, to refuse it. */
+static void accept_exhausted(struct control *k, int why)
+{
+	log_warning("cannot accept a connection: %s", strerror(why));
+	if (k->spare_fd < 0) {
+		rest(k);
+		return;
+	}
+	fd_close(&k->spare_fd);
+	int fd = accept4(k->o.listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd >= 0) {
+		struct err e = ERR_INIT;
+		err_set(&e, ERR_EXHAUSTED, "the daemon has no file descriptors left");
+		refuse(k, fd, &e);
+		close(fd);
+	}
+	k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || k->spare_fd < 0)
+		rest(k);
+}
+
+static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
+{
+	struct control *k = arg;
+	for (int i = 0; i < ACCEPT_BURST; i++) {
+		int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			welcome(k, fd);
+			continue;
+		}
+		switch (errno) {
+		case EAGAIN:
+			return;
+		case EINTR:
+		case ECONNABORTED:
+			continue;
+		case EMFILE:
+		case ENFILE:
+			accept_exhausted(k, errno);
+			return;
+		default:
+			log_warning("accept: %s", strerror(errno));
+			rest(k);
+			return;
+		}
+	}
+}
+
+static void on_accept_again(evutil_socket_t fd, short what, void *arg)
+{
+	struct control *k = arg;
+	if (k->spare_fd < 0)
+		k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (k->accepting)
+		event_add(k->accept_ev, NULL);
+}
+
+/* ---- life ---- */
+
+struct control *control_new(const struct control_options *o)
+{
+	struct control *k = mem_zalloc(1, sizeof *k);
+	k->o = *o;
+	k->owner_uid = (uint32_t)geteuid();
+	k->started_boot_ns = clock_boot_ns();
+	LIST_INIT(&k->accounts);
+	LIST_INIT(&k->clients);
+	LIST_INIT(&k->leaving);
+	LIST_INIT(&k->subscriptions);
+	TAILQ_INIT(&k->again);
+	TAILQ_INIT(&k->ready);
+	TAILQ_INIT(&k->listings);
+	k->methods = mem_zalloc(control_nmethods, sizeof *k->methods);
+	k->scratch = mem_alloc(CONTROL_SCRATCH);
+	k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	k->turn_ev = evtimer_new(o->base, on_turn, k);
+	k->accept_again_ev = evtimer_new(o->base, on_accept_again, k);
+	if (o->listen_fd >= 0) {
+		k->accept_ev = event_new(o->base, o->listen_fd, EV_READ | EV_PERSIST, on_accept, k);
+		event_add(k->accept_ev, NULL);
+		k->accepting = true;
+	}
+	store_listen(o->store, on_commit, k);
+	return k;
+}
+
+void control_stop_accepting(struct control *k)
+{
+	k->accepting = false;
+	if (k->accept_ev)
+		event_del(k->accept_ev);
+	event_del(k->accept_again_ev);
+}
+
+unsigned control_clients(const struct control *k)
+{
+	return k->nclients;
+}
+
+void control_free(struct control *k)
+{
+	if (!k)
+		return;
+	control_stop_accepting(k);
+	if (k->keeps)
+		store_flush(k->o.store); /* their callbacks know this struct */
+	listing_drop_all(k);
+	while (!LIST_EMPTY(&k->clients))
+		client_end(LIST_FIRST(&k->clients));
+	while (!LIST_EMPTY(&k->leaving)) {
+		struct client *cl = LIST_FIRST(&k->leaving);
+		call_drop(&TAILQ_FIRST(&cl->calls)->call);
+	}
+	store_listen(k->o.store, NULL, NULL);
+	if (k->accept_ev)
+		event_free(k->accept_ev);
+	event_free(k->accept_again_ev);
+	event_free(k->turn_ev);
+	strmap_done(&k->flights);
+	buf_done(&k->enforces);
+	fd_close(&k->spare_fd);
+	free(k->methods);
+	free(k->scratch);
+	free(k);
+}

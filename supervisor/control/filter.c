@@ -1,0 +1,83 @@
+#include "supervisor/control/filter.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/store/store.h"
+#include "supervisor/control/control.h"
+#include "supervisor/control/nearest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FILTER_TYPES_MAX 256
+
+/* The ids that events are filtered by, those with the fewest events first: that index is read. */
+static const enum id_field fields[FILTER_IDS] = { ID_PROCESS, ID_TURN, ID_THREAD, ID_TASK, ID_SESSION };
+
+static int add_pattern(struct filter *f, const char *pattern, size_t i, struct err *e)
+{
+	bool any = false;
+	struct nearest near = nearest_to(pattern);
+	for (int t = 0; t < EVENT_TYPE_COUNT; t++) {
+		const char *name = event_info((enum event_type)t)->name;
+		nearest_try(&near, name);
+		if (!text_glob(pattern, name))
+			continue;
+		f->types[t / 8] |= (uint8_t)(1u << (t % 8));
+		any = true;
+	}
+	if (any)
+		return 0;
+	char field[32];
+	snprintf(field, sizeof field, "types[%zu]", i);
+	return err_field(e, field, "no event type matches \"%.80s\"%s%s", pattern, near.best ? "; did you mean " : "", near.best ? near.best : "");
+}
+
+int filter_init(struct filter *f, const struct call *c, struct err *e)
+{
+	*f = (struct filter){ .sees_all = call_sees_all(c), .uid = c->caller.uid };
+	json_t *types = call_obj(c, "types");
+	f->all_types = json_array_size(types) == 0;
+	if (json_array_size(types) > FILTER_TYPES_MAX)
+		return err_field(e, "types", "expected at most %d patterns", FILTER_TYPES_MAX);
+	size_t i;
+	json_t *item;
+	json_array_foreach(types, i, item)
+		if (add_pattern(f, json_string_value(item), i, e) < 0)
+			return -1;
+	for (i = 0; i < FILTER_IDS; i++)
+		f->ids[i] = mem_strdup(call_str(c, id_field_member(fields[i])));
+	return 0;
+}
+
+void filter_done(struct filter *f)
+{
+	for (size_t i = 0; i < FILTER_IDS; i++)
+		free(f->ids[i]);
+}
+
+bool filter_match(const struct filter *f, const struct event_view *ev)
+{
+	if (!f->sees_all && ev->uid != f->uid)
+		return false;
+	if (!f->all_types && !(f->types[ev->type / 8] & (1u << (ev->type % 8))))
+		return false;
+	for (size_t i = 0; i < FILTER_IDS; i++) {
+		const struct id_text *id = &ev->ids[fields[i]];
+		if (f->ids[i] && (!id->text || strlen(f->ids[i]) != id->len || memcmp(f->ids[i], id->text, id->len) != 0))
+			return false;
+	}
+	return true;
+}
+
+void filter_query(const struct filter *f, struct store_query *q)
+{
+	q->index = -1;
+	for (size_t i = 0; i < FILTER_IDS; i++)
+		if (f->ids[i]) {
+			q->index = fields[i];
+			q->id = f->ids[i];
+			return;
+		}
+}

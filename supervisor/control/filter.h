@@ -1,0 +1,32 @@
+#ifndef BAILIFF_CONTROL_FILTER_H
+#define BAILIFF_CONTROL_FILTER_H
+
+/* Which events a subscription or a listing wants, and may see. */
+
+#include "runtime/event/event.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct call;
+struct err;
+struct store_query;
+
+#define FILTER_IDS 5
+
+struct filter {
+	bool sees_all;
+	uint32_t uid;                 /* whose events, unless sees_all */
+	bool all_types;
+	uint8_t types[(EVENT_TYPE_COUNT + 7) / 8];
+	char *ids[FILTER_IDS];        /* like filter.c's fields; NULL = any */
+};
+
+/* From the call's parameters types, sessionId, threadId, turnId, taskId, processId. */
+int filter_init(struct filter *f, const struct call *c, struct err *e);
+void filter_done(struct filter *f);
+bool filter_match(const struct filter *f, const struct event_view *ev);
+/* Lets the store's index do what it can. */
+void filter_query(const struct filter *f, struct store_query *q);
+
+#endif

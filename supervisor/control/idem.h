@@ -1,0 +1,28 @@
+#ifndef BAILIFF_CONTROL_IDEM_H
+#define BAILIFF_CONTROL_IDEM_H
+
+/*
+ * Requests with an idempotencyKey are done once for each (uid, key).
+ *
+ *   the key is new            the handler runs; the engine stores the result in the commit of what it did, and what no
+ *                             engine commit stored is stored here before the reply
+ *   the same request again    the stored result, also after a restart; while the first one is under way, its answer
+ *   another request, same key conflict
+ *   a stored result `{"pending":true,…}`  the runtime ended between intent and effect: unavailable, outcome unknown
+ *   a stored result `{"$error":{"code","message","data"}}`  that error again
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct call;
+struct err;
+
+bool idem_begin(struct call *c); /* true: answered or parked; the handler must not run */
+/* The answer of the call that a flight is for: to it and to all that wait for it. */
+void idem_reply(struct call *c, const char *json, size_t len);
+void idem_fail(struct call *c, const struct err *e, const char *data, size_t len);
+/* The call is about to be freed without an answer. */
+void idem_forget(struct call *c);
+
+#endif

@@ -1,0 +1,37 @@
+#ifndef BAILIFF_CONTROL_LISTING_H
+#define BAILIFF_CONTROL_LISTING_H
+
+/*
+ * A list_events under way. A filter may have to pass over a long log, so it is read in pieces, one a turn of
+ * control's, and the call is answered with the last.
+ */
+
+#include "runtime/base/buf.h"
+#include "supervisor/control/filter.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct call;
+struct control;
+
+struct listing {
+	TAILQ_ENTRY(listing) entry;
+	struct call *call;
+	struct filter filter;
+	uint64_t cursor, before; /* before 0 = to the end */
+	size_t limit;
+	/* so far */
+	struct buf events;
+	size_t found;
+	bool more, ended;
+	unsigned looked;         /* in this piece */
+};
+
+/* Takes the filter; answers the call now or in later turns. */
+void listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit);
+void listing_turn(struct control *k);   /* a piece of each that is under way */
+void listing_drop_all(struct control *k); /* without an answer: control ends */
+
+#endif

@@ -1,0 +1,108 @@
+#include "supervisor/control/method.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/control/idem.h"
+#include "supervisor/control/methods.h"
+#include "supervisor/control/nearest.h"
+
+#include <string.h>
+
+/* ---- the table: methods.def expanded to parameter lists, then to rows ---- */
+
+#define KEY_READING
+#define KEY_WAITING
+#define KEY_MUTATING \
+	{ "idempotencyKey", PARAM_STRING, 0, NULL, NULL, "a request repeated with the same key gives the first one's result" },
+
+#define MEMBERS(name) static const struct param members_##name[] = {
+#define METHOD(name, role, kind, summary) static const struct param params_##name[] = { KEY_##kind
+#define PARAM(name, type, flags, detail, summary) { #name, PARAM_##type, flags, detail, NULL, summary },
+#define OBJECT(name, members, flags, summary) { #name, PARAM_OBJECT, flags, NULL, members_##members, summary },
+#define END() { .name = NULL } };
+#include "supervisor/control/methods.def"
+#undef MEMBERS
+#undef METHOD
+#undef PARAM
+#undef OBJECT
+#undef END
+
+enum method_kind { READING, MUTATING, WAITING };
+
+const struct method control_methods[] = {
+#define MEMBERS(name)
+#define METHOD(name, role, kind, summary) { #name, ROLE_##role, (kind) == MUTATING, (kind) == WAITING, method_##name, params_##name, summary },
+#define PARAM(name, type, flags, detail, summary)
+#define OBJECT(name, members, flags, summary)
+#define END()
+#include "supervisor/control/methods.def"
+#undef MEMBERS
+#undef METHOD
+#undef PARAM
+#undef OBJECT
+#undef END
+};
+const size_t control_nmethods = countof(control_methods);
+
+/* ---- lookups ---- */
+
+const struct method *method_find(const char *name)
+{
+	for (size_t i = 0; i < control_nmethods; i++)
+		if (strcmp(control_methods[i].name, name) == 0)
+			return &control_methods[i];
+	return NULL;
+}
+
+const char *method_nearest(const char *name)
+{
+	struct nearest near = nearest_to(name);
+	for (size_t i = 0; i < control_nmethods; i++)
+		nearest_try(&near, control_methods[i].name);
+	return near.best;
+}
+
+const char *method_role_name(enum engine_role role)
+{
+	static const char *const names[] = { [ROLE_OBSERVER] = "observer", [ROLE_AGENT] = "agent", [ROLE_OPERATOR] = "operator" };
+	return names[role];
+}
+
+const char *method_param_type_name(enum param_type type)
+{
+	static const char *const names[] = {
+		[PARAM_STRING] = "string", [PARAM_ID] = "id", [PARAM_UINT] = "uint", [PARAM_INT] = "int", [PARAM_BOOL] = "bool",
+		[PARAM_OBJECT] = "object", [PARAM_STRINGS] = "strings", [PARAM_ENV] = "env", [PARAM_ARRAY] = "array",
+		[PARAM_ENUM] = "enum", [PARAM_PATH] = "path", [PARAM_ANY] = "any",
+	};
+	return names[type];
+}
+
+/* ---- running ---- */
+
+static int check(struct call *c, struct err *e)
+{
+	if (c->caller.role < c->method->role)
+		return err_set(e, ERR_NOT_ALLOWED, "%s needs the role %s; this connection has %s", c->method->name,
+			       method_role_name(c->method->role), method_role_name(c->caller.role));
+	if (!json_is_object(c->params))
+		return err_field(e, "params", "expected an object of named parameters");
+	if (params_check(c->method->params, c->params, "", e) < 0)
+		return -1;
+	const char *key = call_str(c, "idempotencyKey");
+	if (key && (!*key || strlen(key) > METHOD_KEY_MAX))
+		return err_field(e, "idempotencyKey", "expected 1 to %d bytes", METHOD_KEY_MAX);
+	return 0;
+}
+
+void method_run(struct call *c)
+{
+	struct err e = ERR_INIT;
+	if (check(c, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	if (call_str(c, "idempotencyKey") && idem_begin(c))
+		return;
+	c->method->handler(c);
+}

@@ -1,0 +1,21 @@
+#ifndef BAILIFF_CONTROL_METHOD_H
+#define BAILIFF_CONTROL_METHOD_H
+
+/* Looking up rows of the method table, and running a call through what its row says. */
+
+#include "supervisor/control/control.h"
+
+#define METHOD_KEY_MAX 200 /* the longest idempotencyKey */
+
+const struct method *method_find(const char *name); /* or NULL */
+const char *method_nearest(const char *name);       /* the name that was meant, or NULL */
+const char *method_role_name(enum engine_role role);
+const char *method_param_type_name(enum param_type type);
+
+/*
+ * Checks role, then parameters, then the idempotency key, and runs the handler: the call is answered now or later.
+ * `params` were given by the client: NULL when there were none.
+ */
+void method_run(struct call *c);
+
+#endif

@@ -1,0 +1,235 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/event/event.h"
+#include "runtime/store/store.h"
+#include "supervisor/config.h"
+#include "supervisor/control/call.h"
+#include "supervisor/control/client.h"
+#include "supervisor/control/filter.h"
+#include "supervisor/control/listing.h"
+#include "supervisor/control/methods.h"
+#include "supervisor/control/nearest.h"
+#include "supervisor/control/state.h"
+#include "supervisor/control/subscription.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LIST_DEFAULT 100
+#define LIST_MAX 1000
+#define EMIT_MAX 1000
+
+/* ---- reading ---- */
+
+static void fail_expired(struct call *c, uint64_t after, uint64_t first)
+{
+	struct err e = ERR_INIT;
+	char data[64];
+	err_set(&e, ERR_EXPIRED, "events up to %llu are no longer kept; the first one kept is %llu, and %llu was asked for",
+		(unsigned long long)(first - 1), (unsigned long long)first, (unsigned long long)(after + 1));
+	int n = snprintf(data, sizeof data, "\"firstSequence\":%llu", (unsigned long long)first);
+	call_fail_data(c, &e, data, (size_t)n);
+}
+
+static int subscribe_check(struct call *c, uint64_t after, uint64_t last, struct err *e)
+{
+	uint64_t most = call_config(c)->max_subscriptions_per_uid;
+	if (c->client->account->subscriptions >= most)
+		return err_set(e, ERR_EXHAUSTED, "uid %u already has %llu subscriptions (maxSubscriptionsPerUid)", c->caller.uid, (unsigned long long)most);
+	if (after > last)
+		return err_field(e, "afterSequence", "expected at most %llu, the last sequence there is", (unsigned long long)last);
+	return 0;
+}
+
+void method_subscribe_events(struct call *c)
+{
+	struct store *store = call_store(c);
+	uint64_t first = store_first_sequence(store), last = store_last_sequence(store);
+	uint64_t after = call_uint(c, "afterSequence", last);
+	struct err e = ERR_INIT;
+	struct filter filter;
+	if (after + 1 < first) {
+		fail_expired(c, after, first);
+		return;
+	}
+	if (filter_init(&filter, c, &e) < 0 || subscribe_check(c, after, last, &e) < 0) {
+		filter_done(&filter);
+		call_fail(c, &e);
+		return;
+	}
+	struct subscription *s = subscription_new(c->client, &filter, after);
+	if (call_str(c, "processId"))
+		engine_client_follows(call_engine(c), call_str(c, "processId"), &c->caller);
+	char result[160];
+	int n = snprintf(result, sizeof result, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu,\"lastSequence\":%llu}", s->id,
+			 (unsigned long long)after, (unsigned long long)last);
+	/* First the reply, then events; in a batch the reply leaves with the batch. */
+	subscription_start(s, c->priv->batch);
+	call_reply(c, result, (size_t)n);
+}
+
+void method_unsubscribe_events(struct call *c)
+{
+	struct err e = ERR_INIT;
+	struct subscription *s = subscription_find(c->client, call_str(c, "subscriptionId"));
+	if (!s) {
+		err_set(&e, ERR_NOT_FOUND, "this connection has no subscription %.80s", call_str(c, "subscriptionId"));
+		call_fail(c, &e);
+		return;
+	}
+	char result[96];
+	int n = snprintf(result, sizeof result, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu}", s->id, (unsigned long long)s->cursor);
+	subscription_free(s);
+	call_reply(c, result, (size_t)n);
+}
+
+void method_list_events(struct call *c)
+{
+	uint64_t first = store_first_sequence(call_store(c));
+	uint64_t after = call_uint(c, "afterSequence", first - 1), before = call_uint(c, "beforeSequence", 0);
+	uint64_t limit = call_uint(c, "limit", LIST_DEFAULT);
+	struct err e = ERR_INIT;
+	struct filter filter;
+	if (after + 1 < first) {
+		fail_expired(c, after, first);
+		return;
+	}
+	if (filter_init(&filter, c, &e) < 0) {
+		filter_done(&filter);
+		call_fail(c, &e);
+		return;
+	}
+	if (call_obj(c, "beforeSequence") && before == 0)
+		before = 1; /* nothing is before the first */
+	listing_run(c, &filter, after, before, limit > LIST_MAX ? LIST_MAX : (size_t)limit);
+}
+
+/* ---- writing ---- */
+
+/* What an element of `events` may have: every id of the envelope, and the members that are not the runtime's to write. */
+static const struct param emit_params[] = {
+	{ "type", PARAM_STRING, PARAM_REQUIRED, NULL, NULL, "the event's type, of a family that clients write (model.completed)" },
+	{ "payload", PARAM_OBJECT, 0, NULL, NULL, "the type's payload" },
+	{ "status", PARAM_STRING, 0, NULL, NULL, "the envelope's status" },
+	{ "statusReason", PARAM_STRING, 0, NULL, NULL, "why" },
+	{ "phase", PARAM_STRING, 0, NULL, NULL, "the envelope's phase" },
+#define ID_FIELD(name, member, indexed) { member, PARAM_ID, 0, NULL, NULL, "an id of the envelope" },
+#include "runtime/event/id_fields.def"
+#undef ID_FIELD
+#define EMIT_MEMBER(name, type) { #name, type, 0, NULL, NULL, "a member of the envelope" },
+#define EMIT_MEMBERS                                                                                                   \
+	EMIT_MEMBER(refs, PARAM_ANY)                                                                                   \
+	EMIT_MEMBER(task, PARAM_ANY)                                                                                   \
+	EMIT_MEMBER(taskProfile, PARAM_ANY)                                                                            \
+	EMIT_MEMBER(nativeStatus, PARAM_ANY)                                                                           \
+	EMIT_MEMBER(routingDecision, PARAM_ANY)                                                                        \
+	EMIT_MEMBER(candidateModelSet, PARAM_ANY)                                                                      \
+	EMIT_MEMBER(limitState, PARAM_ANY)                                                                             \
+	EMIT_MEMBER(costState, PARAM_ANY)                                                                              \
+	EMIT_MEMBER(telemetry, PARAM_ANY)                                                                              \
+	EMIT_MEMBER(correlation, PARAM_ANY)                                                                            \
+	EMIT_MEMBER(benchmark, PARAM_ANY)                                                                              \
+	EMIT_MEMBER(trajectory, PARAM_ANY)
+	EMIT_MEMBERS
+#undef EMIT_MEMBER
+	{ .name = NULL },
+};
+
+static const char *const emit_members[] = {
+#define EMIT_MEMBER(name, type) #name,
+	EMIT_MEMBERS
+#undef EMIT_MEMBER
+};
+
+/* An event being made ready, with what it owns. */
+struct emission {
+	char *payload;
+	struct buf members;
+};
+
+static int emit_type(const char *type, size_t i, struct err *e)
+{
+	char field[40];
+	snprintf(field, sizeof field, "events[%zu].type", i);
+	int t = event_type_find(type, strlen(type));
+	if (t < 0) {
+		struct nearest near = nearest_to(type);
+		for (int n = 0; n < EVENT_TYPE_COUNT; n++)
+			nearest_try(&near, event_info((enum event_type)n)->name);
+		return err_field(e, field, "there is no event type \"%.80s\"%s%s", type, near.best ? "; did you mean " : "", near.best ? near.best : "");
+	}
+	const struct event_info *info = event_info((enum event_type)t);
+	if (info->origin == EVENT_BY_CLIENT)
+		return 0;
+	err_field(e, field, "%s is written by %s, never through emit_events", info->name,
+		  info->origin == EVENT_BY_RUNTIME ? "the runtime itself" : "its owner's report method");
+	e->code = ERR_NOT_ALLOWED;
+	return -1;
+}
+
+static int emit_read(json_t *item, size_t i, const char *session, struct emit_event *ev, struct emission *own, struct err *e)
+{
+	char field[40];
+	snprintf(field, sizeof field, "events[%zu]", i);
+	if (!json_is_object(item))
+		return err_field(e, field, "expected an object");
+	if (params_check(emit_params, item, field, e) < 0)
+		return -1;
+	ev->type = json_string_value(json_object_get(item, "type"));
+	if (emit_type(ev->type, i, e) < 0)
+		return -1;
+	for (int f = 0; f < ID_FIELD_COUNT; f++)
+		ev->ids[f] = json_string_value(json_object_get(item, id_field_member((enum id_field)f)));
+	if (ev->ids[ID_SESSION] && strcmp(ev->ids[ID_SESSION], session) != 0) {
+		snprintf(field, sizeof field, "events[%zu].sessionId", i);
+		return err_field(e, field, "expected the session of the request, %s", session);
+	}
+	ev->ids[ID_SESSION] = session;
+	ev->status = json_string_value(json_object_get(item, "status"));
+	ev->status_reason = json_string_value(json_object_get(item, "statusReason"));
+	ev->phase = json_string_value(json_object_get(item, "phase"));
+	json_t *payload = json_object_get(item, "payload");
+	ev->payload = own->payload = payload ? json_dumps(payload, JSON_COMPACT) : mem_strdup("{}");
+	ev->payload_len = strlen(ev->payload);
+	for (size_t m = 0; m < countof(emit_members); m++) {
+		json_t *v = json_object_get(item, emit_members[m]);
+		if (!v)
+			continue;
+		char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+		buf_printf(&own->members, "%s\"%s\":", own->members.len ? "," : "", emit_members[m]);
+		buf_str(&own->members, text);
+		free(text);
+	}
+	ev->members = own->members.data;
+	ev->members_len = own->members.len;
+	return 0;
+}
+
+void method_emit_events(struct call *c)
+{
+	_Static_assert(countof(((struct emit_event *)0)->ids) >= ID_FIELD_COUNT, "every id of the envelope has its place");
+	json_t *events = call_obj(c, "events");
+	const char *session = call_str(c, "sessionId");
+	size_t n = json_array_size(events), i;
+	struct err e = ERR_INIT;
+	if (n == 0 || n > EMIT_MAX) {
+		err_field(&e, "events", "expected 1 to %d events, got %zu", EMIT_MAX, n);
+		call_fail(c, &e);
+		return;
+	}
+	mem_auto struct emit_event *ev = mem_zalloc(n, sizeof *ev);
+	mem_auto struct emission *own = mem_zalloc(n, sizeof *own);
+	for (i = 0; i < n; i++)
+		if (emit_read(json_array_get(events, i), i, session, &ev[i], &own[i], &e) < 0)
+			break;
+	if (i == n)
+		engine_emit_events(call_engine(c), ev, n, &c->caller, call_engine_reply, c);
+	else
+		call_fail(c, &e);
+	for (i = 0; i < n; i++) {
+		free(own[i].payload);
+		buf_done(&own[i].members);
+	}
+}

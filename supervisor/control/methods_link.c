@@ -1,0 +1,294 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "sandbox/probe.h"
+#include "supervisor/control/client.h"
+#include "supervisor/control/method.h"
+#include "supervisor/control/methods.h"
+#include "supervisor/control/state.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- initialize ---- */
+
+static int lower_role(struct call *c, struct err *e)
+{
+	const char *wanted = call_str(c, "role");
+	if (!wanted)
+		return 0;
+	enum engine_role role = ROLE_OBSERVER;
+	while (strcmp(method_role_name(role), wanted) != 0)
+		role++; /* the table lets only the names of roles through */
+	if (role > c->client->role) {
+		err_set(e, ERR_NOT_ALLOWED, "this connection has the role %s, which cannot be raised to %s", method_role_name(c->client->role), wanted);
+		snprintf(e->field, sizeof e->field, "role");
+		return -1;
+	}
+	c->client->role = role;
+	return 0;
+}
+
+void method_initialize(struct call *c)
+{
+	struct err e = ERR_INIT;
+	if (lower_role(c, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	const char *name = call_str(c, "clientName");
+	if (name)
+		snprintf(c->client->name, sizeof c->client->name, "%s", name);
+	struct store *s = call_store(c);
+	struct buf buf_auto out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	jw_obj(&w);
+	jw_kstr(&w, "runtimeId", store_runtime_id(s));
+	jw_kstr(&w, "serverVersion", BAILIFF_VERSION);
+	jw_kstr(&w, "role", method_role_name(c->client->role));
+	jw_kuint(&w, "lastSequence", store_last_sequence(s));
+	jw_kuint(&w, "firstSequence", store_first_sequence(s));
+	jw_kobj(&w, "peer");
+	jw_kuint(&w, "uid", c->caller.uid);
+	jw_kuint(&w, "gid", c->caller.gid);
+	jw_kint(&w, "pid", c->caller.pid);
+	jw_obj_end(&w);
+	jw_kobj(&w, "capabilities");
+	jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
+	jw_kuint(&w, "maxLineBytes", CLIENT_LINE_MAX);
+	jw_kuint(&w, "maxBatch", 1000);
+	jw_kuint(&w, "maxRequestsInFlight", CLIENT_CALLS_MAX);
+	jw_kbool(&w, "idempotency", true);
+	jw_karr(&w, "methods");
+	for (size_t i = 0; i < control_nmethods; i++)
+		if (control_methods[i].role <= c->client->role)
+			jw_str(&w, control_methods[i].name);
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	jw_obj_end(&w);
+	call_reply(c, out.data, out.len);
+}
+
+/* ---- get_health ---- */
+
+#define PROBE_MAX 32
+
+/* What this machine enforces does not change while the daemon runs. */
+static const struct buf *enforces(struct control *k)
+{
+	if (k->enforces.len)
+		return &k->enforces;
+	struct probe_row rows[PROBE_MAX];
+	size_t n = probe_run(rows, countof(rows));
+	struct jw w = jw_on(&k->enforces);
+	jw_arr(&w);
+	for (size_t i = 0; i < n && i < countof(rows); i++) {
+		jw_obj(&w);
+		jw_kstr(&w, "name", rows[i].name);
+		jw_kstr(&w, "state", rows[i].state);
+		jw_kstr(&w, "detail", rows[i].detail);
+		jw_obj_end(&w);
+	}
+	jw_arr_end(&w);
+	return &k->enforces;
+}
+
+/* The other processes' members; true if one of them says that it does not work. */
+static bool others(struct control *k, struct buf *out)
+{
+	struct buf buf_auto members = BUF_INIT;
+	if (!k->o.health)
+		return false;
+	k->o.health(k->o.ctx, &members);
+	if (!members.len)
+		return false;
+	size_t start = out->len + 1;
+	buf_byte(out, ',');
+	buf_append(out, members.data, members.len);
+	struct buf buf_auto whole = BUF_INIT;
+	buf_byte(&whole, '{');
+	buf_append(&whole, out->data + start, out->len - start);
+	buf_byte(&whole, '}');
+	for (struct jiter it = jiter_on(jval_of(whole.data, whole.len)); jiter_next(&it);)
+		if (jval_is_str(it.value, "down") || jval_is_str(it.value, "restarting") || jval_is_str(it.value, "failed"))
+			return true;
+	return false;
+}
+
+static uint64_t uptime_ms(const struct control *k)
+{
+	return (clock_boot_ns() - k->started_boot_ns) / 1000000;
+}
+
+void method_get_health(struct call *c)
+{
+	struct control *k = c->control;
+	struct store *s = call_store(c);
+	struct store_stats stats = { 0 };
+	struct engine_counts n = { 0 };
+	struct err e = ERR_INIT;
+	engine_counts_get(call_engine(c), &n);
+	bool readable = store_stats_get(s, &stats, &e) == 0;
+	struct buf buf_auto out = BUF_INIT, rest = BUF_INIT;
+	bool degraded = others(k, &rest) || !readable || store_full(s);
+	char started[CLOCK_TEXT_MAX];
+	clock_format(k->o.started_real_us, started);
+	struct jw w = jw_on(&out);
+	jw_obj(&w);
+	jw_kstr(&w, "status", degraded ? "degraded" : "ok");
+	jw_kstr(&w, "version", BAILIFF_VERSION);
+	jw_kint(&w, "pid", getpid());
+	jw_kuint(&w, "uid", geteuid());
+	jw_kstr(&w, "startedAt", started);
+	jw_kuint(&w, "uptimeMs", uptime_ms(k));
+	jw_kstr(&w, "runtimeId", store_runtime_id(s));
+	jw_kobj(&w, "store");
+	jw_kuint(&w, "firstSequence", store_first_sequence(s));
+	jw_kuint(&w, "lastSequence", store_last_sequence(s));
+	jw_kbool(&w, "full", store_full(s));
+	jw_kuint(&w, "queuedBatches", store_queued(s));
+	if (readable) {
+		jw_kuint(&w, "databaseBytes", stats.db_bytes);
+		jw_kuint(&w, "spoolBytes", stats.spool_bytes);
+		jw_kuint(&w, "quotaBytes", stats.quota_bytes);
+	}
+	jw_kopt(&w, "note", stats.note[0] ? stats.note : NULL);
+	jw_kopt(&w, "error", readable ? NULL : e.message);
+	jw_obj_end(&w);
+	jw_kobj(&w, "processes");
+	jw_kuint(&w, "live", n.live);
+	jw_kuint(&w, "starting", n.starting);
+	jw_kuint(&w, "ending", n.ending);
+	jw_kuint(&w, "started", n.started);
+	jw_kuint(&w, "ended", n.ended);
+	jw_obj_end(&w);
+	jw_kuint(&w, "connections", k->nclients);
+	jw_kuint(&w, "subscriptions", k->nsubscriptions);
+	const struct buf *rows = enforces(k);
+	jw_kraw(&w, "enforces", rows->data, rows->len);
+	if (rest.len)
+		buf_append(&out, rest.data, rest.len);
+	jw_obj_end(&w);
+	call_reply(c, out.data, out.len);
+}
+
+/* ---- get_metrics ---- */
+
+static void write_methods(struct jw *w, const struct control *k)
+{
+	jw_kobj(w, "methods");
+	for (size_t i = 0; i < control_nmethods; i++) {
+		const struct method_count *m = &k->methods[i];
+		if (!m->requests)
+			continue;
+		jw_kobj(w, control_methods[i].name);
+		jw_kuint(w, "count", m->requests);
+		jw_kuint(w, "errors", m->errors);
+		jw_kuint(w, "totalUs", m->total_us);
+		jw_kuint(w, "maxUs", m->max_us);
+		jw_obj_end(w);
+	}
+	jw_obj_end(w);
+}
+
+void method_get_metrics(struct call *c)
+{
+	struct control *k = c->control;
+	struct store_stats stats = { 0 };
+	struct engine_counts n = { 0 };
+	struct err e = ERR_INIT;
+	engine_counts_get(call_engine(c), &n);
+	if (store_stats_get(call_store(c), &stats, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	const struct { const char *name; uint64_t value; } rows[] = {
+		{ "uptimeMs", uptime_ms(k) },
+		{ "connections", k->nclients },
+		{ "connectionsAccepted", k->counts.accepted },
+		{ "connectionsRefused", k->counts.refused },
+		{ "subscriptions", k->nsubscriptions },
+		{ "requests", k->counts.requests },
+		{ "requestErrors", k->counts.errors },
+		{ "requestsReplayed", k->counts.replayed },
+		{ "protocolErrors", k->counts.protocol_errors },
+		{ "bytesReceived", k->counts.bytes_in },
+		{ "bytesSent", k->counts.bytes_out },
+		{ "eventsSent", k->counts.events_sent },
+		{ "events", stats.events },
+		{ "lastSequence", stats.last_sequence },
+		{ "commits", stats.commits },
+		{ "batches", stats.batches },
+		{ "batchesRefused", stats.refused },
+		{ "maxCommitUs", stats.max_commit_us },
+		{ "syncUsTotal", stats.sync_us_total },
+		{ "databaseBytes", stats.db_bytes },
+		{ "spoolBytes", stats.spool_bytes },
+		{ "processesLive", n.live },
+		{ "processesStarted", n.started },
+		{ "processesEnded", n.ended },
+		{ "outputBytes", n.output_bytes },
+		{ "waiters", n.waiters },
+	};
+	struct buf buf_auto out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	jw_obj(&w);
+	for (size_t i = 0; i < countof(rows); i++)
+		jw_kuint(&w, rows[i].name, rows[i].value);
+	write_methods(&w, k);
+	jw_obj_end(&w);
+	call_reply(c, out.data, out.len);
+}
+
+/* ---- list_methods ---- */
+
+static void write_params(struct jw *w, const char *key, const struct param *params)
+{
+	jw_karr(w, key);
+	for (const struct param *p = params; p->name; p++) {
+		jw_obj(w);
+		jw_kstr(w, "name", p->name);
+		jw_kstr(w, "type", method_param_type_name(p->type));
+		jw_kbool(w, "required", p->flags & PARAM_REQUIRED);
+		if (p->type == PARAM_ENUM) {
+			jw_karr(w, "enum");
+			for (const char *word = p->detail; *word;) {
+				size_t n = strcspn(word, "|");
+				jw_strn(w, word, n);
+				word += n + (word[n] == '|');
+			}
+			jw_arr_end(w);
+		}
+		if (p->members)
+			write_params(w, "members", p->members);
+		jw_kstr(w, "summary", p->summary);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+void method_list_methods(struct call *c)
+{
+	struct buf buf_auto out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	jw_obj(&w);
+	jw_karr(&w, "methods");
+	for (size_t i = 0; i < control_nmethods; i++) {
+		const struct method *m = &control_methods[i];
+		jw_obj(&w);
+		jw_kstr(&w, "name", m->name);
+		jw_kstr(&w, "role", method_role_name(m->role));
+		jw_kbool(&w, "mutating", m->mutating);
+		jw_kstr(&w, "summary", m->summary);
+		write_params(&w, "parameters", m->params);
+		jw_obj_end(&w);
+	}
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	call_reply(c, out.data, out.len);
+}

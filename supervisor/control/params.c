@@ -1,0 +1,193 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/event/id.h"
+#include "supervisor/control/control.h"
+#include "supervisor/control/nearest.h"
+
+#include <limits.h>
+#include <string.h>
+
+/*
+ * Parameters against their declarations. Everything a handler may rely on is decided here, from the table: that a
+ * declared parameter has its type and that nothing else is there. Each type is a row below: what it is called in
+ * messages and a function that says what is wrong.
+ */
+
+static const char *type_name(const json_t *v)
+{
+	static const char *const names[] = { "an object", "an array", "a string", "an integer", "a number with a fraction", "true", "false", "null" };
+	return names[json_typeof(v)];
+}
+
+static int wrong_type(const char *field, const char *expected, const json_t *v, struct err *e)
+{
+	return err_field(e, field, "expected %s, got %s", expected, type_name(v));
+}
+
+static int check_text(const json_t *v, const char *field, unsigned flags, const char *expected, struct err *e)
+{
+	if (!json_is_string(v))
+		return wrong_type(field, expected, v, e);
+	if (!(flags & PARAM_NUL) && strlen(json_string_value(v)) != json_string_length(v))
+		return err_field(e, field, "expected %s without \\u0000", expected);
+	return 0;
+}
+
+static int check_string(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	return check_text(v, field, p->flags, "a string", e);
+}
+
+static int check_id(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	if (check_text(v, field, 0, "an id", e) < 0)
+		return -1;
+	if (!id_valid(json_string_value(v), json_string_length(v)))
+		return err_field(e, field, "expected an id: 1 to %d of A-Z a-z 0-9 _ - . :", ID_GIVEN_MAX);
+	return 0;
+}
+
+static int check_path(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	if (check_text(v, field, 0, "an absolute path", e) < 0)
+		return -1;
+	if (json_string_value(v)[0] != '/')
+		return err_field(e, field, "expected an absolute path, one that starts with /");
+	if (json_string_length(v) >= PATH_MAX)
+		return err_field(e, field, "expected a path shorter than %d bytes", PATH_MAX);
+	return 0;
+}
+
+static int check_uint(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	if (!json_is_integer(v))
+		return wrong_type(field, "a whole number, 0 or more", v, e);
+	if (json_integer_value(v) < 0)
+		return err_field(e, field, "expected a whole number, 0 or more, got %lld", (long long)json_integer_value(v));
+	return 0;
+}
+
+static int check_int(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	return json_is_integer(v) ? 0 : wrong_type(field, "a whole number", v, e);
+}
+
+static int check_bool(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	return json_is_boolean(v) ? 0 : wrong_type(field, "true or false", v, e);
+}
+
+static int check_object(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	if (!json_is_object(v))
+		return wrong_type(field, "an object", v, e);
+	return p->members ? params_check(p->members, v, field, e) : 0;
+}
+
+static int check_array(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	return json_is_array(v) ? 0 : wrong_type(field, "an array", v, e);
+}
+
+static int check_strings(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	if (!json_is_array(v))
+		return wrong_type(field, "an array of strings", v, e);
+	size_t i;
+	json_t *item;
+	json_array_foreach(v, i, item) {
+		mem_auto char *name = mem_printf("%s[%zu]", field, i);
+		if (check_text(item, name, p->flags, "a string", e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int check_env(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	if (!json_is_object(v))
+		return wrong_type(field, "an object of strings", v, e);
+	const char *key;
+	json_t *item;
+	json_object_foreach(v, key, item) {
+		mem_auto char *name = mem_printf("%s.%s", field, key);
+		if (!*key || strchr(key, '='))
+			return err_field(e, name, "expected a variable's name: not empty, without =");
+		if (!json_is_null(item) && check_text(item, name, 0, "a string, or null to remove the variable", e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int check_enum(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	if (json_is_string(v)) {
+		const char *text = json_string_value(v);
+		size_t n = json_string_length(v);
+		for (const char *word = p->detail; word && *word;) {
+			size_t len = strcspn(word, "|");
+			if (len == n && memcmp(word, text, n) == 0)
+				return 0;
+			word += len;
+			word += *word == '|';
+		}
+		return err_field(e, field, "expected one of %s, got \"%.40s\"", p->detail, text);
+	}
+	return err_field(e, field, "expected one of %s, got %s", p->detail, type_name(v));
+}
+
+static int check_any(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	return 0;
+}
+
+static int (*const checks[])(const struct param *p, json_t *v, const char *field, struct err *e) = {
+	[PARAM_STRING] = check_string, [PARAM_ID] = check_id, [PARAM_UINT] = check_uint, [PARAM_INT] = check_int,
+	[PARAM_BOOL] = check_bool, [PARAM_OBJECT] = check_object, [PARAM_STRINGS] = check_strings, [PARAM_ENV] = check_env,
+	[PARAM_ARRAY] = check_array, [PARAM_ENUM] = check_enum, [PARAM_PATH] = check_path, [PARAM_ANY] = check_any,
+};
+
+static char *field_name(const char *prefix, const char *name)
+{
+	return prefix && *prefix ? mem_printf("%s.%s", prefix, name) : mem_strdup(name);
+}
+
+static int unknown(const struct param *params, const char *prefix, const char *key, struct err *e)
+{
+	struct nearest near = nearest_to(key);
+	struct buf buf_auto known = BUF_INIT;
+	for (const struct param *p = params; p->name; p++) {
+		nearest_try(&near, p->name);
+		buf_printf(&known, "%s%s", known.len ? ", " : "", p->name);
+	}
+	mem_auto char *field = field_name(prefix, key);
+	if (near.best)
+		return err_field(e, field, "unknown parameter; did you mean %s?", near.best);
+	if (!known.len)
+		return err_field(e, field, "unknown parameter; none is taken here");
+	return err_field(e, field, "unknown parameter; expected %s", buf_cstr(&known));
+}
+
+int params_check(const struct param *params, json_t *value, const char *prefix, struct err *e)
+{
+	const char *key;
+	json_t *item;
+	json_object_foreach(value, key, item) {
+		const struct param *p = params;
+		while (p->name && strcmp(p->name, key) != 0)
+			p++;
+		if (!p->name)
+			return unknown(params, prefix, key, e);
+		mem_auto char *field = field_name(prefix, key);
+		if (checks[p->type](p, item, field, e) < 0)
+			return -1;
+	}
+	for (const struct param *p = params; p->name; p++) {
+		if (!(p->flags & PARAM_REQUIRED) || json_object_get(value, p->name))
+			continue;
+		mem_auto char *field = field_name(prefix, p->name);
+		return err_field(e, field, "missing; %s", p->summary);
+	}
+	return 0;
+}
