@@ -1,0 +1,52 @@
+#ifndef BAILIFF_SUPERVISOR_GUARD_LINK_H
+#define BAILIFF_SUPERVISOR_GUARD_LINK_H
+
+/*
+ * The runtime's side of its link to the guard (guard_msg.h). Sends block: the guard never waits for us, so it always
+ * takes them. When the guard is gone, so are we: the link's end ends the process.
+ */
+
+#include "supervisor/guard/guard_msg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+struct event_base;
+
+struct guard_link_events {
+	void (*released)(void *ctx, const struct plan_key *key, bool was_alive);
+	void (*peer)(void *ctx, int fd);  /* a new link to the spawner; taken */
+	void (*stop)(void *ctx);
+	void (*reload)(void *ctx);
+};
+
+struct guard_link {
+	int fd;
+	struct event *ev;
+	const struct guard_link_events *on;
+	void *ctx;
+};
+
+void guard_link_init(struct guard_link *l, int fd, const struct guard_link_events *on, void *ctx);
+void guard_link_listen(struct guard_link *l, struct event_base *base);
+void guard_link_done(struct guard_link *l);
+
+/* fds[i] belongs to slot i where bit i of `slots` is set. */
+void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots, const int fds[GUARD_SLOT_COUNT]);
+void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint32_t slots);
+void guard_link_kill(struct guard_link *l, const struct plan_key *key);
+void guard_link_release(struct guard_link *l, const struct plan_key *key);
+void guard_link_ready(struct guard_link *l);
+
+/* One entry of the hand-over, or no more (1). Only before guard_link_listen. */
+struct guard_item {
+	struct plan_key key;
+	int32_t pid;
+	int fds[GUARD_SLOT_COUNT]; /* −1 = not held */
+};
+int guard_link_next(struct guard_link *l, uint32_t *index, struct guard_item *ret, struct err *e);
+/* Handles one message that is there (blocking): for waiting on the spawner before the loop runs. */
+void guard_link_receive(struct guard_link *l);
+
+#endif

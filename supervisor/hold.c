@@ -1,0 +1,391 @@
+#include "supervisor/hold.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "supervisor/world.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TAKE_AT_ONCE (1u << 20)   /* bytes a splice asks for */
+#define TAKES_A_TURN 8            /* splices before others get their turn */
+#define PIPE_LARGE (1 << 20)
+#define PIPES_LARGE_MAX 16u       /* a quarter of a user's soft limit of pipe pages */
+#define STALL_RETRY_MS 200
+
+struct hold *hold_new(struct world *w, const char *id, const struct port_streams *names)
+{
+	struct hold *h = mem_zalloc(1, sizeof *h);
+
+	h->world = w;
+	snprintf(h->key.id, sizeof h->key.id, "%s", id);
+	h->names = *names;
+	h->peer_fd = -1;
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		h->fds[i] = -1;
+	for (int i = 0; i < STREAM_COUNT; i++)
+		h->streams[i] = (struct hold_stream){ .hold = h, .index = i, .fd = -1, .spool = SPOOL_FILE_INIT };
+	strmap_put(&w->holds, h->key.id, h);
+	return h;
+}
+
+static void event_drop(struct event **ev)
+{
+	if (*ev)
+		event_free(*ev);
+	*ev = NULL;
+}
+
+static void stream_close(struct hold_stream *s)
+{
+	event_drop(&s->ev);
+	event_drop(&s->retry);
+	fd_close(&s->fd);
+	if (s->grown)
+		s->hold->world->grown_pipes--;
+	s->grown = false;
+}
+
+void hold_drop_try(struct hold *h)
+{
+	event_drop(&h->stdin_ev);
+	event_drop(&h->status_ev);
+	event_drop(&h->pidfd_ev);
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		fd_close(&h->fds[i]);
+	for (int i = 0; i < STREAM_COUNT; i++)
+		stream_close(&h->streams[i]);
+}
+
+void hold_free(struct hold *h, unsigned unspilled)
+{
+	hold_drop_try(h);
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		bool there = h->streams[i].spool.fd >= 0;
+		spool_done(&h->streams[i].spool);
+		if (there && (unspilled & (1u << i)))
+			spool_unlink(h->world->spool_dir, h->names.ref[i]);
+	}
+	buf_done(&h->plan);
+	fd_close(&h->peer_fd);
+	strmap_del(&h->world->holds, h->key.id);
+	free(h);
+}
+
+/* ---- launching ---- */
+
+/* The two ends of everything, by slot. */
+struct ends {
+	int ours[GUARD_SLOT_COUNT];
+	int theirs[GUARD_SLOT_COUNT];
+};
+
+static void ends_done(struct ends *x)
+{
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++) {
+		fd_close(&x->ours[i]);
+		fd_close(&x->theirs[i]);
+	}
+}
+
+static int ends_pipe(struct ends *x, int slot, bool we_write)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -1;
+	x->ours[slot] = p[we_write ? 1 : 0];
+	x->theirs[slot] = p[we_write ? 0 : 1];
+	return slot == GUARD_SLOT_GATE ? 0 : fd_nonblock(x->ours[slot], true);
+}
+
+static int ends_make(const struct hold *h, struct ends *x)
+{
+	int p[2];
+
+	if (ends_pipe(x, GUARD_SLOT_STDOUT, false) < 0 || ends_pipe(x, GUARD_SLOT_GATE, true) < 0)
+		return -1;
+	if (!(h->flags & PLAN_STDERR_MERGE) && ends_pipe(x, GUARD_SLOT_STDERR, false) < 0)
+		return -1;
+	if ((h->flags & PLAN_STDIN_PIPE) && ends_pipe(x, GUARD_SLOT_STDIN, true) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0)
+		return -1;
+	x->ours[GUARD_SLOT_STATUS] = p[0];
+	x->theirs[GUARD_SLOT_STATUS] = p[1];
+	return 0;
+}
+
+static void hold_take_ends(struct hold *h, struct ends *x)
+{
+	h->fds[GUARD_SLOT_STDIN] = fd_take(&x->ours[GUARD_SLOT_STDIN]);
+	h->fds[GUARD_SLOT_STATUS] = fd_take(&x->ours[GUARD_SLOT_STATUS]);
+	h->fds[GUARD_SLOT_GATE] = fd_take(&x->ours[GUARD_SLOT_GATE]);
+	h->streams[STREAM_STDOUT].fd = fd_take(&x->ours[GUARD_SLOT_STDOUT]);
+	h->streams[STREAM_STDERR].fd = fd_take(&x->ours[GUARD_SLOT_STDERR]);
+}
+
+int hold_launch(struct hold *h)
+{
+	static const int order[] = { GUARD_SLOT_STATUS, GUARD_SLOT_GATE, GUARD_SLOT_STDOUT, GUARD_SLOT_STDERR, GUARD_SLOT_STDIN };
+	struct ends x;
+	int fds[SPAWN_FDS_MAX];
+	size_t n = 0;
+	uint32_t slots = 0;
+
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		x.ours[i] = x.theirs[i] = -1;
+	fd_auto int plan = fd_memfd_sealed("bailiff-plan", h->plan.data, h->plan.len);
+	fd_auto int peer = plan < 0 ? -1 : fcntl(h->peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (plan < 0 || peer < 0 || ends_make(h, &x) < 0) {
+		int saved = errno;
+		ends_done(&x);
+		errno = saved;
+		return -1;
+	}
+	h->tries++;
+	h->key.attempt = h->tries;
+	h->launching = true;
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		slots |= x.ours[i] >= 0 ? 1u << i : 0;
+	guard_link_deposit(&h->world->guard, &h->key, slots, x.ours);
+	fds[n++] = fd_take(&plan);
+	fds[n++] = fd_take(&peer);
+	for (size_t i = 0; i < countof(order); i++)
+		if (x.theirs[order[i]] >= 0)
+			fds[n++] = fd_take(&x.theirs[order[i]]);
+	hold_take_ends(h, &x);
+	spawn_link_start(&h->world->spawner, &h->key, h->flags, fds, n);
+	return 0;
+}
+
+/* ---- the status socket and the init's end ---- */
+
+/* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word. */
+static int status_pump(struct hold *h, struct status_msg *ret_last)
+{
+	struct engine *g = h->world->engine;
+	int fd = h->fds[GUARD_SLOT_STATUS];
+	const struct plan_key key = h->key;
+	struct status_msg m;
+
+	for (;;) {
+		ssize_t n = recv(fd, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
+		if (n != (ssize_t)sizeof m) {
+			if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+				event_drop(&h->status_ev); /* the init has closed it: its pidfd says the rest */
+			return 0;
+		}
+		m.path[sizeof m.path - 1] = '\0';
+		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED) {
+			event_drop(&h->status_ev); /* stays readable; nothing more to wait for */
+			*ret_last = m;
+			return 1;
+		}
+		if (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0)
+			return 0;
+		if (m.kind == STATUS_READY)
+			engine_on_ready(g, key.id, m.layers);
+		else
+			engine_on_execed(g, key.id);
+		if (strmap_get(&h->world->holds, key.id) != h)
+			return 0;
+	}
+}
+
+static void on_status(evutil_socket_t fd, short what, void *ctx)
+{
+	struct status_msg last;
+
+	status_pump(ctx, &last);
+}
+
+static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
+{
+	struct hold *h = ctx;
+	struct status_msg last;
+
+	event_drop(&h->pidfd_ev);
+	int r = status_pump(h, &last);
+	h->gone = true;
+	engine_on_gone(h->world->engine, h->key.id, r ? &last : NULL);
+}
+
+/* ---- streams ---- */
+
+static void stream_readable(evutil_socket_t fd, short what, void *ctx);
+
+static int stream_spool(struct hold_stream *s)
+{
+	struct err e = ERR_INIT;
+
+	if (s->spool.fd >= 0)
+		return 0;
+	if (spool_open(s->hold->world->spool_dir, s->hold->names.ref[s->index], s->hold->names.limit, &s->spool, &e) == 0)
+		return 0;
+	errno = e.sys ? e.sys : EIO;
+	return -1;
+}
+
+/* Nothing is lost while the disk is full: the bytes stay in the pipe and the command waits. */
+static void stream_stall(struct hold_stream *s, int error)
+{
+	const struct timeval later = { .tv_usec = STALL_RETRY_MS * 1000 };
+
+	event_del(s->ev);
+	event_add(s->retry, &later);
+	engine_on_output_stalled(s->hold->world->engine, s->hold->key.id, s->index, error);
+}
+
+static void stream_retry(evutil_socket_t fd, short what, void *ctx)
+{
+	struct hold_stream *s = ctx;
+
+	event_add(s->ev, NULL);
+	event_active(s->ev, EV_READ, 0);
+}
+
+/* A stream that fills its pipe gets a larger one, while few have it. */
+static void stream_grow(struct hold_stream *s, int64_t taken)
+{
+	struct world *w = s->hold->world;
+
+	if (s->grown || taken < 65536 || w->grown_pipes >= PIPES_LARGE_MAX)
+		return;
+	if (fcntl(s->fd, F_SETPIPE_SZ, PIPE_LARGE) > 0) {
+		s->grown = true;
+		w->grown_pipes++;
+	}
+}
+
+static void stream_readable(evutil_socket_t fd, short what, void *ctx)
+{
+	struct hold_stream *s = ctx;
+	struct engine *g = s->hold->world->engine;
+	int64_t n = 0;
+
+	if (store_full(s->hold->world->store)) {
+		stream_stall(s, EDQUOT);
+		return;
+	}
+	for (int i = 0; i < TAKES_A_TURN; i++) {
+		n = stream_spool(s) < 0 ? -1 : spool_take(&s->spool, s->fd, TAKE_AT_ONCE);
+		if (n <= 0)
+			break;
+		stream_grow(s, n);
+	}
+	int error = n < 0 ? errno : 0;
+	engine_on_output(g, s->hold->key.id, s->index, s->spool.size);
+	if (n == 0) {
+		stream_close(s);
+		engine_on_output_end(g, s->hold->key.id, s->index);
+	} else if (n < 0 && error != EAGAIN && error != EINTR) {
+		stream_stall(s, error);
+	} else {
+		engine_on_output_stalled(g, s->hold->key.id, s->index, 0);
+	}
+}
+
+void hold_stop_reading(struct hold *h)
+{
+	for (int i = 0; i < STREAM_COUNT; i++)
+		stream_close(&h->streams[i]);
+}
+
+void hold_find_spools(struct hold *h, uint64_t size[STREAM_COUNT])
+{
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		struct hold_stream *s = &h->streams[i];
+		size[i] = 0;
+		if (!h->names.ref[i][0] || faccessat(h->world->spool_dir, h->names.ref[i], F_OK, 0) < 0)
+			continue;
+		if (stream_spool(s) < 0)
+			log_error("open the spool of %s: %s", h->key.id, strerror(errno));
+		else
+			size[i] = s->spool.size;
+	}
+}
+
+/* ---- input, gate, signals ---- */
+
+static void on_stdin_room(evutil_socket_t fd, short what, void *ctx)
+{
+	struct hold *h = ctx;
+
+	engine_on_stdin_room(h->world->engine, h->key.id);
+}
+
+ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n)
+{
+	ssize_t r;
+
+	if (h->fds[GUARD_SLOT_STDIN] < 0) {
+		errno = EPIPE;
+		return -1;
+	}
+	do
+		r = write(h->fds[GUARD_SLOT_STDIN], p, n);
+	while (r < 0 && errno == EINTR);
+	if (r >= 0 || errno != EAGAIN)
+		return r;
+	if (h->stdin_ev)
+		event_add(h->stdin_ev, NULL);
+	return 0;
+}
+
+void hold_close_stdin(struct hold *h)
+{
+	event_drop(&h->stdin_ev);
+	fd_close(&h->fds[GUARD_SLOT_STDIN]);
+	guard_link_withdraw(&h->world->guard, &h->key, 1u << GUARD_SLOT_STDIN);
+}
+
+void hold_open_gate(struct hold *h)
+{
+	/* EPIPE: the command has passed it long ago (after a restart), or is dead; both show elsewhere. */
+	if (h->fds[GUARD_SLOT_GATE] >= 0 && write(h->fds[GUARD_SLOT_GATE], "g", 1) < 0)
+		log_debug("open the gate of %s: %s", h->key.id, strerror(errno));
+	fd_close(&h->fds[GUARD_SLOT_GATE]);
+}
+
+void hold_tell_init(struct hold *h, uint32_t kind, uint32_t sig)
+{
+	const struct status_msg m = { .kind = kind, .signal = sig };
+
+	if (h->fds[GUARD_SLOT_STATUS] >= 0 && send(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("tell the init of %s: %s", h->key.id, strerror(errno));
+}
+
+/* ---- watching ---- */
+
+static struct event *watch(struct hold *h, int fd, short what, event_callback_fn fn, void *ctx)
+{
+	struct event *ev = fd < 0 ? NULL : event_new(h->world->base, fd, what, fn, ctx);
+
+	if (ev && !(what & EV_WRITE))
+		event_add(ev, NULL);
+	return ev;
+}
+
+void hold_watch(struct hold *h)
+{
+	h->launching = false;
+	buf_done(&h->plan);
+	fd_close(&h->peer_fd);
+	h->status_ev = watch(h, h->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, h);
+	h->pidfd_ev = watch(h, h->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, h);
+	h->stdin_ev = watch(h, h->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, h);
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		struct hold_stream *s = &h->streams[i];
+		s->ev = watch(h, s->fd, EV_READ | EV_PERSIST, stream_readable, s);
+		if (s->ev)
+			s->retry = evtimer_new(h->world->base, stream_retry, s);
+	}
+}

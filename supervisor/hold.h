@@ -1,0 +1,68 @@
+#ifndef BAILIFF_SUPERVISOR_HOLD_H
+#define BAILIFF_SUPERVISOR_HOLD_H
+
+/*
+ * What the runtime holds of one live process: its ends of the pipes, the status socket, the gate, the init's pidfd and
+ * the spool files. The guard holds copies of the descriptors, so that the next runtime can make the same hold again.
+ *
+ * Everything that comes is reported to the engine; the bytes themselves go from pipe to spool inside the kernel.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/engine/ports.h"
+#include "runtime/store/spool.h"
+#include "supervisor/guard/guard_msg.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct world;
+
+struct hold_stream {
+	struct hold *hold;
+	int index;              /* STREAM_… */
+	int fd;                 /* −1 once it ended */
+	struct event *ev, *retry;
+	struct spool_file spool;
+	bool grown;             /* its pipe was made larger */
+};
+
+struct hold {
+	struct world *world;
+	struct plan_key key;
+	struct port_streams names;
+	int fds[GUARD_SLOT_COUNT];   /* stdin, status, gate, pidfd; the streams' are in `streams` */
+	int32_t pid;
+	struct hold_stream streams[STREAM_COUNT];
+	struct event *stdin_ev, *status_ev, *pidfd_ev;
+	bool gone;
+
+	/* while it is being launched */
+	struct buf plan;
+	uint32_t flags;
+	int peer_fd;
+	unsigned tries;
+	bool launching, waits_for_release;
+};
+
+struct hold *hold_new(struct world *w, const char *id, const struct port_streams *names);
+/* Closes and frees; files of streams in `unspilled` are removed. */
+void hold_free(struct hold *h, unsigned unspilled);
+
+/* Makes the pipes for one try, deposits our ends with the guard and sends the others to the spawner. −1 with errno. */
+int hold_launch(struct hold *h);
+/* This try is over; closes its pipes. */
+void hold_drop_try(struct hold *h);
+/* From here on everything is watched. */
+void hold_watch(struct hold *h);
+
+ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n);
+void hold_close_stdin(struct hold *h);
+void hold_open_gate(struct hold *h);
+void hold_tell_init(struct hold *h, uint32_t kind, uint32_t sig);
+/* Opens the spool files that are there already. */
+void hold_find_spools(struct hold *h, uint64_t size[STREAM_COUNT]);
+void hold_stop_reading(struct hold *h);
+
+#endif

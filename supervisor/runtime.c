@@ -1,0 +1,257 @@
+/*
+ * The runtime process: opens the store, takes over what the guard holds, and serves. It is started by the guard with
+ * its descriptors in place and without privileges, and may be killed at any moment; the next one goes on.
+ */
+
+#include "supervisor/runtime.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/engine.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+#include "supervisor/config.h"
+#include "supervisor/control/control.h"
+#include "supervisor/world.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define CONFIG_MAX (1u << 20)
+#define IDLE_CHECK_S 1
+
+struct runtime {
+	const struct runtime_options *o;
+	struct config config;
+	struct event_base *base;
+	struct store *store;
+	struct engine *engine;
+	struct control *control;
+	struct world world;
+	struct event *store_ev, *idle_ev;
+	uint64_t idle_since_ns; /* 0 = not idle */
+	bool stopping;
+};
+
+static int config_load(struct runtime *r, struct err *e)
+{
+	if (fcntl(GUARD_FD_CONFIG, F_GETFD) < 0) {
+		config_defaults(&r->config);
+		return 0;
+	}
+	mem_auto char *text = mem_alloc(CONFIG_MAX + 1);
+	ssize_t n;
+	if (lseek(GUARD_FD_CONFIG, 0, SEEK_SET) < 0 || (n = fd_read_all(GUARD_FD_CONFIG, text, CONFIG_MAX + 1)) < 0)
+		return err_sys(e, errno, "read the configuration");
+	if ((size_t)n > CONFIG_MAX)
+		return err_set(e, ERR_INVALID, "the configuration is larger than 1 MiB");
+	return config_parse(text, (size_t)n, &r->config, e) < 0 ? err_wrap(e, "configuration") : 0;
+}
+
+static void boot_id(char out[40])
+{
+	fd_auto int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, out, 36);
+
+	out[n == 36 ? 36 : 0] = '\0';
+}
+
+/* ---- the store ---- */
+
+static int store_start(struct runtime *r, struct err *e)
+{
+	char dir[32], spool[32];
+
+	snprintf(dir, sizeof dir, "/proc/self/fd/%d", GUARD_FD_STORE);
+	snprintf(spool, sizeof spool, "/proc/self/fd/%d", GUARD_FD_SPOOL);
+	const struct store_options o = {
+		.dir = dir,
+		.spool_dir = spool,
+		.map_bytes = r->config.store_map_bytes,
+		.quota_bytes = r->config.store_quota_bytes,
+		.fold = view_fold,
+		.schema_version = r->config.schema_version,
+	};
+	return store_open(&o, &r->store, e) < 0 ? err_wrap(e, "open the store") : 0;
+}
+
+static void on_store(evutil_socket_t fd, short what, void *ctx)
+{
+	struct runtime *r = ctx;
+
+	store_dispatch(r->store);
+}
+
+/* ---- the end ---- */
+
+static void on_all_ended(void *ctx)
+{
+	struct runtime *r = ctx;
+
+	event_base_loopexit(r->base, NULL);
+}
+
+static void on_stop(void *ctx)
+{
+	struct runtime *r = ctx;
+
+	if (r->stopping)
+		return;
+	r->stopping = true;
+	log_info("stopping");
+	control_stop_accepting(r->control);
+	engine_stop(r->engine, on_all_ended, r);
+}
+
+static void on_reload(void *ctx)
+{
+	log_info("SIGHUP: this version has no policy file to load again");
+}
+
+/* A daemon that a command started by itself leaves when nobody has needed it for a while. */
+static void on_idle_check(evutil_socket_t fd, short what, void *ctx)
+{
+	struct runtime *r = ctx;
+	struct engine_counts n;
+
+	engine_counts_get(r->engine, &n);
+	if (n.live || control_clients(r->control)) {
+		r->idle_since_ns = 0;
+		return;
+	}
+	uint64_t now = clock_boot_ns();
+	if (!r->idle_since_ns)
+		r->idle_since_ns = now;
+	if ((now - r->idle_since_ns) / 1000000 >= r->config.idle_exit_ms)
+		on_stop(r);
+}
+
+/* ---- set-up ---- */
+
+static void engine_start(struct runtime *r)
+{
+	char boot[40];
+
+	boot_id(boot);
+	const struct engine_options o = {
+		.store = r->store,
+		.ports = &world_ports,
+		.world = &r->world,
+		.defaults = {
+			.wall_ms = r->config.default_wall_ms ? r->config.default_wall_ms : LIMIT_NONE,
+			.idle_ms = r->config.default_idle_ms ? r->config.default_idle_ms : LIMIT_NONE,
+			.cpu_ms = r->config.default_cpu_ms ? r->config.default_cpu_ms : LIMIT_NONE,
+			.open_files = LIMIT_NONE,
+			.file_bytes = LIMIT_NONE,
+			.output_bytes = r->config.default_output_bytes ? r->config.default_output_bytes : LIMIT_NONE,
+		},
+		.stop_grace_ms = r->config.stop_grace_ms,
+		.max_processes = (uint32_t)r->config.max_processes,
+		.inline_bytes = (uint32_t)r->config.inline_bytes,
+		.boot_id = boot,
+		.owner_uid = r->o->owner_uid,
+	};
+	r->engine = engine_new(&o);
+	r->world.engine = r->engine;
+}
+
+static void health(void *ctx, struct buf *members)
+{
+	const struct runtime *r = ((const struct world *)ctx)->ctx;
+	struct jw w = jw_on(members);
+
+	jw_kstr(&w, "home", r->o->home_label ? r->o->home_label : "");
+	jw_kbool(&w, "privileged", r->o->privileged);
+	jw_kbool(&w, "embedded", r->o->embedded);
+}
+
+static void control_start(struct runtime *r)
+{
+	const struct control_options o = {
+		.base = r->base,
+		.store = r->store,
+		.engine = r->engine,
+		.config = &r->config,
+		.listen_fd = GUARD_FD_LISTEN,
+		.is_sandbox_init = world_is_init,
+		.ctx = &r->world,
+		.started_real_us = clock_real_us(),
+		.health = health,
+	};
+	r->control = control_new(&o);
+}
+
+static int runtime_set_up(struct runtime *r, struct err *e)
+{
+	if (config_load(r, e) < 0 || store_start(r, e) < 0)
+		return -1;
+	r->base = event_base_new();
+	if (!r->base)
+		return err_set(e, ERR_INTERNAL, "no event loop");
+	world_init(&r->world, r->base, r->store, GUARD_FD_LINK, GUARD_FD_PEER, GUARD_FD_SPOOL);
+	r->world.stop = on_stop;
+	r->world.reload = on_reload;
+	r->world.ctx = r;
+	engine_start(r);
+	if (world_recover(&r->world, e) < 0)
+		return -1;
+	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
+	event_add(r->store_ev, NULL);
+	control_start(r);
+	world_listen(&r->world);
+	if (r->o->embedded) {
+		const struct timeval every = { .tv_sec = IDLE_CHECK_S };
+		r->idle_ev = event_new(r->base, -1, EV_PERSIST, on_idle_check, r);
+		event_add(r->idle_ev, &every);
+	}
+	return 0;
+}
+
+static void runtime_tear_down(struct runtime *r)
+{
+	if (r->store)
+		store_flush(r->store);
+	control_free(r->control);
+	engine_free(r->engine);
+	if (r->base)
+		world_done(&r->world);
+	if (r->store_ev)
+		event_free(r->store_ev);
+	if (r->idle_ev)
+		event_free(r->idle_ev);
+	store_close(r->store);
+	if (r->base)
+		event_base_free(r->base);
+}
+
+/* What no restart can mend: the guard must not try again and again. */
+static bool is_hopeless(const struct err *e)
+{
+	return e->code == ERR_INVALID || e->code == ERR_CORRUPT || e->code == ERR_CONFLICT || e->code == ERR_STATE;
+}
+
+int runtime_main(const struct runtime_options *o)
+{
+	struct runtime r = { .o = o };
+	struct err e = ERR_INIT;
+
+	signal(SIGPIPE, SIG_IGN);
+	fd_raise_nofile();
+	if (runtime_set_up(&r, &e) < 0) {
+		log_error("%s", e.message);
+		return is_hopeless(&e) ? GUARD_EXIT_CONFIG : 1;
+	}
+	guard_link_ready(&r.world.guard);
+	event_base_dispatch(r.base);
+	runtime_tear_down(&r);
+	return GUARD_EXIT_DONE;
+}

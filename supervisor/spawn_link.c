@@ -1,0 +1,194 @@
+#include "supervisor/spawn_link.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <sys/socket.h>
+
+void spawn_link_init(struct spawn_link *l, int fd, const struct spawn_link_events *on, void *ctx)
+{
+	*l = (struct spawn_link){ .fd = fd, .on = on, .ctx = ctx };
+	TAILQ_INIT(&l->requests);
+}
+
+static void request_free(struct spawn_link *l, struct spawn_request *r)
+{
+	TAILQ_REMOVE(&l->requests, r, link);
+	for (size_t i = 0; i < r->nfds; i++)
+		fd_close(&r->fds[i]);
+	free(r);
+}
+
+static void events_drop(struct spawn_link *l)
+{
+	if (l->read_ev)
+		event_free(l->read_ev);
+	if (l->write_ev)
+		event_free(l->write_ev);
+	l->read_ev = l->write_ev = NULL;
+}
+
+void spawn_link_done(struct spawn_link *l)
+{
+	events_drop(l);
+	while (!TAILQ_EMPTY(&l->requests))
+		request_free(l, TAILQ_FIRST(&l->requests));
+	fd_close(&l->fd);
+}
+
+/* Sends what is queued; stops at a full socket (and comes back when there is room) or at a dead one (a new link follows). */
+static void flush(struct spawn_link *l)
+{
+	struct spawn_request *r;
+
+	TAILQ_FOREACH(r, &l->requests, link) {
+		if (r->sent)
+			continue;
+		if (fd_send(l->fd, &r->msg, sizeof r->msg, r->fds, r->nfds, MSG_NOSIGNAL | MSG_DONTWAIT) == 0) {
+			r->sent = true;
+			for (size_t i = 0; i < r->nfds; i++)
+				fd_close(&r->fds[i]);
+			r->nfds = 0;
+			continue;
+		}
+		if ((errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS || errno == EINTR) && l->write_ev)
+			event_add(l->write_ev, NULL);
+		return;
+	}
+}
+
+static struct spawn_request *request_of(struct spawn_link *l, const struct plan_key *key)
+{
+	struct spawn_request *r;
+
+	TAILQ_FOREACH(r, &l->requests, link)
+		if (r->sent && r->msg.key.attempt == key->attempt && strcmp(r->msg.key.id, key->id) == 0)
+			return r;
+	return NULL;
+}
+
+static void answer(struct spawn_link *l, const struct spawn_msg *m, int *fds, size_t nfds)
+{
+	struct spawn_request *r = request_of(l, &m->key);
+
+	if (!r) {
+		log_error("the spawner answered for %.39s, which was not asked for", m->key.id);
+		return;
+	}
+	request_free(l, r);
+	if (m->kind == SPAWN_STARTED && nfds == 1)
+		l->on->started(l->ctx, m, fd_take(&fds[0]));
+	else if (m->kind == SPAWN_FAILED)
+		l->on->failed(l->ctx, m);
+}
+
+/* 1 = a message, 0 = none now, −1 = the spawner is gone. */
+static int receive(struct spawn_link *l, int flags, uint32_t *ret_kind)
+{
+	struct spawn_msg m;
+	int fds[2];
+	size_t nfds = 2;
+	ssize_t n = fd_recv(l->fd, &m, sizeof m, fds, &nfds, flags);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n != (ssize_t)sizeof m)
+		return -1;
+	*ret_kind = m.kind;
+	m.key.id[sizeof m.key.id - 1] = '\0';
+	m.path[sizeof m.path - 1] = '\0';
+	if (m.kind != SPAWN_SYNCED)
+		answer(l, &m, fds, nfds);
+	for (size_t i = 0; i < nfds; i++)
+		fd_close(&fds[i]);
+	return 1;
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *ctx)
+{
+	struct spawn_link *l = ctx;
+	uint32_t kind;
+	int r;
+
+	while ((r = receive(l, MSG_DONTWAIT, &kind)) > 0)
+		;
+	if (r < 0 && l->read_ev)
+		event_del(l->read_ev); /* the guard will send another link */
+}
+
+static void on_writable(evutil_socket_t fd, short what, void *ctx)
+{
+	flush(ctx);
+}
+
+void spawn_link_listen(struct spawn_link *l, struct event_base *base)
+{
+	l->base = base;
+	l->read_ev = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
+	l->write_ev = event_new(base, l->fd, EV_WRITE, on_writable, l);
+	event_add(l->read_ev, NULL);
+	flush(l);
+}
+
+void spawn_link_replace(struct spawn_link *l, int fd)
+{
+	struct spawn_request *r, *next;
+	uint32_t kind;
+
+	while (l->fd >= 0 && receive(l, MSG_DONTWAIT, &kind) > 0)
+		; /* answers that were given before it died */
+	events_drop(l);
+	fd_close(&l->fd);
+	l->fd = fd;
+	for (r = TAILQ_FIRST(&l->requests); r; r = next) {
+		next = TAILQ_NEXT(r, link);
+		if (!r->sent)
+			continue;
+		const struct plan_key key = r->msg.key;
+		bool was_start = r->msg.kind == SPAWN_START;
+		request_free(l, r);
+		if (was_start)
+			l->on->unanswered(l->ctx, &key);
+	}
+	if (l->base)
+		spawn_link_listen(l, l->base);
+}
+
+void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const int *fds, size_t nfds)
+{
+	struct spawn_request *r = mem_zalloc(1, sizeof *r);
+
+	r->msg = (struct spawn_msg){ .kind = SPAWN_START, .flags = flags, .key = *key };
+	memcpy(r->fds, fds, nfds * sizeof *fds);
+	r->nfds = nfds;
+	TAILQ_INSERT_TAIL(&l->requests, r, link);
+	flush(l);
+}
+
+void spawn_link_clean(struct spawn_link *l, const struct plan_key *key)
+{
+	const struct spawn_msg m = { .kind = SPAWN_CLEAN, .key = *key };
+
+	/* Lost with a dying spawner or a full socket: what stays is an empty folder, removed at the guard's next start. */
+	if (l->fd >= 0 && fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("ask the spawner to clean up after %s: %s", key->id, strerror(errno));
+}
+
+int spawn_link_sync(struct spawn_link *l)
+{
+	const struct spawn_msg m = { .kind = SPAWN_SYNC };
+	uint32_t kind = 0;
+
+	if (fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL) < 0)
+		return 1;
+	for (;;) {
+		int r = receive(l, 0, &kind);
+		if (r < 0)
+			return 1;
+		if (r > 0 && kind == SPAWN_SYNCED)
+			return 0;
+	}
+}

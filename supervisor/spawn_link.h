@@ -1,0 +1,57 @@
+#ifndef BAILIFF_SUPERVISOR_SPAWN_LINK_H
+#define BAILIFF_SUPERVISOR_SPAWN_LINK_H
+
+/*
+ * The runtime's side of its link to the spawner (spawn_msg.h). Starts wait here until the socket takes them; they may
+ * outlive the spawner they were first meant for. When a spawner dies, whoever was sent to it and not answered is
+ * reported by `unanswered`.
+ */
+
+#include "supervisor/spawner/spawn_msg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+
+struct event;
+struct event_base;
+struct err;
+
+#define SPAWN_FDS_MAX 8
+
+struct spawn_request {
+	TAILQ_ENTRY(spawn_request) link;
+	struct spawn_msg msg;
+	int fds[SPAWN_FDS_MAX];   /* owned */
+	size_t nfds;
+	bool sent;
+};
+
+struct spawn_link_events {
+	void (*started)(void *ctx, const struct spawn_msg *m, int pidfd); /* pidfd is taken */
+	void (*failed)(void *ctx, const struct spawn_msg *m);
+	/* This start was sent to a spawner that is gone: it is not known what it did. */
+	void (*unanswered)(void *ctx, const struct plan_key *key);
+};
+
+struct spawn_link {
+	int fd;
+	struct event_base *base;
+	struct event *read_ev, *write_ev;
+	TAILQ_HEAD(, spawn_request) requests; /* not answered yet, in order; the sent ones first */
+	const struct spawn_link_events *on;
+	void *ctx;
+};
+
+void spawn_link_init(struct spawn_link *l, int fd, const struct spawn_link_events *on, void *ctx);
+void spawn_link_listen(struct spawn_link *l, struct event_base *base);
+void spawn_link_done(struct spawn_link *l);
+/* The guard started another spawner. */
+void spawn_link_replace(struct spawn_link *l, int fd);
+/* Takes the descriptors. */
+void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const int *fds, size_t nfds);
+void spawn_link_clean(struct spawn_link *l, const struct plan_key *key);
+/* SYNC and its answer, before the loop runs: 0; 1 = this spawner is gone, wait for another link. */
+int spawn_link_sync(struct spawn_link *l);
+
+#endif

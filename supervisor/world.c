@@ -1,0 +1,476 @@
+#include "supervisor/world.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "supervisor/hold.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#define TRIES_MAX 100u /* starts of one process, each lost with its spawner, before it is given up */
+
+static struct hold *hold_of(void *world, const char *id)
+{
+	struct world *w = world;
+
+	return strmap_get(&w->holds, id);
+}
+
+/* ---- time ---- */
+
+static uint64_t port_real_us(void *world)
+{
+	return clock_real_us();
+}
+
+static uint64_t port_boot_ns(void *world)
+{
+	return clock_boot_ns();
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+	struct world *w = ctx;
+
+	w->timer_at = UINT64_MAX;
+	engine_tick(w->engine);
+}
+
+static void port_wake_at(void *world, uint64_t boot_ns)
+{
+	struct world *w = world;
+	uint64_t now = clock_boot_ns();
+	uint64_t wait = boot_ns > now ? boot_ns - now : 0;
+
+	if (boot_ns >= w->timer_at)
+		return;
+	w->timer_at = boot_ns;
+	const struct timeval tv = { .tv_sec = (time_t)(wait / 1000000000), .tv_usec = (suseconds_t)(wait % 1000000000 / 1000) + (wait ? 1 : 0) };
+	event_add(w->timer, &tv);
+}
+
+/* ---- the environment commands begin with: nothing of the daemon's own ---- */
+
+static void env_add(struct buf *out, const char *name, const char *value)
+{
+	buf_printf(out, "%s=%s", name, value);
+	buf_byte(out, '\0');
+}
+
+static void port_base_env(void *world, uint32_t uid, struct buf *out)
+{
+	struct passwd pw, *found = NULL;
+	char text[4096];
+
+	if (getpwuid_r(uid, &pw, text, sizeof text, &found) != 0)
+		found = NULL;
+	env_add(out, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	env_add(out, "LANG", "C.UTF-8");
+	env_add(out, "HOME", found && found->pw_dir ? found->pw_dir : "/");
+	env_add(out, "SHELL", "/bin/sh");
+	if (found && found->pw_name) {
+		env_add(out, "USER", found->pw_name);
+		env_add(out, "LOGNAME", found->pw_name);
+	}
+}
+
+/* ---- launching ---- */
+
+static void launch_try(struct hold *h)
+{
+	if (h->tries < TRIES_MAX && hold_launch(h) == 0)
+		return;
+	int error = h->tries < TRIES_MAX ? errno : ECONNRESET;
+	h->launching = false;
+	engine_on_launch_failed(h->world->engine, h->key.id, STEP_CLONE, error, "");
+}
+
+/* A start that failed before anything was sent. */
+struct stillborn {
+	struct world *world;
+	struct plan_key key;
+	int error;
+};
+
+static void on_stillborn(evutil_socket_t fd, short what, void *ctx)
+{
+	struct stillborn *s = ctx;
+
+	if (hold_of(s->world, s->key.id))
+		engine_on_launch_failed(s->world->engine, s->key.id, STEP_CLONE, s->error, "");
+	free(s);
+}
+
+static void port_launch(void *world, const char *id, const void *plan, size_t plan_len, uint32_t flags,
+			const struct port_streams *streams, int peer_fd)
+{
+	struct hold *h = hold_new(world, id, streams);
+
+	buf_append(&h->plan, plan, plan_len);
+	h->flags = flags;
+	h->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (hold_launch(h) < 0) {
+		/* Not from within: the engine is still at its request. */
+		const struct timeval now = { 0 };
+		struct stillborn *s = mem_zalloc(1, sizeof *s);
+		*s = (struct stillborn){ .world = world, .key = h->key, .error = errno };
+		event_base_once(h->world->base, -1, EV_TIMEOUT, on_stillborn, s, &now);
+	}
+}
+
+static void on_spawn_started(void *world, const struct spawn_msg *m, int pidfd)
+{
+	struct hold *h = hold_of(world, m->key.id);
+	struct world *w = world;
+
+	if (!h || !h->launching || h->key.attempt != m->key.attempt) {
+		fd_close(&pidfd);
+		return;
+	}
+	h->fds[GUARD_SLOT_PIDFD] = pidfd;
+	h->pid = m->pid;
+	hold_watch(h);
+	const struct port_started s = { .pid = m->pid, .start_time = m->start_time, .layers = m->layers, .attempt = m->key.attempt };
+	engine_on_started(w->engine, h->key.id, &s);
+}
+
+static void on_spawn_failed(void *world, const struct spawn_msg *m)
+{
+	struct hold *h = hold_of(world, m->key.id);
+	struct world *w = world;
+
+	if (!h || !h->launching || h->key.attempt != m->key.attempt)
+		return;
+	h->launching = false;
+	engine_on_launch_failed(w->engine, h->key.id, m->step, m->error, m->path);
+}
+
+/*
+ * The spawner died with this start in its hands. Whatever it did, the command waits at a gate that we have not opened:
+ * the guard ends that try, and then there is another with pipes of its own.
+ */
+static void on_spawn_unanswered(void *world, const struct plan_key *key)
+{
+	struct hold *h = hold_of(world, key->id);
+	struct world *w = world;
+
+	if (!h || !h->launching || h->key.attempt != key->attempt)
+		return;
+	hold_drop_try(h);
+	h->waits_for_release = true;
+	guard_link_release(&w->guard, key);
+}
+
+static void on_released(void *world, const struct plan_key *key, bool was_alive)
+{
+	struct hold *h = hold_of(world, key->id);
+	struct world *w = world;
+
+	spawn_link_clean(&w->spawner, key);
+	if (h && h->waits_for_release && h->key.attempt == key->attempt) {
+		h->waits_for_release = false;
+		launch_try(h);
+	}
+}
+
+/* ---- the other ports ---- */
+
+static void port_open_gate(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_open_gate(h);
+}
+
+static void port_signal(void *world, const char *id, int sig)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_tell_init(h, STATUS_SIGNAL, (uint32_t)sig);
+}
+
+static void port_kill_tree(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_tell_init(h, STATUS_KILL_TREE, 0);
+}
+
+static void port_kill(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		guard_link_kill(&h->world->guard, &h->key);
+}
+
+static ssize_t port_write_stdin(void *world, const char *id, const void *p, size_t n)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		return hold_write_stdin(h, p, n);
+	errno = EPIPE;
+	return -1;
+}
+
+static void port_close_stdin(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_close_stdin(h);
+}
+
+static int port_output_fd(void *world, const char *id, int stream)
+{
+	struct hold *h = hold_of(world, id);
+
+	return h ? h->streams[stream].spool.fd : -1;
+}
+
+static ssize_t port_peek_output(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n)
+{
+	int fd = port_output_fd(world, id, stream);
+	size_t done = 0;
+
+	while (fd >= 0 && done < n) {
+		ssize_t r = pread(fd, (char *)p + done, n - done, (off_t)(offset + done));
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			break;
+		done += (size_t)r;
+	}
+	return (ssize_t)done;
+}
+
+static void port_stop_reading(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_stop_reading(h);
+}
+
+static void port_release(void *world, const char *id, unsigned unspilled)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (!h)
+		return;
+	if (h->key.attempt)
+		guard_link_release(&h->world->guard, &h->key);
+	hold_free(h, unspilled);
+}
+
+const struct ports world_ports = {
+	.real_us = port_real_us,
+	.boot_ns = port_boot_ns,
+	.wake_at = port_wake_at,
+	.base_env = port_base_env,
+	.launch = port_launch,
+	.open_gate = port_open_gate,
+	.signal = port_signal,
+	.kill_tree = port_kill_tree,
+	.kill = port_kill,
+	.write_stdin = port_write_stdin,
+	.close_stdin = port_close_stdin,
+	.peek_output = port_peek_output,
+	.output_fd = port_output_fd,
+	.stop_reading = port_stop_reading,
+	.release = port_release,
+};
+
+/* ---- recovery ---- */
+
+struct takeover {
+	struct world *world;
+	struct guard_item *items;
+	struct port_held *held;
+	size_t count, room;
+};
+
+static struct guard_item *item_of(struct takeover *t, const struct port_held *held)
+{
+	return &t->items[held - t->held];
+}
+
+static void recovery_adopt(void *world, const struct port_held *held, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
+{
+	struct world *w = world;
+	struct guard_item *item = item_of(w->takeover, held);
+	struct hold *h = hold_new(world, held->id, streams);
+
+	h->key = item->key;
+	h->pid = item->pid;
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		if (i == GUARD_SLOT_STDOUT)
+			h->streams[STREAM_STDOUT].fd = fd_take(&item->fds[i]);
+		else if (i == GUARD_SLOT_STDERR)
+			h->streams[STREAM_STDERR].fd = fd_take(&item->fds[i]);
+		else
+			h->fds[i] = fd_take(&item->fds[i]);
+	hold_find_spools(h, size);
+	hold_watch(h);
+}
+
+static void recovery_abandon(void *world, const struct port_held *held)
+{
+	struct world *w = world;
+
+	guard_link_release(&w->guard, &item_of(w->takeover, held)->key);
+}
+
+static void recovery_salvage(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
+{
+	hold_find_spools(hold_new(world, id, streams), size);
+}
+
+static const struct recovery_ports recovery_ports = {
+	.adopt = recovery_adopt,
+	.abandon = recovery_abandon,
+	.salvage = recovery_salvage,
+};
+
+static int takeover_collect(struct takeover *t, struct err *e)
+{
+	struct world *w = t->world;
+	uint32_t index = 0;
+	int r;
+
+	for (;;) {
+		struct guard_item item;
+		r = guard_link_next(&w->guard, &index, &item, e);
+		if (r != 0)
+			break;
+		if (t->count == t->room) {
+			t->room = t->room ? t->room * 2 : 64;
+			t->items = mem_realloc(t->items, t->room * sizeof *t->items);
+		}
+		item.key.id[sizeof item.key.id - 1] = '\0';
+		t->items[t->count++] = item;
+	}
+	if (r < 0)
+		return -1;
+	t->held = mem_zalloc(t->count + 1, sizeof *t->held);
+	for (size_t i = 0; i < t->count; i++)
+		t->held[i] = (struct port_held){
+			.id = t->items[i].key.id,
+			.attempt = t->items[i].key.attempt,
+			.started = t->items[i].fds[GUARD_SLOT_PIDFD] >= 0,
+		};
+	return 0;
+}
+
+static void takeover_done(struct takeover *t)
+{
+	for (size_t i = 0; i < t->count; i++)
+		for (int k = 0; k < GUARD_SLOT_COUNT; k++)
+			fd_close(&t->items[i].fds[k]);
+	free(t->items);
+	free(t->held);
+}
+
+int world_recover(struct world *w, struct err *e)
+{
+	struct takeover t = { .world = w };
+
+	/* What an earlier runtime asked of the spawner is deposited once it has answered this. */
+	while (spawn_link_sync(&w->spawner) != 0)
+		guard_link_receive(&w->guard);
+	int r = takeover_collect(&t, e);
+	if (r == 0) {
+		w->takeover = &t;
+		r = engine_recover(w->engine, &recovery_ports, t.held, t.count, e);
+		w->takeover = NULL;
+	}
+	takeover_done(&t);
+	return r;
+}
+
+/* ---- the world itself ---- */
+
+static void on_peer(void *world, int fd)
+{
+	struct world *w = world;
+
+	spawn_link_replace(&w->spawner, fd);
+}
+
+static void on_stop(void *world)
+{
+	struct world *w = world;
+
+	w->stop(w->ctx);
+}
+
+static void on_reload(void *world)
+{
+	struct world *w = world;
+
+	w->reload(w->ctx);
+}
+
+static const struct guard_link_events guard_events = { on_released, on_peer, on_stop, on_reload };
+static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered };
+
+void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir)
+{
+	*w = (struct world){ .base = base, .store = store, .spool_dir = spool_dir, .timer_at = UINT64_MAX };
+	w->timer = evtimer_new(base, on_timer, w);
+	guard_link_init(&w->guard, guard_fd, &guard_events, w);
+	spawn_link_init(&w->spawner, spawner_fd, &spawn_events, w);
+}
+
+void world_listen(struct world *w)
+{
+	guard_link_listen(&w->guard, w->base);
+	spawn_link_listen(&w->spawner, w->base);
+}
+
+static void free_hold(void *ctx, const char *id, void *value)
+{
+	hold_free(value, 0);
+}
+
+void world_done(struct world *w)
+{
+	strmap_each(&w->holds, free_hold, NULL);
+	strmap_done(&w->holds);
+	event_free(w->timer);
+	guard_link_done(&w->guard);
+	spawn_link_done(&w->spawner);
+}
+
+struct init_search {
+	int32_t pid;
+	bool found;
+};
+
+static void match_init(void *ctx, const char *id, void *value)
+{
+	struct init_search *s = ctx;
+
+	s->found |= ((const struct hold *)value)->pid == s->pid;
+}
+
+bool world_is_init(void *world, int32_t pid)
+{
+	struct world *w = world;
+	struct init_search s = { .pid = pid };
+
+	strmap_each(&w->holds, match_init, &s);
+	return s.found;
+}

@@ -1,0 +1,48 @@
+#ifndef BAILIFF_SUPERVISOR_WORLD_H
+#define BAILIFF_SUPERVISOR_WORLD_H
+
+/* The engine's ports, with real pipes and processes: holds, the links to guard and spawner, and one timer. */
+
+#include "runtime/base/strmap.h"
+#include "runtime/engine/ports.h"
+#include "supervisor/guard_link.h"
+#include "supervisor/spawn_link.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+struct err;
+struct event;
+struct event_base;
+struct hold;
+struct store;
+struct takeover;
+
+struct world {
+	struct event_base *base;
+	struct engine *engine;
+	struct store *store;
+	struct guard_link guard;
+	struct spawn_link spawner;
+	int spool_dir;              /* O_DIRECTORY */
+	struct strmap holds;        /* id → struct hold */
+	struct event *timer;
+	uint64_t timer_at;          /* UINT64_MAX = not armed */
+	unsigned grown_pipes;
+	struct takeover *takeover;  /* while engine_recover runs: its ports look up what the guard handed over */
+	void (*stop)(void *ctx);    /* the guard wants us to end */
+	void (*reload)(void *ctx);
+	void *ctx;
+};
+
+extern const struct ports world_ports;
+
+void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir);
+void world_done(struct world *w);
+/* Takes over what the guard holds and lets the engine settle it. Before the loop runs. */
+int world_recover(struct world *w, struct err *e);
+void world_listen(struct world *w);
+bool world_is_init(void *world, int32_t pid);
+
+#endif
