@@ -95,10 +95,16 @@ int view_system_ids(struct store *s, char session[72], char thread[72], char tur
 /* The runtime's own document (system ids, how often state was reconstructed, and the last time's counts). 0 / 1 / −1. */
 int view_runtime(struct store *s, struct buf *out, struct err *e);
 /*
- * Outputs that retention may remove: not expired, of processes that ended below `floor`, oldest end first; `json` is the
- * output's document. At most `limit` processes' outputs in one call.
+ * Outputs that retention may remove: not expired, of processes that ended below `floor`, oldest end first, at most `limit`
+ * processes' in one call (call again once output.expired is written for them).
  */
-int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, view_each_fn fn, void *ctx, struct err *e);
+struct view_expirable {
+	char output_ref[72], process_id[72], session_id[72], thread_id[72], turn_id[72], task_id[72];
+	uint32_t uid;
+	uint64_t bytes;
+};
+int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit,
+			   bool (*fn)(void *ctx, const struct view_expirable *x), void *ctx, struct err *e);
 
 /* What the engine asks before it acts. 0 found, 1 not there (or not this uid's), −1 failure. */
 struct view_session_brief { uint32_t uid; char first_thread[72]; char system_turn[72]; }; /* system_turn: "" until there is one */

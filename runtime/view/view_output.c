@@ -67,8 +67,29 @@ static int save(struct models *m, const struct output_doc *d, struct err *e)
 	return view_save(m, &output_shape, d->outputRef, d, e);
 }
 
+/* The whole of a command that was too long for its event: complete from the start. */
+static int fold_command(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	char ref[VIEW_ID_MAX] = "";
+	struct output_doc d;
+	int r;
+
+	view_word(ref, jval_get(payload, "commandRef"));
+	r = load_ref(m, ev, ref, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_word_set(d.stream, "command");
+	d.mediaType = jval_of("\"application/json\"", strlen("\"application/json\""));
+	d.bytes = jval_uint(jval_get(payload, "commandBytes"), d.bytes);
+	d.ended = true;
+	return save(m, &d, e);
+}
+
 int view_output_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
+	if (fold_command(m, ev, e) < 0)
+		return -1;
 	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "outputRefs")); jiter_next(&it);) {
 		char ref[VIEW_ID_MAX] = "";
 		struct output_doc d;

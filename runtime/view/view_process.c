@@ -150,9 +150,17 @@ static void set_end(const struct event_view *ev, struct process_doc *d)
 	d->endSequence = ev->sequence;
 }
 
+/* Whether it leaves anything behind that retention removes. */
+static bool has_outputs(const struct process_doc *d)
+{
+	struct jiter it = jiter_on(d->outputRefs);
+
+	return d->commandRef.type == JT_STRING || jiter_next(&it);
+}
+
 int view_process_on_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
-	char owner[VIEW_ENDED_KEY_MAX];
+	char owner[VIEW_ENDED_KEY_MAX] = "";
 	struct process_doc d;
 	int r = load(m, ev, &d, e);
 
@@ -161,7 +169,8 @@ int view_process_on_ended(struct models *m, const struct event_view *ev, struct 
 	if (process_doc_ended(&d))
 		return 0;
 	set_end(ev, &d);
-	view_ended_owner(d.endSequence, owner);
+	if (has_outputs(&d))
+		view_ended_owner(d.endSequence, owner);
 	if (view_save(m, &process_shape, d.processId, &d, e) < 0 || list_everywhere(m, &d, e) < 0 ||
 	    view_list_put(m, VIEW_ENDED_PROCESS, owner, d.processId, e) < 0)
 		return -1;

@@ -421,29 +421,50 @@ int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e)
 	return each_live(s, VIEW_LIVE_TURN, each_turn, fn, ctx, e);
 }
 
-static int expirable_of(struct store *s, const char *process_id, view_each_fn fn, void *ctx, struct err *e)
+typedef bool (*expirable_fn)(void *ctx, const struct view_expirable *x);
+
+static int expirable_one(struct store *s, const struct process_doc *d, struct jval ref, expirable_fn fn, void *ctx, struct err *e)
 {
-	buf_auto struct buf text = BUF_INIT, out = BUF_INIT;
+	buf_auto struct buf text = BUF_INIT;
+	struct view_expirable x = { .uid = (uint32_t)d->uid };
+	struct output_doc o;
+	int r;
+
+	view_word(x.output_ref, ref);
+	if (!x.output_ref[0])
+		return 0;
+	r = view_read(s, &output_shape, x.output_ref, &text, &o, e);
+	if (r < 0)
+		return -1;
+	if (r > 0 || o.expired)
+		return 0;
+	view_word_set(x.process_id, d->processId);
+	view_word_set(x.session_id, d->sessionId);
+	view_word_set(x.thread_id, d->threadId);
+	view_word_set(x.turn_id, d->turnId);
+	view_word_set(x.task_id, d->taskId);
+	x.bytes = o.bytes == VIEW_ABSENT ? 0 : o.bytes;
+	return fn(ctx, &x) ? 0 : 1;
+}
+
+/* 0 = passed on, 1 = asked to stop, 2 = the process ended at the floor or later. */
+static int expirable_of(struct store *s, const char *process_id, uint64_t floor, expirable_fn fn, void *ctx, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
 	int r = view_read(s, &process_shape, process_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	for (struct jiter it = jiter_on(d.outputRefs); jiter_next(&it);) {
-		char ref[VIEW_ID_MAX] = "";
-		struct output_doc o;
-
-		view_word(ref, jval_get(it.value, "outputRef"));
-		r = *ref ? view_read(s, &output_shape, ref, &out, &o, e) : 1;
-		if (r < 0)
-			return -1;
-		if (r == 0 && !o.expired && !fn(ctx, ref, out.data, out.len))
-			return 1;
-	}
-	return 0;
+	if (d.endSequence >= floor)
+		return 2;
+	r = expirable_one(s, &d, d.commandRef, fn, ctx, e);
+	for (struct jiter it = jiter_on(d.outputRefs); r == 0 && jiter_next(&it);)
+		r = expirable_one(s, &d, jval_get(it.value, "outputRef"), fn, ctx, e);
+	return r;
 }
 
-int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, view_each_fn fn, void *ctx, struct err *e)
+int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expirable_fn fn, void *ctx, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	struct view_ids_query q = { .kind = VIEW_ENDED_PROCESS, .max = limit };
@@ -451,17 +472,8 @@ int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, view
 	if (view_ids(s, &q, &ids, NULL, e) < 0)
 		return -1;
 	for (size_t i = 0; i < ids.n; i++) {
-		buf_auto struct buf text = BUF_INIT;
-		struct process_doc d;
-		int r = view_read(s, &process_shape, ids.id[i], &text, &d, e);
+		int r = expirable_of(s, ids.id[i], floor, fn, ctx, e);
 
-		if (r < 0)
-			return -1;
-		if (r > 0)
-			continue;
-		if (d.endSequence >= floor)
-			break;
-		r = expirable_of(s, ids.id[i], fn, ctx, e);
 		if (r)
 			return r < 0 ? -1 : 0;
 	}
