@@ -121,6 +121,7 @@ static void command_members(const struct process *p, struct jw *w)
 	if (p->command_ref) {
 		jw_kbool(w, "commandTruncated", true);
 		jw_kstr(w, "commandRef", p->command_ref);
+		jw_kuint(w, "commandBytes", p->command_full.len);
 	}
 	jw_kopt(w, "commandLine", p->command_line);
 }
