@@ -109,10 +109,10 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUIL
 
 TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker
 .PHONY: programs unit-programs objects
-programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS)
+programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 # Everything that has a .c, compiled only: what the other compiler thinks of the tree.
-objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS),$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
+objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
 	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/fuzz_*.c))
 
 export N GUARD_N SEED AS K FUZZ_S
@@ -126,7 +126,7 @@ unit:
 	+@$(MAKE) --no-print-directory -s $(JOBS) unit-programs
 	@$(TEST_RUN) unit
 lint:
-	+@$(MAKE) --no-print-directory -s $(JOBS) all
+	+@$(MAKE) --no-print-directory -s $(JOBS) all event-doc
 	+@$(TEST_RUN) lint
 blackbox:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker
@@ -137,7 +137,8 @@ crash:
 
 .PHONY: fuzz
 fuzz:
-	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=fuzz CC=clang BUILD=build-fuzz fuzz-programs
+	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=fuzz CC=clang BUILD=build-fuzz fuzz-programs event-doc
+	@build-fuzz/gen/event_doc fuzz-dict >build-fuzz/events.dict
 	@tests/fuzz/run build-fuzz/fuzz
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ_TARGETS)
@@ -182,4 +183,5 @@ tidy:
 clean:
 	rm -rf build build-*
 
+.SECONDARY: # objects are kept
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -5,7 +5,7 @@ from harness import TALKER
 
 
 def snapshot_validators():
-    return {n: v for n, v in harness.schema_validators().items() if "snapshot" in n and "bailiff" not in n}
+    return {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
 
 
 def test_made_when_not_given(home):

@@ -12,7 +12,7 @@ BASE = ["runtime/base"]
 # Layer: the folders it may include from, besides itself. A path that ends in .h allows just that header (plain data).
 ALLOWED = {
     "runtime/base": [],
-    "sandbox": BASE,
+    "sandbox": BASE + ["sandbox/steps/step.h"],   # the table calls the steps
     "sandbox/steps": BASE + ["sandbox"],
     "pty": BASE,
     "policy": BASE + ["sandbox/plan.h", "sandbox/profile.h"],
@@ -23,7 +23,7 @@ ALLOWED = {
     "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/status.h"],
     "supervisor/guard": BASE + ["sandbox", "supervisor"],
     "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor", "supervisor/guard"],
-    "supervisor/control": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "supervisor"],
+    "supervisor/control": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "sandbox", "supervisor"],
     "supervisor/cli": BASE,
     "supervisor": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
                           "supervisor/guard", "supervisor/spawner", "supervisor/control"],

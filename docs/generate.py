@@ -1,0 +1,118 @@
+#!/usr/bin/python3
+"""Writes the parts of the documents that come out of the tables, or checks that they are up to date.
+
+    generate.py --build DIR (--write | --check)
+
+Whole files come from the event table by way of DIR/gen/event_doc; tables inside hand-written pages stand between
+`<!-- begin NAME -->` and `<!-- end NAME -->` and come from the .def files, which are read as the rows that they are.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+STRING = r'"(?:\\.|[^"\\])*"'
+
+
+def rows(path, names):
+    """(name, arguments) of each row; strings side by side are joined, as the compiler does."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    for m in re.finditer(rf"^\s*({'|'.join(names)})\(((?:{STRING}|[^()\"])*)\)", text, re.M):
+        parts = re.findall(rf"(?:{STRING}\s*)+|[^,\"\s][^,\"]*", m.group(2))
+        yield m.group(1), ["".join(s[1:-1] for s in re.findall(STRING, p)).replace('\\"', '"') if p.startswith('"') else p.strip() for p in parts]
+
+
+def cell(text):
+    return text.replace("|", "\\|")
+
+
+def methods():
+    members, out, open_rows, name = {}, [], None, None
+    for kind, args in rows("supervisor/control/methods.def", ("MEMBERS", "METHOD", "PARAM", "OBJECT", "END")):
+        if kind == "MEMBERS":
+            name, open_rows = None, members.setdefault(args[0], [])
+        elif kind == "METHOD":
+            name, open_rows = args, []
+        elif kind == "PARAM":
+            words = args[3] if args[3] != "NULL" else ""
+            open_rows.append((args[0], "`" + "`, `".join(words.split("|")) + "`" if args[1] == "ENUM" else args[1].lower(),
+                              "REQUIRED" in args[2], args[4]))
+        elif kind == "OBJECT":
+            open_rows.append((args[0], "object", "REQUIRED" in args[2], args[3]))
+            open_rows += [(f"{args[0]}.{n}", t, r, s) for n, t, r, s in members[args[1]]]
+        elif name:
+            out += [f"### `{name[0]}`", "", f"{name[3]} Role: {name[1].lower()}." + (" Takes `idempotencyKey`." if name[2] == "MUTATING" else ""), ""]
+            if open_rows:
+                out += ["| parameter | type | |", "|---|---|---|"]
+                out += [f"| `{n}` | {cell(t)}{', required' if r else ''} | {cell(s)} |" for n, t, r, s in open_rows] + [""]
+            name = None
+    return "\n".join(out).rstrip()
+
+
+def config():
+    out = ["| key | default | |", "|---|---|---|"]
+    for kind, a in rows("supervisor/config_keys.def", ("CONFIG_STRING", "CONFIG_UINT")):
+        if kind == "CONFIG_STRING":
+            out.append(f"| `{a[1]}` | `\"{a[2]}\"` | {cell(a[3])} |")
+        else:
+            bounds = f"; {a[3]} or more" if a[4] == "UINT64_MAX" else f"; {a[3]} to {a[4]}"
+            out.append(f"| `{a[1]}` | {a[2]} | {cell(a[5])}{bounds} |")
+    return "\n".join(out)
+
+
+def steps():
+    out = ["| step | where | |", "|---|---|---|"]
+    for _, a in rows("sandbox/steps.def", ("STEP",)):
+        out.append(f"| `{a[0].lower()}` | {'init' if a[1] == 'STEP_IN_INIT' else 'command'} | {cell(a[3])} |")
+    return "\n".join(out)
+
+
+TABLES = {"docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps}}
+WHOLE = {"docs/events.md": "markdown", "docs/schemas/event.schema.json": "schema-public",
+         "docs/schemas/event-profile.schema.json": "schema-profile", "docs/schemas/event-extended.schema.json": "schema-extended"}
+
+
+def wanted(build):
+    for path, tables in TABLES.items():
+        with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+            text = f.read()
+        for name, make in tables.items():
+            pattern = re.compile(rf"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)", re.S)
+            if not pattern.search(text):
+                sys.exit(f"{path}: no place for the table {name}")
+            text = pattern.sub(lambda m, t=make: m.group(1) + t() + "\n" + m.group(2), text)
+        yield path, text
+    program = os.path.join(ROOT, build, "gen", "event_doc")
+    if os.path.exists(program):
+        for path, what in WHOLE.items():
+            yield path, subprocess.run([program, what], capture_output=True, text=True, check=True).stdout
+
+
+def main(argv):
+    build = argv[argv.index("--build") + 1] if "--build" in argv else "build"
+    stale = []
+    for path, text in wanted(build):
+        full = os.path.join(ROOT, path)
+        try:
+            with open(full, encoding="utf-8") as f:
+                same = f.read() == text
+        except OSError:
+            same = False
+        if same:
+            continue
+        stale.append(path)
+        if "--write" in argv:
+            with open(full, "w", encoding="utf-8") as f:
+                f.write(text)
+    if "--write" in argv:
+        print("written: " + (" ".join(stale) or "nothing had changed"))
+        return 0
+    if stale:
+        print("not up to date (make docs): " + " ".join(stale))
+    return 1 if stale else 0
+
+
+sys.exit(main(sys.argv[1:]))
