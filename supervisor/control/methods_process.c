@@ -1,0 +1,441 @@
+#include "supervisor/control/methods.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+#include "supervisor/control/control.h"
+
+#define READ_MAX (1024u * 1024)
+#define READ_DEFAULT (64u * 1024)
+#define ARGUMENTS_MAX 32768u
+#define ENVIRONMENT_MAX 4096u
+#define TEXT_MAX 4096u         /* justification */
+#define REASON_MAX 256u
+#define FOREVER_MS (1ull << 40) /* longer than any uptime: no limit at all */
+
+/* What the views are asked with. */
+static uint32_t viewer(const struct call *c)
+{
+	return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
+}
+
+static int text_at_most(const struct call *c, const char *name, size_t most, struct err *e)
+{
+	const char *s = call_str(c, name);
+
+	if (s && strlen(s) > most)
+		return err_field(e, name, "must have at most %zu bytes", most);
+	return 0;
+}
+
+/* ---- start_process ---- */
+
+/* What this version does not do is refused by name, never left out silently. */
+static const struct {
+	const char *field, *message;
+} missing[] = {
+	{ "tty", "terminals are not available in this version; leave it out to use pipes" },
+	{ "cow", "copy-on-write workspaces are not available in this version" },
+	{ "sandbox", "changes to a profile are not available in this version" },
+	{ "limits.memoryBytes", "memory limits are not available in this version" },
+	{ "limits.pids", "limits on the number of processes are not available in this version" },
+};
+
+static bool asks_for(const struct call *c, const char *field)
+{
+	const char *dot = strchr(field, '.');
+	const json_t *v = dot ? json_object_get(call_obj(c, "limits"), dot + 1) : call_obj(c, field);
+
+	return v && !json_is_false(v) && !(json_is_object(v) && json_object_size(v) == 0);
+}
+
+static int check_available(const struct call *c, struct err *e)
+{
+	for (size_t i = 0; i < countof(missing); i++)
+		if (asks_for(c, missing[i].field)) {
+			err_set(e, ERR_UNAVAILABLE, "%s", missing[i].message);
+			(void)snprintf(e->field, sizeof(e->field), "%s", missing[i].field);
+			return -1;
+		}
+	return 0;
+}
+
+/* The arrays and strings that a start_request borrows. */
+struct start_texts {
+	const char **argv, **env_set, **env_unset;
+	size_t nset, nunset;
+};
+
+static void start_texts_done(struct start_texts *t)
+{
+	for (size_t i = 0; i < t->nset; i++)
+		free((void *)(uintptr_t)t->env_set[i]);
+	free(t->argv);
+	free(t->env_set);
+	free(t->env_unset);
+}
+
+static int take_command(const struct call *c, struct start_texts *t, struct start_request *r, struct err *e)
+{
+	json_t *command = call_obj(c, "command"), *v;
+	const char *line = call_str(c, "commandLine");
+	size_t i;
+
+	if (!command == !line)
+		return err_field(e, command ? "commandLine" : "command", "%s", command ? "give command or commandLine, not both" :
+				 "missing; give command (an array) or commandLine");
+	if (line) {
+		if (!*line)
+			return err_field(e, "commandLine", "must not be empty");
+		r->command_line = line;
+		return 0;
+	}
+	r->argc = json_array_size(command);
+	if (r->argc < 1 || r->argc > ARGUMENTS_MAX)
+		return err_field(e, "command", "must have 1 to %u elements", ARGUMENTS_MAX);
+	if (!*json_string_value(json_array_get(command, 0)))
+		return err_field(e, "command[0]", "must not be empty");
+	t->argv = mem_zalloc(r->argc + 1, sizeof(*t->argv));
+	json_array_foreach(command, i, v)
+		t->argv[i] = json_string_value(v);
+	r->argv = t->argv;
+	return 0;
+}
+
+static int take_environment(const struct call *c, struct start_texts *t, struct start_request *r, struct err *e)
+{
+	json_t *env = call_obj(c, "env"), *v;
+	const char *name;
+
+	if (!env)
+		return 0;
+	if (json_object_size(env) > ENVIRONMENT_MAX)
+		return err_field(e, "env", "must have at most %u variables", ENVIRONMENT_MAX);
+	t->env_set = mem_zalloc(json_object_size(env) + 1, sizeof(*t->env_set));
+	t->env_unset = mem_zalloc(json_object_size(env) + 1, sizeof(*t->env_unset));
+	json_object_foreach(env, name, v) {
+		if (json_is_null(v))
+			t->env_unset[t->nunset++] = name;
+		else
+			t->env_set[t->nset++] = mem_printf("%s=%s", name, json_string_value(v));
+	}
+	r->env_set = t->env_set;
+	r->nenv_set = t->nset;
+	r->env_unset = t->env_unset;
+	r->nenv_unset = t->nunset;
+	return 0;
+}
+
+static int take_limits(const struct call *c, struct process_limits *ret, struct err *e)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} rows[] = {
+		{ "wallMs", offsetof(struct process_limits, wall_ms) },
+		{ "idleMs", offsetof(struct process_limits, idle_ms) },
+		{ "cpuMs", offsetof(struct process_limits, cpu_ms) },
+		{ "openFiles", offsetof(struct process_limits, open_files) },
+		{ "fileBytes", offsetof(struct process_limits, file_bytes) },
+		{ "outputBytes", offsetof(struct process_limits, output_bytes) },
+	};
+
+	engine_default_limits(call_engine(c), ret);
+	for (size_t i = 0; i < countof(rows); i++) {
+		const json_t *v = json_object_get(call_obj(c, "limits"), rows[i].name);
+		char field[ERR_FIELD_MAX];
+
+		if (!v)
+			continue;
+		if (json_integer_value(v) < 1) {
+			(void)snprintf(field, sizeof(field), "limits.%s", rows[i].name);
+			return err_field(e, field, "must be 1 or more");
+		}
+		*(uint64_t *)((char *)ret + rows[i].offset) = (uint64_t)json_integer_value(v);
+	}
+	return 0;
+}
+
+static bool is(const struct call *c, const char *name, const char *word)
+{
+	const char *s = call_str(c, name);
+
+	return s && strcmp(s, word) == 0;
+}
+
+static int start_request_of(const struct call *c, struct start_texts *t, struct start_request *r, struct err *e)
+{
+	const char *cwd = call_str(c, "cwd");
+
+	*r = (struct start_request){
+		.cwd = cwd ? cwd : "/",
+		.profile = call_str(c, "profile"),
+		.stdin_pipe = is(c, "stdin", "pipe"),
+		.stderr_merge = is(c, "stderr", "merge"),
+		.keep_tree = call_bool(c, "keepTree", false),
+		.end_with_client = is(c, "onDisconnect", "terminate"),
+		.session_id = call_str(c, "sessionId"),
+		.thread_id = call_str(c, "threadId"),
+		.turn_id = call_str(c, "turnId"),
+		.task_id = call_str(c, "taskId"),
+		.tool_call_id = call_str(c, "toolCallId"),
+		.justification = call_str(c, "justification"),
+	};
+	if (check_available(c, e) < 0 || take_command(c, t, r, e) < 0 || take_environment(c, t, r, e) < 0)
+		return -1;
+	if (text_at_most(c, "justification", TEXT_MAX, e) < 0 || text_at_most(c, "profile", REASON_MAX, e) < 0)
+		return -1;
+	return take_limits(c, &r->limits, e);
+}
+
+void method_start_process(struct call *c)
+{
+	__attribute__((cleanup(start_texts_done))) struct start_texts t = { 0 };
+	struct start_request r;
+	struct err e = ERR_INIT;
+
+	if (start_request_of(c, &t, &r, &e) == 0) {
+		engine_start_process(call_engine(c), &r, &c->caller, call_engine_reply, c);
+		return;
+	}
+	if (e.code == ERR_UNAVAILABLE) {
+		static const char data[] = "\"retryable\":false,\"advice\":\"Leave the named parameter out; it is refused rather than "
+					   "ignored, so that nothing runs with less than was asked for.\"";
+
+		call_fail_data(c, &e, data, sizeof(data) - 1);
+		return;
+	}
+	call_fail(c, &e);
+}
+
+/* ---- steering ---- */
+
+void method_write_process_stdin(struct call *c)
+{
+	buf_auto struct buf bytes = BUF_INIT;
+	const json_t *data = call_obj(c, "data");
+	struct err e = ERR_INIT;
+
+	if (!is(c, "encoding", "base64"))
+		buf_append(&bytes, json_string_value(data), json_string_length(data));
+	else if (text_base64_decode(json_string_value(data), json_string_length(data), &bytes) < 0) {
+		err_field(&e, "data", "is not base64");
+		call_fail(c, &e);
+		return;
+	}
+	engine_write_stdin(call_engine(c), call_str(c, "processId"), buf_cstr(&bytes), bytes.len, &c->caller, call_engine_reply, c);
+}
+
+void method_close_process_stdin(struct call *c)
+{
+	engine_close_stdin(call_engine(c), call_str(c, "processId"), &c->caller, call_engine_reply, c);
+}
+
+/* 0 when it is not given. */
+static int signal_of(const struct call *c, struct err *e)
+{
+	const char *name = call_str(c, "signal");
+	int sig;
+
+	if (!name)
+		return 0;
+	sig = text_signal_number(name);
+	if (sig < 1 || sig > 64)
+		return err_field(e, "signal", "no signal '%.40s'; give a name such as TERM or a number", name);
+	return sig;
+}
+
+void method_signal_process(struct call *c)
+{
+	struct err e = ERR_INIT;
+	int sig = signal_of(c, &e);
+
+	if (sig < 0)
+		call_fail(c, &e);
+	else
+		engine_signal_process(call_engine(c), call_str(c, "processId"), sig, &c->caller, call_engine_reply, c);
+}
+
+void method_terminate_process(struct call *c)
+{
+	uint64_t grace = call_uint(c, "graceMs", LIMIT_NONE);
+	const char *reason = call_str(c, "reason");
+	struct err e = ERR_INIT;
+	int sig = signal_of(c, &e);
+
+	if (sig >= 0 && reason && !*reason)
+		err_field(&e, "reason", "must not be empty");
+	else if (sig >= 0 && grace != LIMIT_NONE && grace > 3600000)
+		err_field(&e, "graceMs", "must be at most 3600000");
+	else if (sig >= 0)
+		(void)text_at_most(c, "reason", REASON_MAX, &e);
+	if (e.code) {
+		call_fail(c, &e);
+		return;
+	}
+	engine_terminate_process(call_engine(c), call_str(c, "processId"), reason ? reason : "user", sig, grace, &c->caller,
+				 call_engine_reply, c);
+}
+
+void method_wait_process(struct call *c)
+{
+	uint64_t timeout = call_uint(c, "timeoutMs", LIMIT_NONE);
+
+	engine_wait_process(call_engine(c), call_str(c, "processId"), timeout > FOREVER_MS ? LIMIT_NONE : timeout, &c->caller,
+			    call_engine_reply, c);
+}
+
+/* ---- reading ---- */
+
+static void answer(struct call *c, int r, const struct buf *out, const struct err *e)
+{
+	if (r < 0)
+		call_fail(c, e);
+	else
+		call_reply(c, out->data, out->len);
+}
+
+void method_list_processes(struct call *c)
+{
+	uint64_t limit = call_uint(c, "limit", 100);
+	struct view_process_query q = {
+		.session_id = call_str(c, "sessionId"),
+		.task_id = call_str(c, "taskId"),
+		.status = call_str(c, "status"),
+		.match = call_str(c, "match"),
+		.live_only = call_bool(c, "liveOnly", false),
+		.limit = limit > 1000 ? 1001 : (unsigned)limit, /* the view says what is allowed */
+		.cursor = call_str(c, "cursor"),
+	};
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	answer(c, view_processes(call_store(c), viewer(c), &q, &out, &e), &out, &e);
+}
+
+void method_get_process(struct call *c)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	answer(c, view_process(call_store(c), viewer(c), call_str(c, "processId"), &out, &e), &out, &e);
+}
+
+/* ---- read_output ---- */
+
+struct output_range {
+	uint64_t offset, length;
+	bool base64;
+	struct view_output_brief brief;
+	struct buf bytes;
+};
+
+/* How much of what was read is text. 0 = none of it. */
+static size_t text_part(const struct output_range *o)
+{
+	bool last = o->offset + o->bytes.len >= o->brief.bytes;
+	size_t n = o->bytes.len;
+
+	/* The rest of a character that is cut off here comes with the next read, or with more output. */
+	if (!last || !o->brief.ended)
+		n = text_utf8_cut(o->bytes.data, n);
+	return text_utf8_valid(o->bytes.data, n) ? n : 0;
+}
+
+static void write_range(const struct output_range *o, uint64_t skipped, struct buf *out)
+{
+	size_t n = o->bytes.len, text = o->base64 || !n ? 0 : text_part(o);
+	bool waits = n && !text && !o->base64 && !o->brief.ended && o->offset + n == o->brief.bytes &&
+		     text_utf8_cut(o->bytes.data, n) == 0;
+	bool base64 = o->base64 || (n && !text && !waits);
+	uint64_t next = o->offset + skipped + (base64 ? n : text);
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_key(&w, "data");
+	if (base64)
+		jw_base64(&w, buf_cstr(&o->bytes), n);
+	else
+		jw_strn(&w, buf_cstr(&o->bytes), text);
+	jw_kstr(&w, "encoding", base64 ? "base64" : "utf8");
+	jw_kuint(&w, "offset", o->offset);
+	jw_kuint(&w, "nextOffset", next);
+	jw_kuint(&w, "totalBytes", o->brief.bytes);
+	jw_kbool(&w, "eof", o->brief.ended && next >= o->brief.bytes);
+	if (skipped)
+		jw_kuint(&w, "omittedBytes", skipped);
+	jw_obj_end(&w);
+}
+
+/* Fills `bytes`, or *ret_skipped when the offset lies in the range that was left out. */
+static int read_range(struct call *c, struct output_range *o, uint64_t *ret_skipped, struct err *e)
+{
+	const struct view_output_brief *b = &o->brief;
+	const char *ref = call_str(c, "outputRef");
+	uint64_t n = o->length;
+
+	*ret_skipped = 0;
+	if (o->offset >= b->bytes)
+		return 0;
+	if (o->offset >= b->omitted_from && o->offset < b->omitted_to) {
+		*ret_skipped = b->omitted_to - o->offset;
+		return 0;
+	}
+	if (n > b->bytes - o->offset)
+		n = b->bytes - o->offset;
+	if (o->offset < b->omitted_from && n > b->omitted_from - o->offset && b->omitted_to > b->omitted_from)
+		n = b->omitted_from - o->offset;
+	if (store_output_read(call_store(c), ref, o->offset, (size_t)n, &o->bytes, e) < 0)
+		return -1;
+	if (n && !o->bytes.len && b->ended)
+		return err_set(e, ERR_CORRUPT, "output '%s' has no bytes at %llu, though it is said to have %llu", ref,
+			       (unsigned long long)o->offset, (unsigned long long)b->bytes);
+	return 0;
+}
+
+static void fail_expired(struct call *c)
+{
+	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention and are gone; "
+				   "the facts about them remain.\"";
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_EXPIRED, "output '%s' has expired", call_str(c, "outputRef"));
+	call_fail_data(c, &e, data, sizeof(data) - 1);
+}
+
+void method_read_output(struct call *c)
+{
+	struct output_range o = {
+		.offset = call_uint(c, "offset", 0),
+		.length = call_uint(c, "length", READ_DEFAULT),
+		.base64 = is(c, "encoding", "base64"),
+	};
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t skipped = 0;
+	int r;
+
+	if (o.length < 1 || o.length > READ_MAX) {
+		err_field(&e, "length", "must be 1 to %u", READ_MAX);
+		call_fail(c, &e);
+		return;
+	}
+	r = view_output_brief(call_store(c), viewer(c), call_str(c, "outputRef"), &o.brief, &e);
+	if (r > 0)
+		r = err_set(&e, ERR_NOT_FOUND, "no output '%s'", call_str(c, "outputRef"));
+	if (r == 0 && !o.brief.expired)
+		r = read_range(c, &o, &skipped, &e);
+	if (o.brief.expired || (r < 0 && e.code == ERR_EXPIRED))
+		fail_expired(c);
+	else if (r < 0)
+		call_fail(c, &e);
+	else {
+		write_range(&o, skipped, &out);
+		call_reply(c, out.data, out.len);
+	}
+	buf_done(&o.bytes);
+}

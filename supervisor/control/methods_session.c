@@ -1,0 +1,88 @@
+#include "supervisor/control/methods.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/view/view.h"
+#include "supervisor/control/control.h"
+
+#define TITLE_MAX 1024u
+#define WORKSPACE_MAX 256u
+#define SCOPE_MAX 16384u
+
+static uint32_t viewer(const struct call *c)
+{
+	return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
+}
+
+static void answer(struct call *c, int r, const struct buf *out, const struct err *e)
+{
+	if (r < 0)
+		call_fail(c, e);
+	else
+		call_reply(c, out->data, out->len);
+}
+
+static int check_length(const char *field, const char *text, size_t most, struct err *e)
+{
+	if (text && strlen(text) > most)
+		return err_field(e, field, "must have at most %zu bytes", most);
+	return 0;
+}
+
+void method_create_session(struct call *c)
+{
+	json_t *scope = call_obj(c, "scope");
+	mem_auto char *scope_json = scope ? json_dumps(scope, JSON_COMPACT) : NULL;
+	struct session_request r = {
+		.session_id = call_str(c, "sessionId"),
+		.title = call_str(c, "title"),
+		.workspace_id = call_str(c, "workspaceId"),
+		.scope_json = scope_json,
+		.scope_len = scope_json ? strlen(scope_json) : 0,
+	};
+	struct err e = ERR_INIT;
+
+	if (check_length("title", r.title, TITLE_MAX, &e) < 0 || check_length("workspaceId", r.workspace_id, WORKSPACE_MAX, &e) < 0 ||
+	    check_length("scope", scope_json, SCOPE_MAX, &e) < 0)
+		call_fail(c, &e);
+	else
+		engine_create_session(call_engine(c), &r, &c->caller, call_engine_reply, c);
+}
+
+void method_list_sessions(struct call *c)
+{
+	uint64_t limit = call_uint(c, "limit", 100);
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	/* The view says what is allowed. */
+	answer(c, view_sessions(call_store(c), viewer(c), limit > 1000 ? 1001 : (unsigned)limit, call_str(c, "cursor"), &out, &e), &out, &e);
+}
+
+void method_get_session(struct call *c)
+{
+	const json_t *window = call_obj(c, "window"), *limit = json_object_get(window, "limit");
+	struct view_window w = { .limit = VIEW_WINDOW, .before = json_string_value(json_object_get(window, "before")) };
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (limit)
+		w.limit = json_integer_value(limit) > VIEW_WINDOW ? VIEW_WINDOW + 1 : (unsigned)json_integer_value(limit);
+	answer(c, view_session(call_store(c), viewer(c), call_str(c, "sessionId"), &w, &out, &e), &out, &e);
+}
+
+void method_get_thread_read(struct call *c)
+{
+	const char *session = call_str(c, "sessionId"), *thread = call_str(c, "threadId");
+	buf_auto struct buf out = BUF_INIT;
+	struct view_thread_brief brief;
+	struct err e = ERR_INIT;
+	int r = session ? view_thread_brief(call_store(c), viewer(c), thread, &brief, &e) : 0;
+
+	if (r > 0 || (r == 0 && session && strcmp(brief.session_id, session) != 0))
+		r = err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread);
+	if (r == 0)
+		r = view_thread(call_store(c), viewer(c), thread, &out, &e);
+	answer(c, r, &out, &e);
+}
