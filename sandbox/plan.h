@@ -29,6 +29,9 @@ struct plan_key {
 	uint32_t reserved;
 };
 
+/* The id becomes part of a cgroup's name: letters, digits, '_' and '-' only; padded with NULs. */
+bool plan_key_valid(const struct plan_key *k);
+
 enum plan_flag {
 	PLAN_KEEP_TREE = 1u << 0,    /* do not kill what the command leaves behind when it ends */
 	PLAN_STDIN_PIPE = 1u << 1,   /* else /dev/null */

@@ -8,13 +8,14 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct plan_head;
 
 enum sandbox_step {
-#define STEP(name, where, fn, summary) STEP_##name,
+#define STEP(NAME, name, where, fn, summary) STEP_##NAME,
 #include "sandbox/steps.def"
 #undef STEP
 	STEP_COUNT
@@ -42,12 +43,15 @@ struct step_context {
 typedef int (*step_fn)(struct step_context *c);
 
 struct step_info {
-	const char *name;    /* "set_ids": in process.failed's stage */
+	const char *name;    /* "no_new_privs": in process.failed's stage */
 	enum step_where where;
 	step_fn run;
 	const char *summary;
 };
 extern const struct step_info sandbox_steps[STEP_COUNT];
+
+/* "unknown" for a number that is no step. */
+const char *sandbox_step_name(uint32_t step);
 
 /* Runs the steps of one side in order; on failure *ret_step is the row and errno is set. */
 int sandbox_steps_run(struct step_context *c, enum step_where where, enum sandbox_step *ret_step);

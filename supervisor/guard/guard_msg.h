@@ -30,6 +30,10 @@
 #define GUARD_FD_SPOOL 7
 #define GUARD_FD_CONFIG 8
 #define GUARD_FD_GUARD_PIDFD 9
+#define GUARD_FD_LAST GUARD_FD_GUARD_PIDFD
+
+/* So many keys at once; a deposit past that is dropped, and RELEASE finds nothing. */
+#define GUARD_ENTRIES_MAX 4096
 
 /* What a deposited descriptor is. */
 enum guard_slot {
@@ -58,7 +62,7 @@ enum guard_kind {
 	GUARD_END = 18,
 	GUARD_PEER = 19,    /* one descriptor: the link to the other child, which was started anew */
 	GUARD_STOP = 20,    /* to the runtime: end live processes, record, exit 0 */
-	GUARD_RELOAD = 21,  /* SIGHUP came */
+	GUARD_RELOAD = 21,  /* SIGHUP came; the config file, opened anew, beside it if there is one */
 };
 
 struct guard_msg {

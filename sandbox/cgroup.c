@@ -1,0 +1,235 @@
+#include "sandbox/cgroup.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LEAF_NAME_MAX (PLAN_KEY_MAX + 16)
+#define BUSY_TRIES_MAX 200
+#define BUSY_PAUSE_MS 20
+#define KILL_WAIT_MS 2000
+
+pid_t cgroup_clone(struct clone_args *a)
+{
+	return (pid_t)syscall(SYS_clone3, a, sizeof *a);
+}
+
+/* "0::/user.slice/x" → "/user.slice/x" */
+static int own_path(char ret[PATH_MAX], struct err *e)
+{
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	if (!f)
+		return err_sys(e, errno, "open /proc/self/cgroup");
+	char line[PATH_MAX];
+	int r = -1;
+	while (r < 0 && fgets(line, sizeof line, f)) {
+		if (strncmp(line, "0::/", 4) != 0)
+			continue;
+		line[strcspn(line, "\n")] = 0;
+		snprintf(ret, PATH_MAX, "%s", line + 3);
+		r = 0;
+	}
+	fclose(f);
+	return r < 0 ? err_set(e, ERR_UNAVAILABLE, "the kernel has no cgroup v2 hierarchy") : 0;
+}
+
+/* One line of mountinfo: "36 35 98:0 /root /mount/point opts … - fstype source opts". Cuts root and point in place. */
+static bool mount_line(char *line, char **ret_root, char **ret_point)
+{
+	char *type = strstr(line, " - ");
+	if (!type || strncmp(type, " - cgroup2 ", 11) != 0)
+		return false;
+	char *field = line, *save[5];
+	for (int i = 0; i < 5; i++) {
+		save[i] = field;
+		field = strchr(field, ' ');
+		if (!field)
+			return false;
+		*field++ = 0;
+	}
+	*ret_root = save[3];
+	*ret_point = save[4];
+	return true;
+}
+
+int cgroup_own_folder(char ret[PATH_MAX], struct err *e)
+{
+	char own[PATH_MAX];
+	if (own_path(own, e) < 0)
+		return -1;
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	if (!f)
+		return err_sys(e, errno, "open /proc/self/mountinfo");
+	char line[2 * PATH_MAX], *root, *point;
+	int r = -1;
+	while (r < 0 && fgets(line, sizeof line, f)) {
+		if (!mount_line(line, &root, &point))
+			continue;
+		size_t n = strcmp(root, "/") == 0 ? 0 : strlen(root);
+		if (strncmp(own, root, n) != 0)
+			continue;
+		const char *below = own + n;
+		int len = snprintf(ret, PATH_MAX, "%s%s", point, strcmp(below, "/") == 0 ? "" : below);
+		r = len < PATH_MAX ? 0 : -1;
+	}
+	fclose(f);
+	return r < 0 ? err_set(e, ERR_UNAVAILABLE, "no cgroup v2 tree is mounted") : 0;
+}
+
+static void leaf_name(const struct plan_key *key, char ret[LEAF_NAME_MAX])
+{
+	snprintf(ret, LEAF_NAME_MAX, "%.*s-%u", PLAN_KEY_MAX - 1, key->id, key->attempt);
+}
+
+/* A child cloned into a fresh leaf must live to leave by itself. */
+static int probe_clone(int tree_fd, struct err *e)
+{
+	static const char name[] = "probe";
+	if (unlinkat(tree_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return err_sys(e, errno, "remove an old probe cgroup");
+	if (mkdirat(tree_fd, name, 0755) < 0)
+		return err_sys(e, errno, "make a probe cgroup");
+	fd_auto int leaf = openat(tree_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct clone_args a = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = (uint64_t)leaf };
+	pid_t pid = leaf < 0 ? -1 : cgroup_clone(&a);
+	if (pid == 0)
+		_exit(0);
+	int status = 0, errnum = errno;
+	if (pid > 0) {
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			continue;
+	}
+	for (int i = 0; i < BUSY_TRIES_MAX && unlinkat(tree_fd, name, AT_REMOVEDIR) < 0 && errno == EBUSY; i++)
+		poll(NULL, 0, 1);
+	if (pid < 0)
+		return err_sys(e, errnum, "clone into a cgroup");
+	if (!WIFEXITED(status))
+		return err_set(e, ERR_UNAVAILABLE, "children cloned into a cgroup here are killed at birth");
+	return 0;
+}
+
+int cgroup_tree_open(struct cgroup_tree *t, const char *tag, struct err *e)
+{
+	*t = (struct cgroup_tree){ .fd = -1 };
+	char own[PATH_MAX];
+	if (cgroup_own_folder(own, e) < 0)
+		return -1;
+	if (snprintf(t->path, sizeof t->path, "%s/%s", own, tag) >= (int)sizeof t->path)
+		return err_set(e, ERR_UNAVAILABLE, "the cgroup's path is too long");
+	if (mkdir(t->path, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, errno, "make cgroup %s", t->path);
+	t->fd = open(t->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (t->fd < 0)
+		return err_sys(e, errno, "open cgroup %s", t->path);
+	if (probe_clone(t->fd, e) < 0) {
+		cgroup_tree_close(t);
+		return -1;
+	}
+	return 0;
+}
+
+void cgroup_tree_close(struct cgroup_tree *t)
+{
+	cgroup_tree_tick(t);
+	if (t->fd >= 0)
+		rmdir(t->path);
+	fd_close(&t->fd);
+}
+
+int cgroup_tree_make(struct cgroup_tree *t, const struct plan_key *key)
+{
+	char name[LEAF_NAME_MAX];
+	if (t->fd < 0) {
+		errno = ENOENT;
+		return -1;
+	}
+	leaf_name(key, name);
+	if (mkdirat(t->fd, name, 0755) < 0)
+		return -1;
+	return openat(t->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* true when there is nothing to come back for */
+static bool remove_leaf(struct cgroup_tree *t, const struct plan_key *key)
+{
+	char name[LEAF_NAME_MAX];
+	leaf_name(key, name);
+	return unlinkat(t->fd, name, AT_REMOVEDIR) == 0 || errno != EBUSY;
+}
+
+void cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key)
+{
+	if (t->fd < 0 || remove_leaf(t, key) || t->nlater == CGROUP_LATER)
+		return;
+	t->tries[t->nlater] = 0;
+	t->later[t->nlater++] = *key;
+}
+
+int cgroup_tree_tick(struct cgroup_tree *t)
+{
+	for (size_t i = 0; i < t->nlater;) {
+		if (!remove_leaf(t, &t->later[i]) && ++t->tries[i] < BUSY_TRIES_MAX) {
+			i++;
+			continue;
+		}
+		t->nlater--;
+		t->later[i] = t->later[t->nlater];
+		t->tries[i] = t->tries[t->nlater];
+	}
+	return t->nlater ? BUSY_PAUSE_MS : -1;
+}
+
+static bool populated(int leaf)
+{
+	char text[256];
+	fd_auto int fd = openat(leaf, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, sizeof text - 1);
+	if (n < 0)
+		return false;
+	text[n] = 0;
+	return strstr(text, "populated 1") != NULL;
+}
+
+static void kill_leaf(int tree_fd, const char *name)
+{
+	fd_auto int leaf = openat(tree_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (leaf < 0)
+		return;
+	if (populated(leaf)) {
+		fd_auto int kill_fd = openat(leaf, "cgroup.kill", O_WRONLY | O_CLOEXEC);
+		if (kill_fd < 0 || fd_write_all(kill_fd, "1", 1) < 0)
+			return;
+		for (int ms = 0; populated(leaf) && ms < KILL_WAIT_MS; ms++)
+			poll(NULL, 0, 1);
+	}
+	unlinkat(tree_fd, name, AT_REMOVEDIR);
+}
+
+void cgroup_kill_leftovers(const char *tag)
+{
+	char own[PATH_MAX];
+	if (cgroup_own_folder(own, NULL) < 0)
+		return;
+	/* Leaves of the tag are below our own cgroup, so none of them can be an ancestor of ours. */
+	mem_auto char *path = mem_printf("%s/%s", own, tag);
+	DIR *d = opendir(path);
+	for (struct dirent *entry; d && (entry = readdir(d));) {
+		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+			kill_leaf(dirfd(d), entry->d_name);
+	}
+	if (d)
+		closedir(d);
+}

@@ -1,0 +1,47 @@
+#ifndef BAILIFF_SANDBOX_CGROUP_H
+#define BAILIFF_SANDBOX_CGROUP_H
+
+/*
+ * A cgroup for each sandbox, where the v2 tree can be written: <v2>/<our own cgroup>/<tag>/<process id>-<attempt>. It
+ * proves a tree empty and finds what an earlier guard may have left. Each leaf is used once: children cloned into a
+ * cgroup that was killed die at birth, also later.
+ */
+
+#include "sandbox/plan.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct clone_args;
+struct err;
+
+#define CGROUP_LATER 64
+
+struct cgroup_tree {
+	int fd;                            /* of the tag's folder; −1 = there is none */
+	char path[PATH_MAX];
+	struct plan_key later[CGROUP_LATER]; /* leaves that were still busy when they should have gone */
+	unsigned tries[CGROUP_LATER];
+	size_t nlater;
+};
+
+/* The folder of our own cgroup in the v2 tree, wherever it is mounted. */
+int cgroup_own_folder(char ret[PATH_MAX], struct err *e);
+
+/* Makes the tag's folder and proves with a throw-away child that one can be cloned into it. */
+int cgroup_tree_open(struct cgroup_tree *t, const char *tag, struct err *e);
+void cgroup_tree_close(struct cgroup_tree *t); /* removes the folder if it is empty */
+/* A new leaf's descriptor for CLONE_INTO_CGROUP, or −1 with errno. */
+int cgroup_tree_make(struct cgroup_tree *t, const struct plan_key *key);
+void cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key);
+/* Tries those again that were busy; how many ms until it is worth the next try, −1 = nothing left. */
+int cgroup_tree_tick(struct cgroup_tree *t);
+/* What an earlier guard of this home left: killed, waited for, removed. Never touches a cgroup that we are in. */
+void cgroup_kill_leftovers(const char *tag);
+
+/* clone3(2), for which glibc has no function: the child's 0, the parent's pid, or −1 with errno. */
+pid_t cgroup_clone(struct clone_args *a);
+
+#endif

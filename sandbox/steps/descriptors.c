@@ -1,0 +1,29 @@
+#include "sandbox/steps/step.h"
+
+#include "runtime/base/fd.h"
+
+#include <limits.h>
+
+/* Sorts the few declared descriptors and closes the gaps between them; 0 to 2 are the init's own and replaced later. */
+int step_descriptors(struct step_context *c)
+{
+	int keep[] = { 2, c->stdin_fd, c->stdout_fd, c->stderr_fd, c->status_fd, c->gate_fd, c->guard_pidfd };
+	const int n = (int)(sizeof keep / sizeof keep[0]);
+	for (int i = 1; i < n; i++) {
+		int v = keep[i], j = i;
+		for (; j > 0 && keep[j - 1] > v; j--)
+			keep[j] = keep[j - 1];
+		keep[j] = v;
+	}
+	for (int i = 0; i < n; i++) {
+		if (keep[i] < 2)
+			continue;
+		unsigned first = (unsigned)keep[i] + 1;
+		unsigned last = i + 1 < n ? (unsigned)keep[i + 1] : UINT_MAX;
+		if (i + 1 < n && last <= first)
+			continue;
+		if (fd_close_range(first, i + 1 < n ? last - 1 : last) < 0)
+			return -1;
+	}
+	return 0;
+}

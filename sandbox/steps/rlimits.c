@@ -1,0 +1,48 @@
+#include "sandbox/plan.h"
+#include "sandbox/steps/step.h"
+
+#include <sys/resource.h>
+
+/* What programs expect that use select(2); the daemon itself runs with far more. */
+#define OPEN_FILES_DEFAULT 1024u
+
+/* Not more than `value`: where the hard limit is lower already, that stays. */
+static int limit(int resource, uint64_t value)
+{
+	struct rlimit r;
+	if (getrlimit((__rlimit_resource_t)resource, &r) < 0)
+		return -1;
+	if (value < r.rlim_max)
+		r.rlim_max = value;
+	r.rlim_cur = r.rlim_max;
+	return setrlimit((__rlimit_resource_t)resource, &r);
+}
+
+static int default_open_files(void)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return -1;
+	r.rlim_cur = r.rlim_max < OPEN_FILES_DEFAULT ? r.rlim_max : OPEN_FILES_DEFAULT;
+	return setrlimit(RLIMIT_NOFILE, &r);
+}
+
+int step_rlimits(struct step_context *c)
+{
+	const struct plan_head *p = c->plan;
+	if ((p->open_files == PLAN_UNLIMITED ? default_open_files() : limit(RLIMIT_NOFILE, p->open_files)) < 0) {
+		step_path(c, "openFiles");
+		return -1;
+	}
+	if (p->file_bytes != PLAN_UNLIMITED && limit(RLIMIT_FSIZE, p->file_bytes) < 0) {
+		step_path(c, "fileBytes");
+		return -1;
+	}
+	/* The init sums the tree's cpu time from its /proc; without one, each process is held to the limit by itself. */
+	if (p->cpu_ms != PLAN_UNLIMITED && !(c->layers & PLAN_LAYER_MOUNTS) &&
+	    limit(RLIMIT_CPU, (p->cpu_ms + 999) / 1000) < 0) {
+		step_path(c, "cpuMs");
+		return -1;
+	}
+	return 0;
+}

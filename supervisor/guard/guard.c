@@ -1,0 +1,588 @@
+/*
+ * What each turn of the loop does: take signals, take what the children sent, bury and restart dead children, reap inits
+ * that are being released, and tell the children what there is to tell. What is to be told is kept as state (a flag, an
+ * index, an entry that is GONE), so nothing is queued and no child can make the guard wait.
+ *
+ * Deposits are never lost: a message waits in the guard's socket even if its sender dies, so a dead child's link is read
+ * to the end before its successor is started, and the spawner's before the hand-over is read out.
+ */
+
+#include "supervisor/guard/guard.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SEC_NS 1000000000ull
+/* Longer than any grace that can be configured: the runtime itself keeps to that one. */
+#define STOP_LIMIT_NS (660 * SEC_NS)
+#define LEAVE_LIMIT_MS 5000
+#define SPAWNER_LIMIT_MS 2000
+#define FIRST_STARTS_MAX 8
+#define MESSAGES_A_TURN 256
+#define NOFILE_WANTED 65536
+
+static struct guard_child *other_of(struct guard *g, const struct guard_child *c)
+{
+	return &g->child[c->role == GUARD_RUNTIME ? GUARD_SPAWNER : GUARD_RUNTIME];
+}
+
+static void leave(struct guard *g, int status)
+{
+	g->leaving = true;
+	g->status = status;
+}
+
+/* ---- what the children send ---- */
+
+static void on_deposit(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
+{
+	struct vault_entry *en = vault_get(&g->vault, &m->key);
+	if (!en || en->state != VAULT_HELD) {
+		if (!en)
+			log_error("the descriptor store is full: %s is not kept", m->key.id);
+		if (m->slots & 1u << GUARD_SLOT_PIDFD)
+			fd_pidfd_signal(fds[__builtin_popcount(m->slots & ((1u << GUARD_SLOT_PIDFD) - 1))], SIGKILL);
+		for (int i = 0; i < __builtin_popcount(m->slots); i++)
+			fd_close(&fds[i]);
+		g->strays = true;
+		return;
+	}
+	vault_deposit(en, m->slots, fds, m->pid);
+}
+
+static void on_withdraw(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
+{
+	struct vault_entry *en = vault_find(&g->vault, &m->key);
+	if (en && en->state == VAULT_HELD)
+		vault_withdraw(en, m->slots & ~(1u << GUARD_SLOT_PIDFD));
+}
+
+static void on_kill(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
+{
+	const struct vault_entry *en = vault_find(&g->vault, &m->key);
+	if (en)
+		vault_kill(en);
+}
+
+static void take_messages(struct guard *g, struct guard_child *c, unsigned most);
+
+static void on_release(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
+{
+	take_messages(g, other_of(g, c), MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
+	struct vault_entry *en = vault_get(&g->vault, &m->key);
+	if (!en) {
+		log_error("the descriptor store is full: no answer for %s", m->key.id);
+		return;
+	}
+	en->answer = c->pid != 0;
+	vault_release(&g->vault, en);
+}
+
+static void on_next(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
+{
+	take_messages(g, other_of(g, c), GUARD_ENTRIES_MAX);
+	c->tell_next = true;
+	c->next_index = m->index;
+}
+
+static void on_ready(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
+{
+	c->ready = true;
+	c->failures = 0;
+	if (c->role != GUARD_RUNTIME || g->served)
+		return;
+	g->served = true;
+	int fd = g->o->ready_fd;
+	if (fd >= 0) {
+		(void)!write(fd, "R", 1);
+		close(fd);
+	}
+}
+
+#define BY(role) (1u << (role))
+#define BY_BOTH (BY(GUARD_RUNTIME) | BY(GUARD_SPAWNER))
+
+/* What a child may send: anything that is not a row, or not with these descriptors, ends that child. */
+static const struct {
+	enum guard_kind kind;
+	unsigned by;
+	bool has_fds;
+	void (*handle)(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds);
+} permitted[] = {
+	{ GUARD_DEPOSIT, BY_BOTH, true, on_deposit },
+	{ GUARD_WITHDRAW, BY(GUARD_RUNTIME), false, on_withdraw },
+	{ GUARD_KILL, BY(GUARD_RUNTIME), false, on_kill },
+	{ GUARD_RELEASE, BY(GUARD_RUNTIME), false, on_release },
+	{ GUARD_NEXT, BY(GUARD_RUNTIME), false, on_next },
+	{ GUARD_READY, BY_BOTH, false, on_ready },
+};
+
+/* The init's pidfd comes from the spawner alone, everything else from the runtime alone. */
+static bool slots_ok(const struct guard_child *c, const struct guard_msg *m, size_t nfds)
+{
+	uint32_t pidfd = 1u << GUARD_SLOT_PIDFD, all = (1u << GUARD_SLOT_COUNT) - 1;
+	uint32_t allowed = c->role == GUARD_SPAWNER ? pidfd : all & ~pidfd;
+	return m->slots && !(m->slots & ~allowed) && nfds == (size_t)__builtin_popcount(m->slots) && plan_key_valid(&m->key);
+}
+
+static bool handle(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds, size_t nfds)
+{
+	for (size_t i = 0; i < countof(permitted); i++) {
+		if (permitted[i].kind != m->kind || !(permitted[i].by & BY(c->role)))
+			continue;
+		if (permitted[i].has_fds ? !slots_ok(c, m, nfds) : nfds != 0)
+			return false;
+		permitted[i].handle(g, c, m, fds);
+		return true;
+	}
+	return false;
+}
+
+static void take_messages(struct guard *g, struct guard_child *c, unsigned most)
+{
+	for (unsigned i = 0; c->link >= 0 && i < most; i++) {
+		struct guard_msg m;
+		int fds[FD_MESSAGE_MAX];
+		size_t nfds = countof(fds);
+		ssize_t n = fd_recv(c->link, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n == 0 || (n < 0 && errno != EMSGSIZE)) {
+			fd_close(&c->link);
+			if (c->pidfd >= 0)
+				fd_pidfd_signal(c->pidfd, SIGKILL); /* without its link it is of no use */
+			return;
+		}
+		if (n == (ssize_t)sizeof m && handle(g, c, &m, fds, nfds))
+			continue;
+		log_error("the %s sent something unexpected (or descriptors ran out); it is started anew", guard_role_name(c->role));
+		for (size_t j = 0; n >= 0 && j < nfds; j++)
+			fd_close(&fds[j]);
+		if (c->pidfd >= 0)
+			fd_pidfd_signal(c->pidfd, SIGKILL);
+	}
+}
+
+/* ---- what the children are told ---- */
+
+/* false = not now; the loop waits until the child has read something. */
+static bool tell(struct guard_child *c, const struct guard_msg *m, const int *fds, size_t nfds)
+{
+	if (fd_send(c->link, m, sizeof *m, fds, nfds, MSG_DONTWAIT) == 0)
+		return true;
+	c->blocked = true;
+	return false;
+}
+
+static bool tell_next(struct guard *g, struct guard_child *c)
+{
+	int fds[GUARD_SLOT_COUNT];
+	struct guard_msg m = { .kind = GUARD_END };
+	size_t nfds = 0;
+	const struct vault_entry *en = vault_next(&g->vault, c->next_index);
+	if (en) {
+		m = (struct guard_msg){ .kind = GUARD_ITEM, .key = en->key, .pid = en->pid,
+					.index = (uint32_t)(en - g->vault.entries) + 1 };
+		nfds = vault_list(en, fds, &m.slots);
+	}
+	return tell(c, &m, fds, nfds);
+}
+
+static void tell_released(struct guard *g, struct guard_child *c)
+{
+	for (size_t i = 0; g->vault.ngone && i < g->vault.high; i++) {
+		struct vault_entry *en = &g->vault.entries[i];
+		if (en->state != VAULT_GONE)
+			continue;
+		struct guard_msg m = { .kind = GUARD_RELEASED, .key = en->key, .value = en->was_alive };
+		if (en->answer && !tell(c, &m, NULL, 0))
+			return;
+		vault_forget(&g->vault, en);
+	}
+}
+
+static bool tell_reload(struct guard *g, struct guard_child *c)
+{
+	struct guard_msg m = { .kind = GUARD_RELOAD };
+	fd_auto int config = g->o->config_path ? open(g->o->config_path, O_RDONLY | O_CLOEXEC) : -1;
+	return tell(c, &m, &config, config >= 0 ? 1 : 0);
+}
+
+static void tell_all(struct guard *g, struct guard_child *c)
+{
+	struct guard_msg peer = { .kind = GUARD_PEER }, stop = { .kind = GUARD_STOP };
+	c->blocked = false;
+	if (c->link < 0)
+		return;
+	if (c->peer_fd >= 0 && tell(c, &peer, &c->peer_fd, 1))
+		fd_close(&c->peer_fd);
+	if (c->tell_stop && tell(c, &stop, NULL, 0))
+		c->tell_stop = false;
+	if (c->tell_reload && tell_reload(g, c))
+		c->tell_reload = false;
+	if (c->tell_next && tell_next(g, c))
+		c->tell_next = false;
+	if (c->role == GUARD_RUNTIME)
+		tell_released(g, c);
+}
+
+/* ---- children come and go ---- */
+
+static void log_death(const struct guard_child *c, int status)
+{
+	const char *name = guard_role_name(c->role);
+	if (WIFSIGNALED(status))
+		log_warning("the %s was killed by signal %d; starting it anew", name, WTERMSIG(status));
+	else
+		log_warning("the %s left with status %d; starting it anew", name, WEXITSTATUS(status));
+}
+
+/* Nobody is owed an answer any more. */
+static void forget_requests(struct guard *g)
+{
+	for (size_t i = 0; i < g->vault.high; i++) {
+		struct vault_entry *en = &g->vault.entries[i];
+		en->answer = false;
+		if (en->state == VAULT_GONE)
+			vault_forget(&g->vault, en);
+	}
+}
+
+static void child_died(struct guard *g, struct guard_child *c)
+{
+	struct guard_child *other = other_of(g, c);
+	take_messages(g, c, UINT32_MAX);
+	int status = guard_child_bury(c);
+	fd_close(&other->peer_fd); /* its other end was the dead one's */
+	if (c->role == GUARD_RUNTIME)
+		forget_requests(g);
+	else
+		g->strays = true;
+	if (g->leaving)
+		return;
+	if (c->role == GUARD_RUNTIME && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
+		leave(g, 0);
+	} else if (WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_CONFIG) {
+		leave(g, 1);
+	} else if (!g->served && c->failures >= FIRST_STARTS_MAX) {
+		log_error("the %s does not start; giving up", guard_role_name(c->role));
+		leave(g, 1);
+	} else {
+		log_death(c, status);
+	}
+}
+
+static void start_due(struct guard *g)
+{
+	for (int i = 0; i < GUARD_ROLES && !g->leaving; i++) {
+		struct guard_child *c = &g->child[i];
+		if (c->pid || clock_boot_ns() < c->start_at)
+			continue;
+		if (guard_child_start(g, c) < 0) {
+			log_error("start the %s: %s", guard_role_name(c->role), strerror(errno));
+			c->start_at = clock_boot_ns() + SEC_NS;
+		}
+	}
+}
+
+/*
+ * Children that nobody knows: inits cloned by a spawner that died before it could deposit them (their gate closes when
+ * the start is released, so they leave), and orphans if we are a container's pid 1. Inits in the vault stay zombies
+ * until they are released.
+ */
+static void sweep_strays(struct guard *g)
+{
+	char name[64];
+	snprintf(name, sizeof name, "/proc/self/task/%d/children", getpid());
+	FILE *f = fopen(name, "re");
+	if (!f)
+		return;
+	int pid;
+	bool any = false;
+	while (fscanf(f, "%d", &pid) == 1) {
+		if (pid == g->child[0].pid || pid == g->child[1].pid || vault_owns_pid(&g->vault, pid))
+			continue;
+		siginfo_t info = { 0 };
+		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+			any = true;
+	}
+	fclose(f);
+	g->strays = any || getpid() == 1;
+}
+
+static void reap_unknown(struct guard *g)
+{
+	for (;;) {
+		siginfo_t info = { 0 };
+		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+			break;
+		pid_t pid = info.si_pid;
+		if (pid == g->child[0].pid || pid == g->child[1].pid || vault_owns_pid(&g->vault, pid))
+			break;
+		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
+	}
+	if (g->strays)
+		sweep_strays(g);
+}
+
+/* ---- the loop ---- */
+
+static void on_signal(struct guard *g, int sig)
+{
+	struct guard_child *runtime = &g->child[GUARD_RUNTIME];
+	switch (sig) {
+	case SIGTERM:
+	case SIGINT:
+		if (g->stopping) {
+			log_warning("asked to stop again: killing everything");
+			leave(g, 1);
+			return;
+		}
+		g->stopping = true;
+		g->stop_by = clock_boot_ns() + STOP_LIMIT_NS;
+		runtime->tell_stop = true;
+		break;
+	case SIGHUP:
+		runtime->tell_reload = true;
+		break;
+	case SIGUSR2:
+		g->upgrade = true;
+		break;
+	case SIGCHLD:
+		reap_unknown(g);
+		break;
+	default:
+		break;
+	}
+}
+
+static void take_signals(struct guard *g)
+{
+	struct signalfd_siginfo info;
+	while (read(g->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+		on_signal(g, (int)info.ssi_signo);
+}
+
+static int wait_ms(const struct guard *g)
+{
+	uint64_t now = clock_boot_ns(), until = UINT64_MAX;
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		const struct guard_child *c = &g->child[i];
+		if (!c->pid && c->start_at < until)
+			until = c->start_at;
+		if (c->blocked && now + SEC_NS / 50 < until)
+			until = now + SEC_NS / 50; /* not every reason for a refusal (descriptors in flight) ends with POLLOUT */
+	}
+	if (g->stopping && g->stop_by < until)
+		until = g->stop_by;
+	if (until == UINT64_MAX)
+		return -1;
+	return until <= now ? 0 : (int)((until - now) / 1000000) + 1;
+}
+
+enum { POLL_SIGNAL, POLL_LINK, POLL_PIDFD = POLL_LINK + GUARD_ROLES, POLL_DYING = POLL_PIDFD + GUARD_ROLES };
+
+static size_t fill_polls(struct guard *g)
+{
+	struct pollfd *p = g->polls;
+	size_t n = POLL_DYING;
+	p[POLL_SIGNAL] = (struct pollfd){ .fd = g->signal_fd, .events = POLLIN };
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		p[POLL_LINK + i] = (struct pollfd){ .fd = g->child[i].link, .events = POLLIN };
+		p[POLL_PIDFD + i] = (struct pollfd){ .fd = g->child[i].pidfd, .events = POLLIN };
+	}
+	for (size_t i = 0; g->vault.ndying && i < g->vault.high; i++) {
+		const struct vault_entry *en = &g->vault.entries[i];
+		if (en->state == VAULT_DYING)
+			p[n++] = (struct pollfd){ .fd = en->fd[GUARD_SLOT_PIDFD], .events = POLLIN };
+	}
+	return n;
+}
+
+/* fill_polls went over the entries in the same order; nothing was released since. */
+static void reap_dying(struct guard *g)
+{
+	size_t n = POLL_DYING;
+	for (size_t i = 0; g->vault.ndying && i < g->vault.high; i++) {
+		struct vault_entry *en = &g->vault.entries[i];
+		if (en->state == VAULT_DYING && g->polls[n++].revents)
+			vault_reap(&g->vault, en);
+	}
+}
+
+static void turn(struct guard *g)
+{
+	start_due(g);
+	for (int i = 0; i < GUARD_ROLES; i++)
+		tell_all(g, &g->child[i]);
+	size_t n = fill_polls(g);
+	if (poll(g->polls, n, wait_ms(g)) < 0) {
+		if (errno != EINTR)
+			leave(g, 1);
+		return;
+	}
+	reap_dying(g);
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		if (g->polls[POLL_LINK + i].revents)
+			take_messages(g, &g->child[i], MESSAGES_A_TURN);
+	}
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		if (g->polls[POLL_PIDFD + i].revents)
+			child_died(g, &g->child[i]);
+	}
+	if (g->polls[POLL_SIGNAL].revents)
+		take_signals(g);
+	if (g->stopping && clock_boot_ns() > g->stop_by) {
+		log_error("the runtime did not stop in time: killing everything");
+		leave(g, 1);
+	}
+}
+
+/* ---- beginning and end ---- */
+
+static int setup_signals(void)
+{
+	sigset_t mask;
+	sigemptyset(&mask);
+	static const int taken[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2, SIGCHLD };
+	for (size_t i = 0; i < countof(taken); i++)
+		sigaddset(&mask, taken[i]);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	return signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void raise_descriptor_limit(void)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_max < NOFILE_WANTED) {
+		r.rlim_cur = r.rlim_max = NOFILE_WANTED;
+		setrlimit(RLIMIT_NOFILE, &r); /* only root can */
+	}
+	fd_raise_nofile();
+}
+
+static bool wait_dead(int pidfd, int ms)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+	return pidfd < 0 || poll(&p, 1, ms) != 0;
+}
+
+/* Whatever is left of the sandboxes and the children. The spawner leaves by itself when its link closes, and tidies up. */
+static void end_everything(struct guard *g)
+{
+	for (size_t i = 0; i < g->vault.high; i++) {
+		if (g->vault.entries[i].state != VAULT_FREE)
+			vault_kill(&g->vault.entries[i]);
+	}
+	struct guard_child *runtime = &g->child[GUARD_RUNTIME], *spawner = &g->child[GUARD_SPAWNER];
+	if (runtime->pid)
+		fd_pidfd_signal(runtime->pidfd, SIGKILL);
+	uint64_t by = clock_boot_ns() + LEAVE_LIMIT_MS * 1000000ull;
+	for (size_t i = 0; i < g->vault.high; i++) {
+		uint64_t now = clock_boot_ns();
+		if (g->vault.entries[i].state != VAULT_FREE)
+			wait_dead(g->vault.entries[i].fd[GUARD_SLOT_PIDFD], now < by ? (int)((by - now) / 1000000) : 0);
+	}
+	fd_close(&spawner->link);
+	if (spawner->pid && !wait_dead(spawner->pidfd, SPAWNER_LIMIT_MS))
+		fd_pidfd_signal(spawner->pidfd, SIGKILL);
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		if (g->child[i].pid && wait_dead(g->child[i].pidfd, LEAVE_LIMIT_MS))
+			guard_child_bury(&g->child[i]);
+	}
+}
+
+/* The same process, another program: children, sandboxes and every descriptor live on. Comes back only if that fails. */
+static void upgrade(struct guard *g)
+{
+	g->upgrade = false;
+	if (!g->o->upgrade_exe)
+		return;
+	int fd = guard_state_save(g);
+	if (fd < 0) {
+		log_error("upgrade: %s", strerror(errno));
+		return;
+	}
+	size_t n = 0;
+	while (g->o->upgrade_argv[n])
+		n++;
+	char number[16];
+	snprintf(number, sizeof number, "%d", fd);
+	mem_auto char **argv = mem_zalloc(n + 3, sizeof *argv);
+	memcpy(argv, g->o->upgrade_argv, n * sizeof *argv);
+	argv[n] = (char *)"--resume";
+	argv[n + 1] = number;
+	execv(g->o->upgrade_exe, argv);
+	log_error("upgrade: execute '%s': %s", g->o->upgrade_exe, strerror(errno));
+	guard_state_keep(g, false);
+	close(fd);
+}
+
+/* After an upgrade the children are the old program's: they go, and new ones take over. */
+static void replace_children(struct guard *g)
+{
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		if (!g->child[i].pid)
+			continue;
+		g->child[i].ready = true; /* it did serve: no delay */
+		fd_pidfd_signal(g->child[i].pidfd, SIGTERM);
+		if (!wait_dead(g->child[i].pidfd, SPAWNER_LIMIT_MS))
+			fd_pidfd_signal(g->child[i].pidfd, SIGKILL);
+		wait_dead(g->child[i].pidfd, -1);
+		take_messages(g, &g->child[i], UINT32_MAX);
+		guard_child_bury(&g->child[i]);
+	}
+	g->strays = true;
+	g->served = true;
+}
+
+int guard_run(const struct guard_options *options)
+{
+	struct guard_options o = *options;
+	struct guard g = { .o = &o };
+	for (int i = 0; i < GUARD_ROLES; i++)
+		guard_child_init(&g.child[i], (enum guard_role)i);
+	raise_descriptor_limit();
+	/* Twice what may be live at once: those being released must find room too. */
+	vault_init(&g.vault, 2 * GUARD_ENTRIES_MAX);
+	g.polls = mem_zalloc(POLL_DYING + g.vault.cap, sizeof *g.polls);
+	g.signal_fd = setup_signals();
+	g.pidfd = fd_pidfd_open(getpid());
+	g.strays = getpid() == 1;
+	if (g.signal_fd < 0 || g.pidfd < 0) {
+		log_error("set up: %s", strerror(errno));
+		return 1;
+	}
+	if (o.resume_fd >= 0) {
+		if (guard_state_load(&g, &o, o.resume_fd) < 0) {
+			log_error("upgrade: the state left by the earlier program is not understood");
+			return 1;
+		}
+		replace_children(&g);
+	}
+	while (!g.leaving) {
+		turn(&g);
+		if (g.upgrade)
+			upgrade(&g);
+	}
+	end_everything(&g);
+	vault_done(&g.vault);
+	free(g.polls);
+	fd_close(&g.signal_fd);
+	fd_close(&g.pidfd);
+	return g.status;
+}

@@ -1,0 +1,79 @@
+#ifndef BAILIFF_SUPERVISOR_GUARD_H
+#define BAILIFF_SUPERVISOR_GUARD_H
+
+/*
+ * The guard: the main process. It starts the runtime and the spawner, restarts whichever dies, and keeps every live
+ * process's descriptors meanwhile. One poll loop, everything allocated at the start, nothing to parse.
+ */
+
+#include "supervisor/guard/vault.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct pollfd;
+
+enum guard_role { GUARD_RUNTIME, GUARD_SPAWNER, GUARD_ROLES };
+
+struct guard_options {
+	const char *exe;                  /* what the children execute; NULL: this program's own file */
+	char *const *argv[GUARD_ROLES];
+	int listen_fd, store_fd, spool_fd; /* for the runtime; −1 = none */
+	int lock_fd;                      /* only kept open */
+	int ready_fd;                     /* told "R" once the runtime serves; −1 = nobody waits */
+	const char *config_path;          /* opened for each new runtime, if it is there */
+	bool drop;                        /* the runtime gets an identity of its own */
+	uid_t runtime_uid;
+	gid_t runtime_gid;
+	const char *upgrade_exe;          /* SIGUSR2: what to execute, with upgrade_argv and "--resume FD" */
+	char *const *upgrade_argv;        /* NULL-terminated */
+	int resume_fd;                    /* ≥ 0: state left by an earlier guard in this very process */
+};
+
+/* One of the two children, and what it is still to be told: state, not a queue, so that a child that does not read costs nothing. */
+struct guard_child {
+	enum guard_role role;
+	pid_t pid;             /* 0 = not running */
+	int pidfd, link;
+	int peer_fd;           /* the end of a link to the other child that this one has not got yet */
+	bool ready;
+	unsigned failures;     /* starts in a row that did not get as far as READY */
+	uint64_t start_at;     /* not running: when to start it (boot time, ns) */
+	bool tell_stop, tell_reload, tell_next, blocked;
+	uint32_t next_index;
+};
+
+struct guard {
+	const struct guard_options *o;
+	struct guard_child child[GUARD_ROLES];
+	struct vault vault;
+	struct pollfd *polls;
+	int pidfd;             /* our own, for the children and the sandboxes */
+	int signal_fd;
+	bool served;           /* some runtime has been ready */
+	bool stopping;
+	uint64_t stop_by;
+	bool strays;           /* a spawner died: there may be inits that it did not deposit */
+	bool upgrade;
+	bool leaving;
+	int status;
+};
+
+/* Returns the exit status. Takes over the descriptors of the options. */
+int guard_run(const struct guard_options *o);
+
+const char *guard_role_name(enum guard_role role);
+
+/* guard_child.c */
+void guard_child_init(struct guard_child *c, enum guard_role role);
+int guard_child_start(struct guard *g, struct guard_child *c);
+/* It is dead: reaps it, forgets it, says when the next one is due. Returns the raw wait status. */
+int guard_child_bury(struct guard_child *c);
+
+/* guard_state.c: everything a guard must know to go on, through an exec of itself */
+int guard_state_save(const struct guard *g);      /* a descriptor without CLOEXEC, as are all that it names; −1 with errno */
+int guard_state_load(struct guard *g, struct guard_options *o, int fd); /* −1: not understood */
+void guard_state_keep(const struct guard *g, bool across_exec);         /* CLOEXEC off or on for everything named */
+
+#endif

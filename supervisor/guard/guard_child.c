@@ -1,0 +1,162 @@
+#include "supervisor/guard/guard.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DELAY_MAX_MS 1000
+
+const char *guard_role_name(enum guard_role role)
+{
+	static const char *const names[GUARD_ROLES] = { [GUARD_RUNTIME] = "runtime", [GUARD_SPAWNER] = "spawner" };
+	return names[role];
+}
+
+void guard_child_init(struct guard_child *c, enum guard_role role)
+{
+	*c = (struct guard_child){ .role = role, .pidfd = -1, .link = -1, .peer_fd = -1 };
+}
+
+static _Noreturn void child_fail(const char *what)
+{
+	dprintf(STDERR_FILENO, "bailiffd: start a part of the daemon: %s: %s\n", what, strerror(errno));
+	_exit(126);
+}
+
+/* Each source to its fixed number; by way of high numbers, since sources may sit where others belong. */
+static void place_descriptors(const int source[GUARD_FD_LAST + 1])
+{
+	int high[GUARD_FD_LAST + 1];
+	for (int i = GUARD_FD_LINK; i <= GUARD_FD_LAST; i++) {
+		high[i] = source[i] < 0 ? -1 : fcntl(source[i], F_DUPFD, GUARD_FD_LAST + 1);
+		if (source[i] >= 0 && high[i] < 0)
+			child_fail("descriptors");
+	}
+	for (int i = GUARD_FD_LINK; i <= GUARD_FD_LAST; i++) {
+		if (high[i] < 0)
+			close(i);
+		else if (dup2(high[i], i) < 0)
+			child_fail("descriptors");
+	}
+	fd_close_range(GUARD_FD_LAST + 1, UINT_MAX);
+}
+
+static void drop_privileges(const struct guard_options *o)
+{
+	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
+		continue;
+	if (setgroups(0, NULL) < 0 || setresgid(o->runtime_gid, o->runtime_gid, o->runtime_gid) < 0 ||
+	    setresuid(o->runtime_uid, o->runtime_uid, o->runtime_uid) < 0)
+		child_fail("take on the runtime's identity");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		child_fail("no_new_privs");
+}
+
+/* The parent-death signal is cleared by a change of identity, so it comes after; the guard may be dead already by then. */
+static void die_with_guard(void)
+{
+	struct pollfd p = { .fd = GUARD_FD_GUARD_PIDFD, .events = POLLIN };
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
+		child_fail("parent-death signal");
+	if (poll(&p, 1, 0) != 0)
+		_exit(1);
+}
+
+static _Noreturn void child_main(const struct guard *g, enum guard_role role, int link, int peer)
+{
+	const struct guard_options *o = g->o;
+	bool runtime = role == GUARD_RUNTIME;
+	int source[GUARD_FD_LAST + 1];
+	for (int i = 0; i <= GUARD_FD_LAST; i++)
+		source[i] = -1;
+	source[GUARD_FD_LINK] = link;
+	source[GUARD_FD_PEER] = peer;
+	source[GUARD_FD_GUARD_PIDFD] = g->pidfd;
+	if (runtime) {
+		source[GUARD_FD_LISTEN] = o->listen_fd;
+		source[GUARD_FD_STORE] = o->store_fd;
+		source[GUARD_FD_SPOOL] = o->spool_fd;
+		source[GUARD_FD_CONFIG] = o->config_path ? open(o->config_path, O_RDONLY | O_CLOEXEC) : -1;
+		if (o->config_path && source[GUARD_FD_CONFIG] < 0 && errno != ENOENT) {
+			dprintf(STDERR_FILENO, "bailiffd: config: open '%s': %s\n", o->config_path, strerror(errno));
+			_exit(GUARD_EXIT_CONFIG);
+		}
+	}
+	setsid(); /* keys typed at a foreground daemon are the guard's to act on */
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	place_descriptors(source);
+	if (runtime && o->drop)
+		drop_privileges(o);
+	die_with_guard();
+	if (runtime)
+		fd_cloexec(GUARD_FD_GUARD_PIDFD, true);
+	execv(o->exe ? o->exe : "/proc/self/exe", o->argv[role]);
+	child_fail("execute");
+}
+
+int guard_child_start(struct guard *g, struct guard_child *c)
+{
+	struct guard_child *other = &g->child[c->role == GUARD_RUNTIME ? GUARD_SPAWNER : GUARD_RUNTIME];
+	fd_auto int peer = fd_take(&c->peer_fd);
+	int pair[2];
+	if (peer < 0) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+			return -1;
+		peer = pair[0];
+		fd_close(&other->peer_fd);
+		other->peer_fd = pair[1];
+	}
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	fd_auto int mine = pair[0], theirs = pair[1];
+	pid_t pid = fork();
+	if (pid < 0)
+		return -1;
+	if (pid == 0)
+		child_main(g, c->role, theirs, peer);
+	c->pid = pid;
+	c->pidfd = fd_pidfd_open(pid);
+	c->link = fd_take(&mine);
+	c->ready = c->tell_reload = c->tell_next = c->blocked = false;
+	c->tell_stop = g->stopping && c->role == GUARD_RUNTIME;
+	if (c->pidfd < 0) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		c->pid = 0;
+		fd_close(&c->link);
+		return -1;
+	}
+	return 0;
+}
+
+int guard_child_bury(struct guard_child *c)
+{
+	siginfo_t info = { 0 };
+	if (waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED) < 0)
+		info.si_code = CLD_EXITED;
+	c->pid = 0;
+	fd_close(&c->pidfd);
+	fd_close(&c->link);
+	c->failures = c->ready ? 0 : c->failures + 1;
+	uint64_t delay_ms = c->failures == 0 ? 0 : c->failures > 10 ? DELAY_MAX_MS : 1u << c->failures;
+	if (delay_ms > DELAY_MAX_MS)
+		delay_ms = DELAY_MAX_MS;
+	c->start_at = clock_boot_ns() + delay_ms * 1000000;
+	c->ready = false;
+	return info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
+}

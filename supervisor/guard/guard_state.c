@@ -1,0 +1,129 @@
+#include "supervisor/guard/guard.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define STATE_MAGIC 0x54534742u /* "BGST" */
+#define STATE_VERSION 1u
+
+/* Descriptors are named by number: the process stays the same. */
+struct state_head {
+	uint32_t magic, version, head_size, entry_size, count;
+	int32_t listen_fd, store_fd, spool_fd, lock_fd;
+	struct {
+		int32_t pid, pidfd, link;
+	} child[GUARD_ROLES];
+};
+
+struct state_entry {
+	struct plan_key key;
+	int32_t pid;
+	uint32_t dying;
+	int32_t fd[GUARD_SLOT_COUNT];
+};
+
+static void keep(int fd, bool across_exec)
+{
+	if (fd >= 0)
+		fd_cloexec(fd, !across_exec);
+}
+
+void guard_state_keep(const struct guard *g, bool across_exec)
+{
+	keep(g->o->listen_fd, across_exec);
+	keep(g->o->store_fd, across_exec);
+	keep(g->o->spool_fd, across_exec);
+	keep(g->o->lock_fd, across_exec);
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		keep(g->child[i].pidfd, across_exec);
+		keep(g->child[i].link, across_exec);
+	}
+	for (size_t i = 0; i < g->vault.high; i++) {
+		if (g->vault.entries[i].state == VAULT_FREE)
+			continue;
+		for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
+			keep(g->vault.entries[i].fd[slot], across_exec);
+	}
+}
+
+static int write_entries(const struct guard *g, int fd, uint32_t *ret_count)
+{
+	uint32_t count = 0;
+	for (size_t i = 0; i < g->vault.high; i++) {
+		const struct vault_entry *en = &g->vault.entries[i];
+		if (en->state != VAULT_HELD && en->state != VAULT_DYING)
+			continue;
+		struct state_entry s = { .key = en->key, .pid = en->pid, .dying = en->state == VAULT_DYING };
+		for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
+			s.fd[slot] = en->fd[slot];
+		if (fd_write_all(fd, &s, sizeof s) < 0)
+			return -1;
+		count++;
+	}
+	*ret_count = count;
+	return 0;
+}
+
+int guard_state_save(const struct guard *g)
+{
+	fd_auto int fd = memfd_create("bailiff-guard", 0);
+	struct state_head h = {
+		.magic = STATE_MAGIC, .version = STATE_VERSION, .head_size = sizeof h, .entry_size = sizeof(struct state_entry),
+		.listen_fd = g->o->listen_fd, .store_fd = g->o->store_fd, .spool_fd = g->o->spool_fd, .lock_fd = g->o->lock_fd,
+	};
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		h.child[i].pid = g->child[i].pid;
+		h.child[i].pidfd = g->child[i].pidfd;
+		h.child[i].link = g->child[i].link;
+	}
+	if (fd < 0 || fd_write_all(fd, &h, sizeof h) < 0 || write_entries(g, fd, &h.count) < 0)
+		return -1;
+	if (pwrite(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || lseek(fd, 0, SEEK_SET) < 0)
+		return -1;
+	guard_state_keep(g, true);
+	return fd_take(&fd);
+}
+
+static int read_entry(struct guard *g, int fd)
+{
+	struct state_entry s;
+	if (fd_read_all(fd, &s, sizeof s) != (ssize_t)sizeof s)
+		return -1;
+	struct vault_entry *en = vault_get(&g->vault, &s.key);
+	if (!en)
+		return -1;
+	en->pid = s.pid;
+	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
+		en->fd[slot] = s.fd[slot];
+	if (s.dying)
+		vault_release(&g->vault, en);
+	return 0;
+}
+
+int guard_state_load(struct guard *g, struct guard_options *o, int fd)
+{
+	fd_auto int state = fd;
+	struct state_head h;
+	if (fd_read_all(state, &h, sizeof h) != (ssize_t)sizeof h || h.magic != STATE_MAGIC || h.version != STATE_VERSION ||
+	    h.head_size != sizeof h || h.entry_size != sizeof(struct state_entry))
+		return -1;
+	o->listen_fd = h.listen_fd;
+	o->store_fd = h.store_fd;
+	o->spool_fd = h.spool_fd;
+	o->lock_fd = h.lock_fd;
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		g->child[i].pid = h.child[i].pid;
+		g->child[i].pidfd = h.child[i].pidfd;
+		g->child[i].link = h.child[i].link;
+	}
+	for (uint32_t i = 0; i < h.count; i++) {
+		if (read_entry(g, state) < 0)
+			return -1;
+	}
+	guard_state_keep(g, false);
+	return 0;
+}

@@ -1,0 +1,173 @@
+#include "supervisor/guard/vault.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+void vault_init(struct vault *v, size_t cap)
+{
+	*v = (struct vault){
+		.entries = mem_zalloc(cap, sizeof *v->entries),
+		.hashes = mem_zalloc(cap, sizeof *v->hashes),
+		.cap = cap,
+	};
+}
+
+void vault_done(struct vault *v)
+{
+	for (size_t i = 0; i < v->high; i++) {
+		if (v->entries[i].state != VAULT_FREE)
+			vault_withdraw(&v->entries[i], ~0u);
+	}
+	free(v->entries);
+	free(v->hashes);
+	*v = (struct vault){ 0 };
+}
+
+/* FNV-1a; never 0, which marks a free entry. */
+static uint32_t key_hash(const struct plan_key *key)
+{
+	const unsigned char *p = (const unsigned char *)key;
+	uint32_t h = 2166136261u;
+	for (size_t i = 0; i < sizeof *key; i++)
+		h = (h ^ p[i]) * 16777619u;
+	return h ? h : 1;
+}
+
+struct vault_entry *vault_find(const struct vault *v, const struct plan_key *key)
+{
+	uint32_t h = key_hash(key);
+	for (size_t i = 0; i < v->high; i++) {
+		if (v->hashes[i] == h && memcmp(&v->entries[i].key, key, sizeof *key) == 0)
+			return &v->entries[i];
+	}
+	return NULL;
+}
+
+struct vault_entry *vault_get(struct vault *v, const struct plan_key *key)
+{
+	struct vault_entry *en = vault_find(v, key);
+	if (en)
+		return en;
+	size_t i = 0;
+	while (i < v->high && v->hashes[i])
+		i++;
+	if (i == v->cap)
+		return NULL;
+	if (i == v->high)
+		v->high++;
+	en = &v->entries[i];
+	*en = (struct vault_entry){ .key = *key, .state = VAULT_HELD };
+	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
+		en->fd[slot] = -1;
+	v->hashes[i] = key_hash(key);
+	return en;
+}
+
+void vault_deposit(struct vault_entry *en, uint32_t slots, const int *fds, pid_t pid)
+{
+	size_t n = 0;
+	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++) {
+		if (!(slots & 1u << slot))
+			continue;
+		fd_close(&en->fd[slot]);
+		en->fd[slot] = fds[n++];
+	}
+	if (slots & 1u << GUARD_SLOT_PIDFD)
+		en->pid = pid;
+}
+
+void vault_withdraw(struct vault_entry *en, uint32_t slots)
+{
+	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++) {
+		if (slots & 1u << slot)
+			fd_close(&en->fd[slot]);
+	}
+}
+
+size_t vault_list(const struct vault_entry *en, int fds[GUARD_SLOT_COUNT], uint32_t *ret_slots)
+{
+	size_t n = 0;
+	*ret_slots = 0;
+	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++) {
+		if (en->fd[slot] < 0)
+			continue;
+		fds[n++] = en->fd[slot];
+		*ret_slots |= 1u << slot;
+	}
+	return n;
+}
+
+void vault_kill(const struct vault_entry *en)
+{
+	if (en->fd[GUARD_SLOT_PIDFD] >= 0)
+		fd_pidfd_signal(en->fd[GUARD_SLOT_PIDFD], SIGKILL);
+}
+
+static void set_state(struct vault *v, struct vault_entry *en, enum vault_state state)
+{
+	v->ndying -= en->state == VAULT_DYING;
+	v->ngone -= en->state == VAULT_GONE;
+	en->state = state;
+	v->ndying += en->state == VAULT_DYING;
+	v->ngone += en->state == VAULT_GONE;
+}
+
+void vault_release(struct vault *v, struct vault_entry *en)
+{
+	if (en->state != VAULT_HELD)
+		return;
+	struct pollfd p = { .fd = en->fd[GUARD_SLOT_PIDFD], .events = POLLIN };
+	if (p.fd >= 0 && poll(&p, 1, 0) == 0) {
+		en->was_alive = true;
+		vault_kill(en);
+		/* A stopped or gated command must see the end of its pipes no later than its init's death. */
+		vault_withdraw(en, ~(1u << GUARD_SLOT_PIDFD));
+		set_state(v, en, VAULT_DYING);
+		return;
+	}
+	set_state(v, en, VAULT_DYING);
+	vault_reap(v, en);
+}
+
+void vault_reap(struct vault *v, struct vault_entry *en)
+{
+	siginfo_t info;
+	if (en->fd[GUARD_SLOT_PIDFD] >= 0)
+		waitid(P_PIDFD, (id_t)en->fd[GUARD_SLOT_PIDFD], &info, WEXITED | WNOHANG);
+	vault_withdraw(en, ~0u);
+	en->pid = 0;
+	set_state(v, en, VAULT_GONE);
+}
+
+void vault_forget(struct vault *v, struct vault_entry *en)
+{
+	vault_withdraw(en, ~0u);
+	set_state(v, en, VAULT_FREE);
+	v->hashes[en - v->entries] = 0;
+	memset(&en->key, 0, sizeof en->key);
+	while (v->high && !v->hashes[v->high - 1])
+		v->high--;
+}
+
+struct vault_entry *vault_next(const struct vault *v, size_t index)
+{
+	for (size_t i = index; i < v->high; i++) {
+		if (v->entries[i].state == VAULT_HELD)
+			return &v->entries[i];
+	}
+	return NULL;
+}
+
+bool vault_owns_pid(const struct vault *v, pid_t pid)
+{
+	for (size_t i = 0; i < v->high; i++) {
+		if (v->entries[i].state != VAULT_FREE && v->entries[i].pid == pid)
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,84 @@
+/*
+ * From the gate to exec, in the command's own process. It runs in the init's memory until it has executed (see init.c), so
+ * nothing here allocates or changes more than struct init.
+ */
+
+#include "sandbox/plan.h"
+#include "sandbox/steps/step.h"
+#include "supervisor/spawner/init.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin"
+
+/* PATH of the plan's environment: the daemon's own must have no say in what is run. */
+static const char *search_path(const struct plan_head *p)
+{
+	for (uint32_t i = 0; i < p->envc; i++) {
+		if (strncmp(plan_env(p, i), "PATH=", 5) == 0)
+			return plan_env(p, i) + 5;
+	}
+	return PATH_DEFAULT;
+}
+
+/* As execvp(3): what the kernel does not know how to execute is a script for the shell. */
+static void try(struct init *in, const char *path)
+{
+	char *const *envv = (char *const *)in->envv;
+	execve(path, (char *const *)(in->argv + 1), envv);
+	if (errno == ENOEXEC) {
+		const char *name = in->argv[1];
+		in->argv[0] = "/bin/sh";
+		in->argv[1] = path;
+		execve("/bin/sh", (char *const *)in->argv, envv);
+		in->argv[1] = name;
+	}
+}
+
+/* Errors that say nothing about the other folders of PATH. */
+static bool goes_on(int errnum)
+{
+	return errnum == ENOENT || errnum == ENOTDIR || errnum == EACCES || errnum == ENAMETOOLONG || errnum == ELOOP ||
+	       errnum == ESTALE || errnum == ENODEV || errnum == ETIMEDOUT;
+}
+
+static int search_and_exec(struct init *in)
+{
+	const char *name = in->argv[1];
+	if (strchr(name, '/')) {
+		try(in, name);
+		return errno;
+	}
+	size_t len = strlen(name);
+	char path[PATH_MAX];
+	int result = ENOENT;
+	for (const char *dir = search_path(in->steps.plan); dir;) {
+		size_t n = strcspn(dir, ":");
+		if (n + 1 + len + 1 <= sizeof path) {
+			memcpy(path, dir, n);
+			path[n] = '/';
+			memcpy(path + n + (n > 0), name, len + 1); /* an empty entry is the working directory */
+			try(in, path);
+			if (!goes_on(errno))
+				return errno;
+			if (errno == EACCES)
+				result = EACCES;
+		}
+		dir = dir[n] ? dir + n + 1 : NULL;
+	}
+	return result;
+}
+
+void command_exec(struct init *in)
+{
+	if (sandbox_steps_run(&in->steps, STEP_IN_COMMAND, &in->reached) < 0) {
+		in->error = errno ? errno : EIO;
+		return;
+	}
+	in->reached = STEP_EXEC;
+	in->error = search_and_exec(in);
+	step_path(&in->steps, in->argv[1]);
+}

@@ -1,0 +1,259 @@
+/*
+ * Pid 1 of a sandbox. It goes through the steps, starts the command, waits at the gate with it, reaps every orphan of the
+ * namespace, and tells the runtime over the status socket what became of the command, with its raw wait status: an init
+ * that exited with "139" itself would hide a SIGSEGV. When it leaves, the kernel kills whatever is left of the namespace.
+ *
+ * The command's process shares the init's memory until it executes, and the init sleeps meanwhile: a page-table copy less,
+ * and the outcome of exec is known when the call returns, without a pipe. So it is the command's process that watches for
+ * a request to kill while the gate is shut (step_gate).
+ *
+ * The runtime may be away: its end of the status socket is with the guard too, so messages wait there. Only if that end
+ * is closed as well does the init leave.
+ */
+
+#include "supervisor/spawner/init.h"
+
+#include "runtime/base/fd.h"
+#include "sandbox/plan.h"
+#include "sandbox/status.h"
+#include "supervisor/title.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CPU_LOOK_MS 100
+
+struct watch {
+	struct init *in;
+	int signal_fd;
+	pid_t command;
+	bool ended;          /* the command was reaped: `status` is its */
+	int status;
+	enum status_cause cause;
+	uint32_t left_behind;
+};
+
+static void send_status(int fd, const struct status_msg *m)
+{
+	while (send(fd, m, sizeof *m, MSG_NOSIGNAL) < 0) {
+		struct pollfd p = { .fd = fd, .events = POLLOUT };
+		if (errno == EAGAIN)
+			poll(&p, 1, -1);
+		else if (errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
+			_exit(1); /* nobody is left to be told */
+	}
+}
+
+static _Noreturn void leave_failed(struct init *in, enum sandbox_step step, int error)
+{
+	struct status_msg m = { .kind = STATUS_FAILED, .step = step, .error = error };
+	memcpy(m.path, in->steps.path, sizeof m.path);
+	send_status(in->steps.status_fd, &m);
+	_exit(1);
+}
+
+/* Writing "0" needs no privilege: it only makes this process a likelier victim. */
+static void reset_oom_score(void)
+{
+	fd_auto int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, "0", 1);
+}
+
+/* A layer that the plan cannot do without and that is not in force: named by the step that would have brought it. */
+static void require_layers(struct init *in)
+{
+	static const struct {
+		uint32_t layer;
+		enum sandbox_step step;
+	} rows[] = {
+		{ PLAN_LAYER_NAMESPACES, STEP_CLONE }, { PLAN_LAYER_CGROUP, STEP_CLONE },
+		{ PLAN_LAYER_MOUNTS, STEP_PROC },      { PLAN_LAYER_CAPABILITIES, STEP_IDS },
+		{ PLAN_LAYER_LANDLOCK, STEP_EXEC },    { PLAN_LAYER_SECCOMP, STEP_EXEC },
+	};
+	uint32_t missing = in->steps.plan->require & ~in->steps.layers;
+	for (size_t i = 0; missing && i < sizeof rows / sizeof rows[0]; i++) {
+		if (missing & rows[i].layer)
+			leave_failed(in, rows[i].step, EOPNOTSUPP);
+	}
+}
+
+/* Sleeps until the command has executed or is gone. Nothing of this frame may be touched by the child. */
+static pid_t start_command(struct init *in)
+{
+	pid_t pid = vfork();
+	if (pid == 0) {
+		command_exec(in);
+		_exit(127);
+	}
+	return pid;
+}
+
+static void reap(struct watch *w, int flags)
+{
+	int status;
+	pid_t pid;
+	while ((pid = waitpid(-1, &status, flags)) > 0) {
+		if (pid == w->command) {
+			w->ended = true;
+			w->status = status;
+		} else if (w->ended && w->cause == STATUS_CAUSE_NONE && flags == 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+			w->left_behind++;
+		}
+		if (flags == 0)
+			kill(-1, SIGKILL); /* whatever a process forked while it was being killed */
+	}
+}
+
+/* Every process of the namespace but this one; comes back when there is none left. */
+static void kill_tree(struct watch *w)
+{
+	kill(-1, SIGKILL);
+	do
+		reap(w, 0);
+	while (errno != ECHILD);
+}
+
+static void signal_command(struct watch *w, int sig)
+{
+	/* The command leads a session, so it cannot leave its group; the group may outlive it. */
+	if (kill(-w->command, sig) < 0 && errno == ESRCH && !w->ended)
+		kill(w->command, sig);
+}
+
+/* A request of the runtime's. true = the tree was killed. */
+static bool take_request(struct watch *w)
+{
+	struct status_msg m;
+	ssize_t n = recv(w->in->steps.status_fd, &m, sizeof m, MSG_DONTWAIT);
+	if (n == 0)
+		_exit(1);
+	if (n != (ssize_t)sizeof m)
+		return false;
+	if (m.kind == STATUS_SIGNAL && m.signal < NSIG)
+		signal_command(w, (int)m.signal);
+	if (m.kind != STATUS_KILL_TREE)
+		return false;
+	if (!w->ended)
+		w->cause = STATUS_CAUSE_KILLED;
+	kill_tree(w);
+	return true;
+}
+
+static bool past_cpu_limit(const struct init *in)
+{
+	struct rusage u;
+	getrusage(RUSAGE_CHILDREN, &u);
+	uint64_t us = cputime_tree_us() + (uint64_t)u.ru_utime.tv_sec * 1000000 + (uint64_t)u.ru_utime.tv_usec +
+		      (uint64_t)u.ru_stime.tv_sec * 1000000 + (uint64_t)u.ru_stime.tv_usec;
+	return us / 1000 >= in->steps.plan->cpu_ms;
+}
+
+/* Until the command ended and, unless its tree is to be kept, nothing else is left; or until all of it was killed. */
+static void watch_tree(struct watch *w)
+{
+	const struct init *in = w->in;
+	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED && in->steps.layers & PLAN_LAYER_MOUNTS;
+	bool keep = in->steps.plan->flags & PLAN_KEEP_TREE;
+	struct pollfd p[3] = {
+		{ .fd = w->signal_fd, .events = POLLIN },
+		{ .fd = in->steps.status_fd, .events = POLLIN },
+		{ .fd = in->steps.guard_pidfd, .events = POLLIN },
+	};
+	for (;;) {
+		int n = poll(p, 3, cpu ? CPU_LOOK_MS : -1);
+		if (n > 0 && p[2].revents)
+			_exit(1);
+		if (n > 0 && p[0].revents) {
+			struct signalfd_siginfo info;
+			(void)!read(w->signal_fd, &info, sizeof info);
+			errno = 0;
+			reap(w, WNOHANG);
+			if (w->ended && !keep) {
+				kill_tree(w);
+				return;
+			}
+			if (w->ended && errno == ECHILD)
+				return;
+		}
+		if (n > 0 && p[1].revents && take_request(w))
+			return;
+		if (cpu && past_cpu_limit(in)) {
+			if (!w->ended)
+				w->cause = STATUS_CAUSE_CPU;
+			kill_tree(w);
+			return;
+		}
+	}
+}
+
+static void report_exit(const struct watch *w)
+{
+	struct rusage u;
+	getrusage(RUSAGE_CHILDREN, &u);
+	struct status_msg m = {
+		.kind = STATUS_EXITED,
+		.cause = w->cause,
+		.wait_status = w->status,
+		.left_behind = w->left_behind,
+		.user_us = (uint64_t)u.ru_utime.tv_sec * 1000000 + (uint64_t)u.ru_utime.tv_usec,
+		.system_us = (uint64_t)u.ru_stime.tv_sec * 1000000 + (uint64_t)u.ru_stime.tv_usec,
+		.max_rss_bytes = (uint64_t)u.ru_maxrss * 1024,
+		.minor_faults = (uint64_t)u.ru_minflt,
+		.major_faults = (uint64_t)u.ru_majflt,
+		.in_blocks = (uint64_t)u.ru_inblock,
+		.out_blocks = (uint64_t)u.ru_oublock,
+		.voluntary_switches = (uint64_t)u.ru_nvcsw,
+		.involuntary_switches = (uint64_t)u.ru_nivcsw,
+	};
+	send_status(w->in->steps.status_fd, &m);
+}
+
+static void close_command_ends(struct step_context *c)
+{
+	fd_close(&c->stdin_fd);
+	fd_close(&c->stdout_fd);
+	fd_close(&c->stderr_fd);
+	fd_close(&c->gate_fd);
+}
+
+_Noreturn void init_main(struct init *in)
+{
+	sigset_t child;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &child, NULL);
+	title_set(in->title, "bailiffd: init");
+	if (in->reset_oom)
+		reset_oom_score();
+
+	enum sandbox_step step = STEP_CLONE;
+	if (sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0)
+		leave_failed(in, step, errno);
+	require_layers(in);
+	struct status_msg ready = { .kind = STATUS_READY, .layers = in->steps.layers };
+	send_status(in->steps.status_fd, &ready);
+
+	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK) };
+	in->reached = STEP_SESSION;
+	in->error = 0;
+	if (w.signal_fd < 0 || (w.command = start_command(in)) < 0)
+		leave_failed(in, STEP_EXEC, errno);
+	close_command_ends(&in->steps);
+	if (in->error || in->reached != STEP_EXEC)
+		leave_failed(in, in->reached, in->error ? in->error : EINTR);
+	struct status_msg execed = { .kind = STATUS_EXECED };
+	send_status(in->steps.status_fd, &execed);
+
+	watch_tree(&w);
+	report_exit(&w);
+	_exit(0);
+}

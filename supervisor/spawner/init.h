@@ -1,0 +1,37 @@
+#ifndef BAILIFF_SUPERVISOR_SPAWNER_INIT_H
+#define BAILIFF_SUPERVISOR_SPAWNER_INIT_H
+
+/* The sandbox's first process: pid 1 of its pid namespace. See init.c. */
+
+#include "sandbox/steps.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct title;
+
+struct init {
+	struct step_context steps;
+	struct title *title;
+	bool reset_oom;          /* the spawner is protected from the OOM killer; the sandbox must not be */
+	/*
+	 * The command's arguments from argv[1] on, NULL-terminated: argv[0] is room for the shell, when what is to be executed
+	 * turns out to be a script without an interpreter line.
+	 */
+	const char **argv;
+	const char **envv;
+	/* Written by the command's process before it executes: it shares this memory until then (see init.c). */
+	enum sandbox_step reached;
+	int error;               /* 0, or why `reached` failed */
+};
+
+/* What the child of the clone does. */
+_Noreturn void init_main(struct init *in);
+
+/* In the command's process: the remaining steps, then exec. Comes back only with in->error set. */
+void command_exec(struct init *in);
+
+/* Processor time of every process of the namespace but pid 1, with what they waited for, in µs; 0 without a /proc. */
+uint64_t cputime_tree_us(void);
+
+#endif

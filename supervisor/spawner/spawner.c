@@ -1,0 +1,214 @@
+#include "supervisor/spawner/spawner.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "sandbox/steps.h"
+#include "supervisor/guard/guard_msg.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
+static _Noreturn void fatal(const char *what)
+{
+	log_error("%s; leaving", what);
+	_exit(1);
+}
+
+static void answer_runtime(struct spawner *s, const struct spawn_msg *m, const int *fds, size_t nfds)
+{
+	/* A runtime that died meanwhile is no error: its successor asks the guard what there is. */
+	if (fd_send(s->peer_fd, m, sizeof *m, fds, nfds, 0) < 0 && errno != EPIPE && errno != ECONNRESET)
+		log_warning("answer the runtime: %s", strerror(errno));
+}
+
+static void deposit(struct spawner *s, const struct plan_key *key, pid_t pid, int pidfd)
+{
+	struct guard_msg m = { .kind = GUARD_DEPOSIT, .slots = 1u << GUARD_SLOT_PIDFD, .pid = pid, .key = *key };
+	if (fd_send(s->guard_fd, &m, sizeof m, &pidfd, 1, 0) < 0) {
+		int errnum = errno;
+		fd_pidfd_signal(pidfd, SIGKILL); /* nobody else would know of it */
+		log_error("deposit a sandbox's init with the guard: %s", strerror(errnum));
+		_exit(1);
+	}
+}
+
+static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fds)
+{
+	struct start_fds f;
+	struct spawn_msg answer = { .kind = SPAWN_STARTED, .key = m->key };
+	struct err e = ERR_INIT;
+	fd_auto int pidfd = -1;
+	start_fds_assign(&f, m->flags, fds);
+	if (start_sandbox(s, m, &f, &answer, &pidfd, &e) < 0) {
+		answer.kind = SPAWN_FAILED;
+		answer.step = STEP_CLONE;
+		answer.error = e.sys ? e.sys : e.code == ERR_NOT_ALLOWED ? EPERM : EINVAL;
+		memcpy(answer.path, e.message, strnlen(e.message, sizeof answer.path - 1));
+		answer_runtime(s, &answer, NULL, 0);
+		return;
+	}
+	deposit(s, &m->key, answer.pid, pidfd);
+	answer_runtime(s, &answer, &pidfd, 1);
+}
+
+static void on_sync(struct spawner *s, const struct spawn_msg *m, const int *fds)
+{
+	struct spawn_msg answer = { .kind = SPAWN_SYNCED, .key = m->key };
+	answer_runtime(s, &answer, NULL, 0);
+}
+
+static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fds)
+{
+	cgroup_tree_remove(&s->cgroup, &m->key);
+}
+
+/* What the runtime may send: everything that is not a row is fatal. */
+static const struct {
+	enum spawn_kind kind;
+	bool has_key;
+	bool has_fds;
+	void (*handle)(struct spawner *s, const struct spawn_msg *m, const int *fds);
+} permitted[] = {
+	{ SPAWN_START, true, true, on_start },
+	{ SPAWN_SYNC, false, false, on_sync },
+	{ SPAWN_CLEAN, true, false, on_clean },
+};
+
+#define START_FLAGS ((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE))
+
+static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fds, size_t nfds)
+{
+	for (size_t i = 0; i < countof(permitted); i++) {
+		if (permitted[i].kind != m->kind)
+			continue;
+		if (m->flags & ~START_FLAGS || nfds != (permitted[i].has_fds ? start_fd_count(m->flags) : 0))
+			fatal("a message of the runtime's with other descriptors than its kind has");
+		if (permitted[i].has_key && !plan_key_valid(&m->key))
+			fatal("a message of the runtime's with a bad key");
+		permitted[i].handle(s, m, fds);
+		return;
+	}
+	fatal("a message of an unknown kind from the runtime");
+}
+
+/* One message; false when the runtime's end is closed (or, with MSG_DONTWAIT, when there is nothing). */
+static bool take_peer(struct spawner *s, int flags)
+{
+	struct spawn_msg m;
+	int fds[FD_MESSAGE_MAX];
+	size_t nfds = countof(fds);
+	ssize_t n = fd_recv(s->peer_fd, &m, sizeof m, fds, &nfds, flags);
+	if (n < 0 && errno == EAGAIN)
+		return false;
+	if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+		fd_close(&s->peer_fd);
+		return false;
+	}
+	if (n != (ssize_t)sizeof m)
+		fatal("a message of a wrong size from the runtime");
+	dispatch(s, &m, fds, nfds);
+	for (size_t i = 0; i < nfds; i++)
+		fd_close(&fds[i]);
+	return true;
+}
+
+/*
+ * A new runtime was started. Whatever the earlier one still asked for is done first, so that SYNC on the new link means
+ * what it says; its sender is gone, so this ends.
+ */
+static void take_new_peer(struct spawner *s, int fd)
+{
+	while (s->peer_fd >= 0 && take_peer(s, 0))
+		continue;
+	fd_close(&s->peer_fd);
+	s->peer_fd = fd;
+}
+
+/* false = the guard is gone or wants us to leave. */
+static bool take_guard(struct spawner *s)
+{
+	struct guard_msg m;
+	int fd = -1;
+	size_t nfds = 1;
+	ssize_t n = fd_recv(s->guard_fd, &m, sizeof m, &fd, &nfds, MSG_DONTWAIT);
+	if (n < 0 && errno == EAGAIN)
+		return true;
+	if (n <= 0)
+		return false;
+	if (n != (ssize_t)sizeof m || m.kind != GUARD_PEER || nfds != 1)
+		fatal("an unexpected message from the guard");
+	take_new_peer(s, fd);
+	return true;
+}
+
+static bool has_capability(int cap)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
+	if (syscall(SYS_capget, &head, data) < 0)
+		return false;
+	return data[CAP_TO_INDEX(cap)].effective & CAP_TO_MASK(cap);
+}
+
+static bool protected_from_oom(void)
+{
+	char c = 0;
+	fd_auto int fd = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, &c, 1) == 1 && c == '-';
+}
+
+static void setup(struct spawner *s, const struct spawner_options *o)
+{
+	*s = (struct spawner){
+		.guard_fd = GUARD_FD_LINK,
+		.peer_fd = GUARD_FD_PEER,
+		.guard_pidfd = GUARD_FD_GUARD_PIDFD,
+		.privileged = geteuid() == 0 && has_capability(CAP_SYS_ADMIN) && has_capability(CAP_SETUID) &&
+			      has_capability(CAP_SETGID) && has_capability(CAP_CHOWN),
+		.protected_from_oom = protected_from_oom(),
+		.title = o->title,
+		.groups = mem_alloc(NGROUPS_MAX * sizeof(gid_t)),
+		.strings = mem_alloc((2 * PLAN_ARGS_MAX + 4) * sizeof(char *)),
+	};
+	fd_cloexec(s->guard_fd, true);
+	fd_cloexec(s->peer_fd, true);
+	fd_cloexec(s->guard_pidfd, true);
+	struct err e = ERR_INIT;
+	if (cgroup_tree_open(&s->cgroup, o->cgroup_tag, &e) < 0)
+		log_info("no cgroups for sandboxes: %s", e.message);
+}
+
+int spawner_main(const struct spawner_options *o)
+{
+	struct spawner s;
+	setup(&s, o);
+	struct guard_msg ready = { .kind = GUARD_READY };
+	if (fd_send(s.guard_fd, &ready, sizeof ready, NULL, 0, 0) < 0)
+		return 1;
+	for (;;) {
+		struct pollfd p[2] = { { .fd = s.guard_fd, .events = POLLIN }, { .fd = s.peer_fd, .events = POLLIN } };
+		int wait_ms = cgroup_tree_tick(&s.cgroup);
+		if (poll(p, 2, wait_ms) < 0 && errno != EINTR)
+			return 1;
+		/* The runtime first: a new link must not overtake what came on the old one. */
+		if (p[1].revents)
+			take_peer(&s, MSG_DONTWAIT);
+		if (p[0].revents && !take_guard(&s))
+			break;
+	}
+	cgroup_tree_close(&s.cgroup);
+	free(s.groups);
+	free(s.strings);
+	return 0;
+}

@@ -1,0 +1,59 @@
+#ifndef BAILIFF_SUPERVISOR_SPAWNER_H
+#define BAILIFF_SUPERVISOR_SPAWNER_H
+
+/*
+ * The privileged part: builds sandboxes from plans. It keeps nothing about processes; after it answered, a sandbox is the
+ * guard's and the runtime's. It does not trust the runtime: see start.c.
+ */
+
+#include "sandbox/cgroup.h"
+#include "sandbox/plan.h"
+#include "supervisor/spawner/spawn_msg.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct err;
+struct title;
+
+struct spawner_options {
+	const char *cgroup_tag;  /* the folder of this home's cgroups */
+	struct title *title;
+};
+
+/* Descriptors at GUARD_FD_*. Returns the exit status. */
+int spawner_main(const struct spawner_options *o);
+
+/* ---- between spawner.c and start.c ---- */
+
+struct spawner {
+	int guard_fd, peer_fd, guard_pidfd; /* peer_fd −1: the runtime is being started anew */
+	bool privileged;                    /* root with what it takes to act for others; else only for its own uid */
+	bool protected_from_oom;
+	struct cgroup_tree cgroup;
+	struct title *title;
+	gid_t *groups;                      /* room for NGROUPS_MAX: of the peer at hand */
+	const char **strings;               /* room for the argument and environment vectors of one plan */
+};
+
+/* The descriptors of a START, in the message's order; −1 = not there. */
+struct start_fds {
+	int plan, client, status, gate, out, err, in;
+};
+
+/* Who the command runs as. */
+struct spawn_identity {
+	uid_t uid;
+	gid_t gid;
+	const gid_t *groups;
+	size_t ngroups;
+};
+
+/* How many descriptors a START with these flags brings. */
+size_t start_fd_count(uint32_t flags);
+void start_fds_assign(struct start_fds *f, uint32_t flags, const int *fds);
+/* Clones the init and deposits its pidfd. On failure nothing exists. Fills pid, start_time and layers of the answer. */
+int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer, int *ret_pidfd,
+		  struct err *e);
+
+#endif
