@@ -43,27 +43,33 @@ layer_sources = $(filter-out $(MAINS),$(wildcard $(1)/*.c))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))
 layer_archive = $(BUILD)/lib/$(subst /,_,$(1)).a
 ARCHIVES := $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(call layer_archive,$(l))))
-LINK = $(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
+# V=1 shows the commands.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
+LINK = $(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
 
 .PHONY: all
 all: $(BUILD)/bailiffd $(BUILD)/bailiff
 
 $(BUILD)/bailiffd: $(BUILD)/obj/supervisor/main.o $(ARCHIVES)
+	$(call say,LINK)
 	$(LINK)
 $(BUILD)/bailiff: $(BUILD)/obj/supervisor/cli/main.o $(ARCHIVES)
+	$(call say,LINK)
 	$(LINK)
 
 define layer_rule
 $(call layer_archive,$(1)): $(call layer_objects,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$(AR) rcs $$@ $$^
+	$(Q)$(AR) rcs $$@ $$^
 endef
 $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(eval $(call layer_rule,$(l)))))
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+	$(call say,CC)
+	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 # ---- what is missing on this machine ----
 
@@ -86,6 +92,7 @@ UNIT_SOURCES := $(sort $(shell find tests/unit -name 'test_*.c' 2>/dev/null))
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
+	$(call say,LINK)
 	$(LINK) $(CHECK_LIBS)
 
 # Crash and bench programs that work on the layers directly, and the small programs that the Python tests run.
@@ -93,18 +100,22 @@ CRASH_PROGRAMS := $(patsubst tests/crash/%.c,$(BUILD)/crash/%,$(wildcard tests/c
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))
 $(CRASH_PROGRAMS): $(BUILD)/crash/%: $(BUILD)/obj/tests/crash/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
+	$(call say,LINK)
 	$(LINK) $(CHECK_LIBS)
 $(BENCH_PROGRAMS): $(BUILD)/bench/%: $(BUILD)/obj/tests/bench/%.o $(ARCHIVES)
 	@mkdir -p $(@D)
+	$(call say,LINK)
 	$(LINK)
 $(BUILD)/talker: $(BUILD)/obj/tests/crash/talker.o
-	$(CC) $(LDFLAGS_ALL) -o $@ $<
+	$(call say,LINK)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $<
 
 # Fuzz targets: tests/fuzz/fuzz_<parser>.c. MODE=fuzz makes libFuzzer programs; the other modes replay the corpus.
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_TARGETS := $(addprefix $(BUILD)/fuzz/,$(FUZZ_NAMES))
 $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUILD)/obj/tests/fuzz/replay.o) $(ARCHIVES)
 	@mkdir -p $(@D)
+	$(call say,LINK)
 	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 
 TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker
@@ -155,6 +166,7 @@ bench-programs: $(BENCH_PROGRAMS)
 EVENT_DOC := $(BUILD)/gen/event_doc
 $(EVENT_DOC): $(BUILD)/obj/runtime/event/gen/event_doc.o $(ARCHIVES)
 	@mkdir -p $(@D)
+	$(call say,LINK)
 	$(LINK)
 .PHONY: event-doc docs
 event-doc: $(EVENT_DOC)
