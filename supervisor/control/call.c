@@ -111,11 +111,18 @@ static void call_free(struct call *c)
 	struct client *home = p->home;
 	TAILQ_REMOVE(&home->calls, p, entry);
 	home->ncalls--;
+	if (p->watch)
+		*p->watch = NULL;
 	json_decref(c->params);
 	free(p->id);
 	free(p->request_id);
 	free(p);
 	client_call_done(home);
+}
+
+void call_watch(struct call *c, struct call **slot)
+{
+	c->priv->watch = slot;
 }
 
 /* Gives the written reply to the batch or the connection. */

@@ -28,6 +28,7 @@ struct call_private {
 	char *id;                     /* JSON text; NULL = a notification: no reply */
 	char *request_id;
 	uint64_t started_ns;
+	struct call **watch;          /* or NULL; see call_watch */
 	/* idem.c */
 	struct idem_flight *flight;   /* this call is the one under way for its key */
 	TAILQ_ENTRY(call_private) follower;
@@ -42,6 +43,8 @@ struct call *call_new(struct client *home, struct batch *batch, const struct met
 /* The ends of every call: write the reply, if one is wanted and can be, and free. */
 void call_finish(struct call *c, const char *json, size_t len);
 void call_finish_error(struct call *c, const struct err *e, const char *data, size_t len);
+/* Sets *slot to NULL when the call is freed: for callbacks of the store, which may come after control has ended. */
+void call_watch(struct call *c, struct call **slot);
 /* Frees without an answer: the client has gone and nobody else will answer. */
 void call_drop(struct call *c);
 

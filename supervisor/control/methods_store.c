@@ -1,0 +1,238 @@
+#include "supervisor/control/methods.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "supervisor/config.h"
+#include "supervisor/control/call.h"
+#include "supervisor/retention.h"
+
+/*
+ * Upkeep runs on a thread of the store and may outlast its caller, and even the control socket; then nobody is answered.
+ */
+struct upkeep {
+	struct call *call; /* NULL once it is gone */
+	struct store *store;
+};
+
+/* The store is everybody's: only who sees everything may have it checked, copied or cut. */
+static bool refused(struct call *c)
+{
+	struct err e = ERR_INIT;
+
+	if (call_sees_all(c))
+		return false;
+	err_set(&e, ERR_NOT_ALLOWED, "%s is for root and for the user that the daemon runs as", c->method->name);
+	call_fail(c, &e);
+	return true;
+}
+
+static struct upkeep *upkeep_new(struct call *c)
+{
+	struct upkeep *u = mem_zalloc(1, sizeof(*u));
+
+	u->call = c;
+	u->store = call_store(c);
+	call_watch(c, &u->call);
+	return u;
+}
+
+/* Answers with the object that `members` began (or with the error) and ends the upkeep. */
+static void upkeep_answer(struct upkeep *u, struct buf *members, const struct err *e)
+{
+	struct call *c = u->call;
+
+	if (c) {
+		call_watch(c, NULL);
+		if (e && e->code)
+			call_fail(c, e);
+		else
+			call_reply(c, members->data, members->len);
+	}
+	free(u);
+}
+
+/* ---- verify, rebuild ---- */
+
+static void write_verdict(const struct store_verdict *v, struct jw *w)
+{
+	jw_kbool(w, "ok", v->ok);
+	jw_kuint(w, "events", v->events);
+	jw_kuint(w, "firstSequence", v->first_sequence);
+	jw_kuint(w, "lastSequence", v->last_sequence);
+	jw_karr(w, "problems");
+	for (size_t i = 0; i < v->nproblems && i < countof(v->problems); i++) {
+		jw_obj(w);
+		if (v->problems[i].sequence)
+			jw_kuint(w, "sequence", v->problems[i].sequence);
+		jw_kstr(w, "what", v->problems[i].what);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+	jw_kuint(w, "problemCount", v->nproblems);
+}
+
+static void on_verified(void *ctx, const struct store_verdict *v, const struct err *e)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+
+	jw_obj(&w);
+	if (v)
+		write_verdict(v, &w);
+	jw_obj_end(&w);
+	upkeep_answer(ctx, &out, e);
+}
+
+void method_verify_store(struct call *c)
+{
+	if (!refused(c))
+		store_verify(call_store(c), on_verified, upkeep_new(c));
+}
+
+static void on_rebuilt(void *ctx, const struct store_verdict *v, const struct err *e)
+{
+	struct upkeep *u = ctx;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+
+	jw_obj(&w);
+	if (v)
+		write_verdict(v, &w);
+	jw_kuint(&w, "sequence", store_last_sequence(u->store));
+	jw_obj_end(&w);
+	upkeep_answer(u, &out, e);
+}
+
+void method_rebuild_store(struct call *c)
+{
+	if (!refused(c))
+		store_rebuild(call_store(c), on_rebuilt, upkeep_new(c));
+}
+
+/* ---- stats ---- */
+
+void method_get_store_stats(struct call *c)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct jw w = jw_on(&out);
+	struct store_stats s;
+
+	if (store_stats_get(call_store(c), &s, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	jw_obj(&w);
+	jw_kuint(&w, "events", s.events);
+	jw_kuint(&w, "firstSequence", s.first_sequence);
+	jw_kuint(&w, "lastSequence", s.last_sequence);
+	jw_kuint(&w, "commits", s.commits);
+	jw_kuint(&w, "batches", s.batches);
+	jw_kuint(&w, "refused", s.refused);
+	jw_kuint(&w, "dbBytes", s.db_bytes);
+	jw_kuint(&w, "mapBytes", s.map_bytes);
+	jw_kuint(&w, "spoolBytes", s.spool_bytes);
+	jw_kuint(&w, "spoolFiles", s.spool_files);
+	if (s.quota_bytes)
+		jw_kuint(&w, "quotaBytes", s.quota_bytes);
+	jw_kuint(&w, "models", s.models);
+	jw_kuint(&w, "idempotencyRecords", s.idem_records);
+	jw_kuint(&w, "maxCommitUs", s.max_commit_us);
+	jw_kuint(&w, "syncUsTotal", s.sync_us_total);
+	jw_kbool(&w, "full", s.full);
+	if (s.note[0])
+		jw_kstr(&w, "note", s.note);
+	jw_obj_end(&w);
+	call_reply(c, out.data, out.len);
+}
+
+/* ---- backup, compact ---- */
+
+static void on_backed_up(void *ctx, const struct err *e)
+{
+	struct upkeep *u = ctx;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+
+	jw_obj(&w);
+	if (u->call)
+		jw_kopt(&w, "dir", call_str(u->call, "dir"));
+	jw_kuint(&w, "sequence", store_last_sequence(u->store));
+	jw_obj_end(&w);
+	upkeep_answer(u, &out, e);
+}
+
+void method_backup_store(struct call *c)
+{
+	if (!refused(c))
+		store_backup(call_store(c), call_str(c, "dir"), on_backed_up, upkeep_new(c));
+}
+
+static void on_compacted(void *ctx, uint64_t before, uint64_t after, const struct err *e)
+{
+	struct upkeep *u = ctx;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+
+	jw_obj(&w);
+	jw_kuint(&w, "bytesBefore", before);
+	jw_kuint(&w, "bytesAfter", after);
+	jw_kuint(&w, "sequence", store_last_sequence(u->store));
+	jw_obj_end(&w);
+	upkeep_answer(u, &out, e);
+}
+
+void method_compact_store(struct call *c)
+{
+	if (!refused(c))
+		store_compact(call_store(c), on_compacted, upkeep_new(c));
+}
+
+/* ---- prune ---- */
+
+static void on_pruned(void *ctx, const struct retention_result *r, const struct err *e)
+{
+	struct upkeep *u = ctx;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+
+	jw_obj(&w);
+	jw_kuint(&w, "events", r->events);
+	jw_kuint(&w, "outputs", r->outputs);
+	jw_kuint(&w, "outputBytes", r->bytes);
+	jw_kuint(&w, "firstSequence", store_first_sequence(u->store));
+	jw_kuint(&w, "sequence", store_last_sequence(u->store));
+	jw_obj_end(&w);
+	upkeep_answer(u, &out, e);
+}
+
+static int prune_floor(const struct call *c, uint64_t now_us, uint64_t *ret, struct err *e)
+{
+	uint64_t age_ms = call_uint(c, "olderThanMs", UINT64_MAX), before = call_uint(c, "beforeSequence", UINT64_MAX);
+	uint64_t last = store_last_sequence(call_store(c));
+
+	if ((age_ms == UINT64_MAX) == (before == UINT64_MAX))
+		return err_field(e, age_ms == UINT64_MAX ? "olderThanMs" : "beforeSequence", "give one of olderThanMs and beforeSequence");
+	if (age_ms != UINT64_MAX &&
+	    store_sequence_at(call_store(c), age_ms < now_us / 1000 ? now_us - age_ms * 1000 : 0, &before, e) < 0)
+		return err_wrap(e, "find what is older");
+	*ret = before < last ? before : last; /* the newest event always stays */
+	return 0;
+}
+
+void method_prune_store(struct call *c)
+{
+	uint64_t now_us = clock_real_us(), floor;
+	struct err e = ERR_INIT;
+
+	if (refused(c))
+		return;
+	if (prune_floor(c, now_us, &floor, &e) < 0)
+		call_fail(c, &e);
+	else
+		retention_run(call_store(c), floor, retention_idem_before(call_config(c), now_us), on_pruned, upkeep_new(c));
+}
