@@ -156,9 +156,10 @@ ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int fla
 	size_t count, room = nfds ? *nfds : 0;
 	ssize_t n;
 
+	/* ECONNRESET: the other side died with something of ours unread. It is told once, before what it had sent us. */
 	do
 		n = recvmsg(sock, &mh, flags | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n < 0)
 		return -1;
 	count = fd_collect(&mh, all, sizeof(all) / sizeof(all[0]));
