@@ -1,0 +1,153 @@
+#include "supervisor/cli/cli.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/remote.h"
+
+#include <locale.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+static void say(const char *prefix, const char *fmt, va_list ap)
+{
+	buf_auto struct buf text = BUF_INIT, line = BUF_INIT;
+
+	buf_vprintf(&text, fmt, ap);
+	buf_str(&line, prefix);
+	text_sanitize(buf_cstr(&text), text.len, &line);
+	buf_byte(&line, '\n');
+	fd_write_all(STDERR_FILENO, line.data, line.len);
+}
+
+void cli_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say("bailiff: ", fmt, ap);
+	va_end(ap);
+}
+
+void cli_hint(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say("  ", fmt, ap);
+	va_end(ap);
+}
+
+int cli_fail(struct cli *c, int status, const struct err *e, const char *what_fmt, ...)
+{
+	buf_auto struct buf what = BUF_INIT;
+	va_list ap;
+
+	va_start(ap, what_fmt);
+	buf_vprintf(&what, what_fmt, ap);
+	va_end(ap);
+	cli_error("%s: %s", buf_cstr(&what), e->message);
+	if (c && c->advice[0])
+		cli_hint("%s", c->advice);
+	return status;
+}
+
+int cli_usage(struct cli *c, const char *fmt, ...)
+{
+	buf_auto struct buf text = BUF_INIT, usage = BUF_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	cli_error("%s: %s", c->verb->name, buf_cstr(&text));
+	verb_usage(c->verb, &usage);
+	usage.data[usage.len - 1] = 0;
+	cli_hint("%s", usage.data);
+	cli_hint("bailiff help %s explains it", c->verb->name);
+	return c->verb->flags & VERB_RUN ? EXIT_BAILIFF : EXIT_USAGE;
+}
+
+int cli_connect(struct cli *c, enum cli_start start)
+{
+	struct remote_options o = { .start = start == CLI_START_ALWAYS, .start_if_store = true };
+	struct err e = ERR_INIT;
+
+	if (remote_open(&o, &c->remote, &e) == 0)
+		return 0;
+	cli_error("%s: %s", c->verb->name, e.message);
+	if (e.code == ERR_UNAVAILABLE && start != CLI_START_ALWAYS)
+		cli_hint("bailiff run starts one, or start it yourself: bailiffd, or systemctl start bailiff");
+	else
+		cli_hint("bailiff doctor says where daemons are looked for");
+	return -1;
+}
+
+int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e)
+{
+	int r = remote_call(c->remote, method, params, ret, e);
+
+	c->advice[0] = 0;
+	if (r < 0 && ret->error.type != JT_NONE)
+		jval_str(jval_path(ret->error, "data.advice"), c->advice, sizeof(c->advice));
+	return r;
+}
+
+static int unknown_verb(const char *name)
+{
+	const char *near = verb_nearest(name);
+
+	cli_error("unknown verb '%s'", name);
+	if (near)
+		cli_hint("did you mean 'bailiff %s'?", near);
+	cli_hint("bailiff help lists the verbs");
+	return EXIT_USAGE;
+}
+
+static int run_verb(const struct verb *v, int argc, char **argv)
+{
+	struct cli c = { .verb = v };
+	struct err e = ERR_INIT;
+	int status;
+
+	if (opts_parse(v, argc, argv, &c.opts, &e) < 0)
+		return cli_usage(&c, "%s", e.message);
+	if (c.opts.help) {
+		buf_auto struct buf help = BUF_INIT;
+
+		verb_help(v, &help);
+		status = fd_write_all(STDOUT_FILENO, help.data, help.len) < 0 ? EXIT_FAILED : 0;
+	} else {
+		status = v->run(&c);
+	}
+	remote_free(c.remote);
+	opts_done(&c.opts);
+	return status;
+}
+
+int cli_main(int argc, char **argv)
+{
+	setlocale(LC_CTYPE, "");
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2) {
+		buf_auto struct buf text = BUF_INIT;
+
+		verb_overview(&text);
+		fd_write_all(STDERR_FILENO, text.data, text.len);
+		return EXIT_USAGE;
+	}
+	const char *name = argv[1];
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+		name = "help";
+	else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+		name = "version";
+	else if (name[0] == '-') {
+		cli_error("unknown option '%s': options come after the verb", name);
+		cli_hint("bailiff help lists the verbs");
+		return EXIT_USAGE;
+	}
+	const struct verb *v = verb_find(name);
+	return v ? run_verb(v, argc - 2, argv + 2) : unknown_verb(name);
+}

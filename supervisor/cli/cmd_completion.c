@@ -1,0 +1,15 @@
+#include "runtime/base/buf.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/completion.h"
+#include "supervisor/cli/show.h"
+
+int cmd_completion(struct cli *c)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	if (c->opts.nargs != 1)
+		return cli_usage(c, "for which shell?");
+	if (!completion_write(c->opts.args[0], &out))
+		return cli_usage(c, "'%s' is not a shell it knows", c->opts.args[0]);
+	return show_out(&out);
+}

@@ -1,0 +1,272 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/flow.h"
+#include "supervisor/cli/listing.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/show.h"
+#include "supervisor/cli/target.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define HELD_MOST (4u << 20)
+#define SUMMARY_MOST 100
+
+struct listener {
+	struct cli *cli;
+	struct flow *flow;    /* only its lines are used */
+	struct buf filter;
+	uint64_t sequence;
+	bool json, coloured;
+	int status;
+};
+
+/* ---- one line ---- */
+
+/* The most particular of its ids. */
+static void append_id(struct jval event, struct buf *out)
+{
+	static const char *const ids[] = { "processId", "taskId", "turnId", "threadId", "sessionId" };
+	char id[72] = "-";
+
+	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+		struct jval v = jval_get(event, ids[i]);
+		if (v.type == JT_STRING) {
+			jval_str(v, id, sizeof(id));
+			break;
+		}
+	}
+	buf_printf(out, "%-31s", id);
+}
+
+/* The payload's plain members, as far as they fit. */
+static void append_summary(struct jval payload, struct buf *out)
+{
+	size_t from = out->len;
+
+	for (struct jiter it = jiter_on(payload); jiter_next(&it) && out->len - from < SUMMARY_MOST;) {
+		buf_auto struct buf text = BUF_INIT;
+		bool string = it.value.type == JT_STRING;
+
+		if (it.value.type == JT_OBJECT || it.value.type == JT_ARRAY)
+			continue;
+		buf_byte(out, ' ');
+		jval_str_buf(it.key, &text);
+		buf_byte(&text, '=');
+		if (string)
+			jval_str_buf(it.value, &text);
+		else
+			buf_append(&text, it.value.text, it.value.len);
+		bool cut = text.len > SUMMARY_MOST;
+		for (size_t i = 0; i < text.len; i++)
+			if (text.data[i] == '\n' || text.data[i] == '\t')
+				text.data[i] = ' ';
+		text_sanitize(text.data, cut ? text_utf8_cut(text.data, SUMMARY_MOST) : text.len, out);
+		if (cut)
+			buf_str(out, "...");
+	}
+}
+
+static void append_line(const struct listener *l, struct jval event, struct buf *out)
+{
+	char type[64], time[40];
+	buf_auto struct buf id = BUF_INIT, padded = BUF_INIT;
+
+	jval_str(jval_get(event, "type"), type, sizeof(type));
+	jval_str(jval_get(event, "timestamp"), time, sizeof(time));
+	if (strlen(time) > 23)
+		snprintf(time + 23, 2, "Z");
+	buf_printf(out, "%8llu  ", (unsigned long long)jval_uint(jval_get(event, "sequence"), 0));
+	show_paint(out, l->coloured, SHOW_DIM, time);
+	buf_printf(&padded, "  %-22s  ", type);
+	show_paint(out, l->coloured, SHOW_CYAN, padded.data);
+	append_id(event, &id);
+	text_sanitize(id.data, id.len, out);
+	append_summary(jval_get(event, "payload"), out);
+}
+
+/* ---- the stream ---- */
+
+static void show_event(struct listener *l, struct jval event)
+{
+	buf_auto struct buf line = BUF_INIT;
+
+	l->sequence = jval_uint(jval_get(event, "sequence"), l->sequence);
+	if (l->json) {
+		flow_line(l->flow, event.text, event.len);
+		return;
+	}
+	append_line(l, event, &line);
+	flow_line(l->flow, line.data, line.len);
+}
+
+/* Writes, and waits for the reader when too much is held. Not for the daemon. */
+static void write_out(struct listener *l, size_t most)
+{
+	struct err e = ERR_INIT;
+
+	while (!l->status) {
+		struct pollfd p = { .events = POLLOUT };
+
+		if (flow_write(l->flow, &e) < 0)
+			l->status = e.sys == EPIPE ? 128 + SIGPIPE : cli_fail(NULL, EXIT_FAILED, &e, "events");
+		if (flow_held(l->flow) <= most)
+			return;
+		p.fd = flow_fd(l->flow);
+		poll(&p, 1, -1);
+	}
+}
+
+static bool on_listed(void *ctx, struct jval event)
+{
+	struct listener *l = ctx;
+
+	show_event(l, event);
+	write_out(l, HELD_MOST);
+	return l->status == 0;
+}
+
+static void on_event(void *ctx, struct jval event)
+{
+	struct listener *l = ctx;
+
+	if (jval_uint(jval_get(event, "sequence"), 0) > l->sequence)
+		show_event(l, event);
+}
+
+static void on_subscribed(void *ctx, struct jval result, struct jval error)
+{
+	struct listener *l = ctx;
+	struct err e = ERR_INIT;
+
+	if (error.type == JT_NONE || remote_broken(error))
+		return;
+	remote_error(error, &e);
+	l->status = cli_fail(NULL, EXIT_FAILED, &e, "follow");
+}
+
+static void subscribe(void *ctx)
+{
+	struct listener *l = ctx;
+	buf_auto struct buf params = BUF_INIT;
+
+	buf_printf(&params, "{\"afterSequence\":%llu%s%s}", (unsigned long long)l->sequence, l->filter.len ? "," : "", buf_cstr(&l->filter));
+	remote_send_once(l->cli->remote, "subscribe_events", &params, on_subscribed, l);
+}
+
+static void follow(struct listener *l)
+{
+	struct remote *r = l->cli->remote;
+	struct err e = ERR_INIT;
+
+	remote_listen(r, subscribe, on_event, l);
+	subscribe(l);
+	while (!l->status) {
+		struct pollfd p[2];
+		int timeout = remote_prepare(r, flow_held(l->flow) < HELD_MOST, &p[0]);
+
+		/* Without something to write the error of a reader that went away still shows: we end with it. */
+		p[1] = (struct pollfd){ .fd = STDOUT_FILENO, .events = flow_fd(l->flow) >= 0 ? POLLOUT : 0 };
+		if (poll(p, 2, timeout) < 0)
+			p[0].revents = p[1].revents = 0;
+		if (remote_turn(r, p[0].revents, &e) < 0)
+			l->status = cli_fail(NULL, EXIT_FAILED, &e, "events");
+		else if (p[1].revents & POLLERR)
+			l->status = 128 + SIGPIPE;
+		else if (flow_write(l->flow, &e) < 0)
+			l->status = e.sys == EPIPE ? 128 + SIGPIPE : cli_fail(NULL, EXIT_FAILED, &e, "events");
+	}
+	remote_listen(r, NULL, NULL, NULL);
+}
+
+/* ---- what is asked for ---- */
+
+static int write_filter(struct cli *c, struct buf *out)
+{
+	const char *process = opts_get(&c->opts, OPT_events_PROCESS), *session = opts_get(&c->opts, OPT_events_SESSION);
+	struct jw w = jw_on(out);
+	char id[TARGET_ID_MAX];
+
+	if (process) {
+		if (target_process(c, process, id) < 0)
+			return -1;
+		jw_kstr(&w, "processId", id);
+	}
+	if (session) {
+		if (target_session(c, session, id) < 0)
+			return -1;
+		jw_kstr(&w, "sessionId", id);
+	}
+	if (opts_has(&c->opts, OPT_events_TYPE)) {
+		jw_karr(&w, "types");
+		for (size_t i = 0; i < c->opts.ngiven; i++)
+			if (c->opts.given[i].option == OPT_events_TYPE)
+				jw_str(&w, c->opts.given[i].value);
+		jw_arr_end(&w);
+	}
+	return 0;
+}
+
+static int last_sequence(struct cli *c, uint64_t *ret)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	struct err e = ERR_INIT;
+
+	if (cli_call(c, "initialize", NULL, &a, &e) < 0)
+		return cli_fail(c, -1, &e, "events");
+	*ret = jval_uint(jval_get(a.result, "lastSequence"), 0);
+	return 0;
+}
+
+static int show_events(struct listener *l, const char *since, bool followed)
+{
+	struct cli *c = l->cli;
+	struct err e = ERR_INIT;
+	uint64_t last = 0;
+
+	if (write_filter(c, &l->filter) < 0 || (followed && last_sequence(c, &last) < 0))
+		return EXIT_FAILED;
+	if (since && strcmp(since, "now") == 0)
+		l->sequence = last;
+	else if (since)
+		l->sequence = strtoull(since, NULL, 10);
+	if (listing_events(c, &l->filter, &l->sequence, on_listed, l, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "events");
+	if (followed && !l->status) {
+		/* Everything up to `last` was listed, whether it matched or not. */
+		if (l->sequence < last)
+			l->sequence = last;
+		follow(l);
+	}
+	write_out(l, 0);
+	return l->status;
+}
+
+int cmd_events(struct cli *c)
+{
+	const char *since = opts_get(&c->opts, OPT_events_SINCE);
+	bool followed = opts_has(&c->opts, OPT_events_FOLLOW);
+	struct flow_options fo = { .fd = { STDOUT_FILENO, -1 } };
+	struct listener l = { .cli = c, .json = opts_has(&c->opts, OPT_events_JSON), .coloured = show_coloured(STDOUT_FILENO) };
+	int status;
+
+	if (c->opts.nargs)
+		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
+	if (since && strcmp(since, "now") == 0 && !followed)
+		return cli_usage(c, "option '--since': now goes with -f");
+	if (since && strcmp(since, "now") != 0 && (!since[0] || strspn(since, "0123456789") != strlen(since) || strlen(since) > 19))
+		return cli_usage(c, "option '--since': '%s' is not a sequence number", since);
+	if (cli_connect(c, CLI_START_IF_STORE) < 0)
+		return EXIT_FAILED;
+	fo.remote = c->remote;
+	l.flow = flow_new(&fo);
+	status = show_events(&l, since, followed);
+	flow_free(l.flow);
+	buf_done(&l.filter);
+	return status;
+}

@@ -1,0 +1,24 @@
+#include "runtime/base/buf.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/show.h"
+
+int cmd_help(struct cli *c)
+{
+	const char *name = c->opts.nargs ? c->opts.args[0] : NULL;
+	const struct verb *v = name ? verb_find(name) : NULL;
+	buf_auto struct buf out = BUF_INIT;
+
+	if (name && !v) {
+		const char *near = verb_nearest(name);
+
+		cli_error("help: unknown verb '%s'", name);
+		if (near)
+			cli_hint("did you mean 'bailiff help %s'?", near);
+		return EXIT_USAGE;
+	}
+	if (v)
+		verb_help(v, &out);
+	else
+		verb_overview(&out);
+	return show_out(&out);
+}

@@ -1,0 +1,271 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/flow.h"
+#include "supervisor/cli/listing.h"
+#include "supervisor/cli/outcome.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/target.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#define TAIL_PIECE (64u << 10)
+
+struct logs {
+	struct cli *cli;
+	struct flow *flow;
+	struct buf filter;      /* members that select this process's output and end */
+	uint64_t sequence;      /* of the last event seen */
+	bool ended;
+	int status;             /* > 0: leave with this */
+};
+
+/* ---- --tail ---- */
+
+/* Where the last `lines` lines begin, looking at one piece from its end; `seen` counts newlines over all pieces. */
+static bool find_start(const struct buf *piece, uint64_t lines, bool at_end, uint64_t *seen, size_t *ret)
+{
+	for (size_t i = piece->len; i-- > 0;) {
+		if (piece->data[i] != '\n' || (at_end && i + 1 == piece->len))
+			continue;
+		if (++*seen == lines) {
+			*ret = i + 1;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int read_piece(struct cli *c, const char *ref, uint64_t offset, uint64_t length, struct buf *ret, struct err *e)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct jval data;
+
+	jw_obj(&w);
+	jw_kstr(&w, "outputRef", ref);
+	jw_kuint(&w, "offset", offset);
+	jw_kuint(&w, "length", length);
+	jw_kstr(&w, "encoding", "base64");
+	jw_obj_end(&w);
+	if (cli_call(c, "read_output", &params, &a, e) < 0)
+		return -1;
+	data = jval_get(a.result, "data");
+	buf_reset(ret);
+	if (data.type != JT_STRING || text_base64_decode(data.text + 1, data.len - 2, ret) < 0)
+		return err_set(e, ERR_INTERNAL, "read_output gave something that is not base64");
+	return 0;
+}
+
+static int tail_start(struct cli *c, const char *ref, uint64_t size, uint64_t lines, uint64_t *ret, struct err *e)
+{
+	buf_auto struct buf piece = BUF_INIT;
+	uint64_t end = size, seen = 0;
+	size_t at;
+
+	*ret = size;
+	while (lines && end > 0) {
+		uint64_t from = end > TAIL_PIECE ? end - TAIL_PIECE : 0;
+
+		if (read_piece(c, ref, from, end - from, &piece, e) < 0)
+			return -1;
+		if (piece.len < end - from)
+			return 0; /* before `end` something was left out: the tail is what follows it */
+		if (find_start(&piece, lines, end == size, &seen, &at)) {
+			*ret = from + at;
+			return 0;
+		}
+		*ret = end = from;
+	}
+	return 0;
+}
+
+/* ---- the flow ---- */
+
+static bool on_listed(void *ctx, struct jval event)
+{
+	struct logs *l = ctx;
+	struct outcome ignored;
+
+	l->sequence = jval_uint(jval_get(event, "sequence"), l->sequence);
+	flow_event(l->flow, event);
+	l->ended |= outcome_of_event(event, &ignored);
+	return true;
+}
+
+static void on_event(void *ctx, struct jval event)
+{
+	struct logs *l = ctx;
+
+	if (jval_uint(jval_get(event, "sequence"), 0) > l->sequence)
+		on_listed(ctx, event);
+}
+
+static void on_subscribed(void *ctx, struct jval result, struct jval error)
+{
+	struct logs *l = ctx;
+	struct err e = ERR_INIT;
+
+	if (error.type == JT_NONE || remote_broken(error))
+		return;
+	remote_error(error, &e);
+	l->status = cli_fail(NULL, EXIT_FAILED, &e, "follow");
+}
+
+static void subscribe(void *ctx)
+{
+	struct logs *l = ctx;
+	buf_auto struct buf params = BUF_INIT;
+
+	buf_printf(&params, "{\"afterSequence\":%llu,%s}", (unsigned long long)l->sequence, l->filter.data);
+	remote_send_once(l->cli->remote, "subscribe_events", &params, on_subscribed, l);
+}
+
+/* Until everything is written; with `follow`, and the process has ended. */
+static void pump(struct logs *l, bool follow)
+{
+	struct remote *r = l->cli->remote;
+	struct err e = ERR_INIT;
+
+	while (!l->status) {
+		struct pollfd p[2];
+		int timeout;
+
+		if (flow_write(l->flow, &e) < 0) {
+			l->status = e.sys == EPIPE ? 128 + SIGPIPE : cli_fail(NULL, EXIT_FAILED, &e, "logs");
+			return;
+		}
+		if (flow_done(l->flow) && (!follow || l->ended))
+			return;
+		timeout = remote_prepare(r, true, &p[0]);
+		p[1] = (struct pollfd){ .fd = flow_fd(l->flow), .events = POLLOUT };
+		if (poll(p, 2, timeout) < 0)
+			p[0].revents = 0;
+		if (remote_turn(r, p[0].revents, &e) < 0)
+			l->status = cli_fail(NULL, EXIT_FAILED, &e, "logs");
+	}
+}
+
+static int prepare_streams(struct logs *l, struct jval process, struct err *e)
+{
+	const char *tail = opts_get(&l->cli->opts, OPT_logs_TAIL);
+
+	if (!tail)
+		return 0;
+	for (struct jiter it = jiter_on(jval_get(process, "outputs")); jiter_next(&it);) {
+		int stream = flow_stream_of(it.key);
+		char ref[72];
+		uint64_t start;
+
+		if (stream < 0)
+			continue;
+		jval_str(jval_get(it.value, "outputRef"), ref, sizeof(ref));
+		if (tail_start(l->cli, ref, jval_uint(jval_get(it.value, "bytes"), 0), strtoull(tail, NULL, 10), &start, e) < 0)
+			return -1;
+		flow_start_at(l->flow, stream, start);
+	}
+	return 0;
+}
+
+/* What the process document counts, also where the events that cited it are no longer kept. */
+static void finish_streams(struct logs *l, struct jval process)
+{
+	for (struct jiter it = jiter_on(jval_get(process, "outputs")); jiter_next(&it);) {
+		int stream = flow_stream_of(it.key);
+		char ref[72];
+
+		jval_str(jval_get(it.value, "outputRef"), ref, sizeof(ref));
+		if (stream >= 0 && ref[0])
+			flow_upto(l->flow, stream, ref, jval_uint(jval_get(it.value, "bytes"), 0));
+	}
+}
+
+static void say_omitted(const struct flow *flow)
+{
+	for (int i = 0; i < FLOW_STREAMS; i++)
+		if (flow_omitted(flow, i))
+			cli_error("%llu bytes of %s were omitted (output limit)", (unsigned long long)flow_omitted(flow, i),
+				  i == FLOW_STDOUT ? "stdout" : "stderr");
+}
+
+static int show_logs(struct logs *l, const char *id)
+{
+	bool follow = opts_has(&l->cli->opts, OPT_logs_FOLLOW);
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct outcome ignored;
+	struct err e = ERR_INIT;
+
+	jw_obj(&w);
+	jw_kstr(&w, "processId", id);
+	jw_obj_end(&w);
+	if (cli_call(l->cli, "get_process", &params, &a, &e) < 0 || prepare_streams(l, a.result, &e) < 0 ||
+	    listing_events(l->cli, &l->filter, &l->sequence, on_listed, l, &e) < 0)
+		return cli_fail(l->cli, EXIT_FAILED, &e, "%s", id);
+	finish_streams(l, a.result);
+	if (outcome_of_process(a.result, &ignored))
+		l->ended = true;
+	if (follow && !l->ended) {
+		remote_listen(l->cli->remote, subscribe, on_event, l);
+		subscribe(l);
+	}
+	pump(l, follow);
+	flow_flush(l->flow);
+	pump(l, false);
+	remote_listen(l->cli->remote, NULL, NULL, NULL);
+	say_omitted(l->flow);
+	if (!l->status && flow_failed(l->flow))
+		l->status = cli_fail(NULL, EXIT_FAILED, flow_failed(l->flow), "%s", id);
+	return l->status;
+}
+
+static int check_options(struct cli *c)
+{
+	const char *stream = opts_get(&c->opts, OPT_logs_STREAM), *tail = opts_get(&c->opts, OPT_logs_TAIL);
+
+	if (c->opts.nargs != 1)
+		return cli_usage(c, c->opts.nargs ? "one process at a time" : "which process?");
+	if (stream && strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0)
+		return cli_usage(c, "option '--stream': '%s' is neither stdout nor stderr", stream);
+	if (tail && (!tail[0] || strspn(tail, "0123456789") != strlen(tail) || strlen(tail) > 18))
+		return cli_usage(c, "option '--tail': '%s' is not a number of lines", tail);
+	return 0;
+}
+
+int cmd_logs(struct cli *c)
+{
+	const char *only = opts_get(&c->opts, OPT_logs_STREAM);
+	struct flow_options fo = { .fd = { STDOUT_FILENO, STDERR_FILENO }, .sanitize = !opts_has(&c->opts, OPT_logs_RAW) };
+	struct logs l = { .cli = c };
+	char id[TARGET_ID_MAX];
+	struct jw w = jw_on(&l.filter);
+	int status = check_options(c);
+
+	if (status)
+		return status;
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[0], id) < 0)
+		return EXIT_FAILED;
+	jw_kstr(&w, "processId", id);
+	jw_karr(&w, "types");
+	jw_str(&w, "process.started");
+	jw_str(&w, "process.output");
+	jw_str(&w, "process.completed");
+	jw_str(&w, "process.failed");
+	jw_str(&w, "process.terminated");
+	jw_arr_end(&w);
+	if (only)
+		fo.fd[strcmp(only, "stdout") == 0 ? FLOW_STDERR : FLOW_STDOUT] = -1;
+	fo.remote = c->remote;
+	l.flow = flow_new(&fo);
+	status = show_logs(&l, id);
+	flow_free(l.flow);
+	buf_done(&l.filter);
+	return status;
+}

@@ -1,0 +1,210 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/foreground.h"
+#include "supervisor/cli/outcome.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/show.h"
+#include "supervisor/cli/target.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define START_EVENTS 64 /* more than the commit of a start holds: --json shows those of the process too */
+
+/* A number of milliseconds or bytes, as the request wants it. */
+static const struct limit {
+	int option;
+	const char *member;
+	bool size;
+} limits[] = {
+	{ OPT_run_TIMEOUT, "wallMs", false },
+	{ OPT_run_IDLE_TIMEOUT, "idleMs", false },
+	{ OPT_run_CPU_TIME, "cpuMs", false },
+	{ OPT_run_OUTPUT_LIMIT, "outputBytes", true },
+};
+
+static int write_limits(const struct opts *o, struct jw *w, struct err *e)
+{
+	jw_kobj(w, "limits");
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		const char *text = opts_get(o, limits[i].option);
+		uint64_t v;
+
+		if (!text)
+			continue;
+		if ((limits[i].size ? text_size_bytes(text, &v, e) : text_duration_ms(text, &v, e)) < 0)
+			return err_wrap(e, "option '--%s'", option_rows[limits[i].option].name);
+		jw_kuint(w, limits[i].member, v);
+	}
+	jw_obj_end(w);
+	return 0;
+}
+
+static int write_env(const struct opts *o, struct jw *w, struct err *e)
+{
+	jw_kobj(w, "env");
+	for (size_t i = 0; i < o->ngiven; i++) {
+		const char *text = o->given[i].value, *equals, *value;
+
+		if (o->given[i].option == OPT_run_ENV_PASS) {
+			value = getenv(text);
+			if (value && !text_utf8_valid(value, strlen(value)))
+				return err_field(e, "--env-pass", "option '--env-pass': the value of %s is not UTF-8", text);
+			if (value)
+				jw_kstr(w, text, value);
+		}
+		if (o->given[i].option != OPT_run_ENV)
+			continue;
+		equals = strchr(text, '=');
+		if (!equals || equals == text)
+			return err_field(e, "--env", "option '--env' wants K=V, not '%s'", text);
+		buf_auto struct buf key = BUF_INIT;
+		buf_append(&key, text, (size_t)(equals - text));
+		jw_kstr(w, key.data, equals + 1);
+	}
+	jw_obj_end(w);
+	return 0;
+}
+
+static int write_cwd(const char *given, struct jw *w, struct err *e)
+{
+	buf_auto struct buf path = BUF_INIT;
+	char here[PATH_MAX];
+
+	if (!given || given[0] != '/') {
+		if (!getcwd(here, sizeof(here)))
+			return err_sys(e, errno, "the working directory");
+		buf_str(&path, here);
+		if (given)
+			buf_byte(&path, '/');
+	}
+	buf_str(&path, given ? given : "");
+	if (!text_utf8_valid(path.data, path.len))
+		return err_field(e, "--cwd", "the working directory '%s' is not UTF-8", path.data);
+	jw_kstr(w, "cwd", path.data);
+	return 0;
+}
+
+static void write_tty(struct jw *w)
+{
+	struct winsize ws = { 0 };
+
+	ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws);
+	jw_kobj(w, "tty");
+	jw_kuint(w, "rows", ws.ws_row ? ws.ws_row : 24);
+	jw_kuint(w, "cols", ws.ws_col ? ws.ws_col : 80);
+	jw_obj_end(w);
+}
+
+/* A pipe, a file or a socket is meant for the command; a terminal only with -i. */
+static bool stdin_is_given(void)
+{
+	struct stat st;
+
+	return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+static int check_texts(const struct opts *o, struct err *e)
+{
+	for (size_t i = 0; i < o->nargs; i++)
+		if (!text_utf8_valid(o->args[i], strlen(o->args[i])))
+			return err_set(e, ERR_INVALID, "argument %zu of the command is not UTF-8", i);
+	for (size_t i = 0; i < o->ngiven; i++)
+		if (o->given[i].value && !text_utf8_valid(o->given[i].value, strlen(o->given[i].value)))
+			return err_set(e, ERR_INVALID, "option '--%s': the value is not UTF-8", option_rows[o->given[i].option].name);
+	return 0;
+}
+
+/* The parameters that need no daemon; the object stays open. */
+static int write_request(const struct opts *o, bool stdin_pipe, struct jw *w, struct err *e)
+{
+	jw_obj(w);
+	jw_kstrv(w, "command", o->args, o->nargs);
+	if (check_texts(o, e) < 0 || write_cwd(opts_get(o, OPT_run_CWD), w, e) < 0 || write_env(o, w, e) < 0 || write_limits(o, w, e) < 0)
+		return -1;
+	jw_kopt(w, "profile", opts_get(o, OPT_run_PROFILE));
+	jw_kopt(w, "taskId", opts_get(o, OPT_run_TASK));
+	if (opts_has(o, OPT_run_TTY))
+		write_tty(w);
+	if (opts_has(o, OPT_run_KEEP_TREE))
+		jw_kbool(w, "keepTree", true);
+	jw_kstr(w, "stdin", stdin_pipe ? "pipe" : "none");
+	jw_kstr(w, "onDisconnect", opts_has(o, OPT_run_DETACH) ? "keep" : "terminate");
+	return 0;
+}
+
+static int refused(struct cli *c, const struct remote_answer *a, const struct err *e)
+{
+	struct outcome outcome = { .status = EXIT_BAILIFF };
+
+	if (a->error.type != JT_NONE)
+		outcome_of_error(a->error, &outcome);
+	return cli_fail(c, outcome.status, e, "%s", c->opts.args[0]);
+}
+
+static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe)
+{
+	bool json = opts_has(&c->opts, OPT_run_JSON);
+	struct foreground f = {
+		.remote = c->remote,
+		.process_id = process_id,
+		.name = c->opts.args[0],
+		.after_sequence = sequence,
+		.json = json,
+		.forward_stdin = stdin_pipe,
+	};
+
+	if (json)
+		f.after_sequence = sequence > START_EVENTS ? sequence - START_EVENTS : 0;
+	return foreground_follow(&f);
+}
+
+static int detached(struct cli *c, struct jval started)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	if (opts_has(&c->opts, OPT_run_JSON))
+		buf_append(&out, started.text, started.len);
+	else
+		jval_str_buf(jval_get(started, "processId"), &out);
+	buf_byte(&out, '\n');
+	return show_out(&out);
+}
+
+int cmd_run(struct cli *c)
+{
+	const struct opts *o = &c->opts;
+	bool detach = opts_has(o, OPT_run_DETACH), interactive = opts_has(o, OPT_run_INTERACTIVE);
+	bool stdin_pipe = interactive || (!detach && stdin_is_given());
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	char id[TARGET_ID_MAX];
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+
+	if (o->nargs == 0)
+		return cli_usage(c, "there is no command");
+	if (write_request(o, stdin_pipe, &w, &e) < 0)
+		return cli_usage(c, "%s", e.message);
+	if (cli_connect(c, CLI_START_ALWAYS) < 0)
+		return EXIT_BAILIFF;
+	if (opts_has(o, OPT_run_SESSION)) {
+		if (target_session(c, opts_get(o, OPT_run_SESSION), id) < 0)
+			return EXIT_BAILIFF;
+		jw_kstr(&w, "sessionId", id);
+	}
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	if (cli_call(c, "start_process", &params, &a, &e) < 0)
+		return refused(c, &a, &e);
+	if (detach)
+		return detached(c, a.result) ? EXIT_BAILIFF : 0;
+	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
+	return follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe);
+}

@@ -1,0 +1,133 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/listing.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/show.h"
+#include "supervisor/cli/target.h"
+
+#include <unistd.h>
+
+struct sessions {
+	struct show_table table;
+	struct buf json;
+	uint64_t now_us;
+	bool as_json;
+};
+
+static void on_session(void *ctx, struct jval s)
+{
+	struct sessions *l = ctx;
+	buf_auto struct buf ago = BUF_INIT, title = BUF_INIT;
+	char id[TARGET_ID_MAX], kind[32];
+
+	if (l->as_json) {
+		buf_str(&l->json, l->json.len > 1 ? ",\n" : "\n");
+		buf_append(&l->json, s.text, s.len);
+		return;
+	}
+	jval_str(jval_get(s, "sessionId"), id, sizeof(id));
+	jval_str(jval_get(s, "kind"), kind, sizeof(kind));
+	show_ago(jval_get(s, "updatedAt"), l->now_us, &ago);
+	jval_str_buf(jval_get(s, "title"), &title);
+	show_table_cell(&l->table, SHOW_PLAIN, id);
+	show_table_cell(&l->table, SHOW_DIM, kind[0] ? kind : "-");
+	show_table_cell(&l->table, SHOW_DIM, buf_cstr(&ago));
+	show_table_cell(&l->table, SHOW_PLAIN, buf_cstr(&title));
+}
+
+static int list(struct cli *c)
+{
+	static const char *const heads[] = { "SESSION", "KIND", "UPDATED", "TITLE" };
+	struct sessions l = { .now_us = clock_real_us(), .as_json = opts_has(&c->opts, OPT_session_JSON) };
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	int status = EXIT_FAILED;
+
+	show_table_init(&l.table, heads, 4);
+	buf_byte(&l.json, '[');
+	if (listing_sessions(c, on_session, &l, &e) < 0) {
+		cli_fail(c, EXIT_FAILED, &e, "list sessions");
+	} else if (l.as_json) {
+		buf_str(&l.json, "\n]\n");
+		status = show_out(&l.json);
+	} else {
+		show_table_render(&l.table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), &out);
+		status = show_out(&out);
+	}
+	show_table_done(&l.table);
+	buf_done(&l.json);
+	return status;
+}
+
+static int show(struct cli *c)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+	char id[TARGET_ID_MAX];
+
+	if (target_session(c, c->opts.args[1], id) < 0)
+		return EXIT_FAILED;
+	jw_obj(&w);
+	jw_kstr(&w, "sessionId", id);
+	jw_obj_end(&w);
+	if (cli_call(c, "get_session", &params, &a, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "%s", id);
+	if (opts_has(&c->opts, OPT_session_JSON)) {
+		buf_append(&out, a.result.text, a.result.len);
+		buf_byte(&out, '\n');
+	} else {
+		show_json(a.result, 0, &out);
+	}
+	return show_out(&out);
+}
+
+static int create(struct cli *c)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+
+	jw_obj(&w);
+	jw_kopt(&w, "title", opts_get(&c->opts, OPT_session_TITLE));
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	if (cli_call(c, "create_session", &params, &a, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "create a session");
+	if (opts_has(&c->opts, OPT_session_JSON))
+		buf_append(&out, a.result.text, a.result.len);
+	else
+		jval_str_buf(jval_get(a.result, "sessionId"), &out);
+	buf_byte(&out, '\n');
+	return show_out(&out);
+}
+
+static const struct {
+	const char *name;
+	size_t nargs;
+	enum cli_start start;
+	int (*run)(struct cli *c);
+} subverbs[] = {
+	{ "list", 1, CLI_START_IF_STORE, list },
+	{ "show", 2, CLI_START_IF_STORE, show },
+	{ "create", 1, CLI_START_ALWAYS, create },
+};
+
+int cmd_session(struct cli *c)
+{
+	if (c->opts.nargs == 0)
+		return cli_usage(c, "list, show or create?");
+	for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++) {
+		if (strcmp(subverbs[i].name, c->opts.args[0]) != 0)
+			continue;
+		if (c->opts.nargs != subverbs[i].nargs)
+			return cli_usage(c, "%s takes %zu argument%s", subverbs[i].name, subverbs[i].nargs - 1, subverbs[i].nargs == 2 ? "" : "s");
+		return cli_connect(c, subverbs[i].start) < 0 ? EXIT_FAILED : subverbs[i].run(c);
+	}
+	return cli_usage(c, "unknown verb '%s'", c->opts.args[0]);
+}

@@ -1,0 +1,187 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/listing.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/show.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <termios.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t stop_signal;
+
+struct top {
+	struct cli *cli;
+	struct show_table table;
+	uint64_t now_us;
+	unsigned rows, rows_most;
+};
+
+/* Of the command itself, from /proc: cpu time and resident memory; −1 where that may not be read. */
+static int read_stat(uint64_t pid, uint64_t start_time, uint64_t *ret_cpu_ms, uint64_t *ret_rss)
+{
+	unsigned long long utime, stime, started, rss;
+	char path[64], text[1024];
+	const char *after;
+
+	snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
+	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return -1;
+	text[n] = 0;
+	after = strrchr(text, ')');
+	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %llu", &utime,
+			     &stime, &started, &rss) != 4)
+		return -1;
+	/* Another process may have the number by now. */
+	if (start_time && started != start_time)
+		return -1;
+	*ret_cpu_ms = (utime + stime) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	*ret_rss = rss * (uint64_t)sysconf(_SC_PAGESIZE);
+	return 0;
+}
+
+static void add_usage(struct show_table *t, struct jval p)
+{
+	uint64_t cpu_ms, rss, bytes = 0;
+	char cpu[16] = "-", mem[16] = "-", out[16];
+
+	if (read_stat(jval_uint(jval_get(p, "pid"), 0), jval_uint(jval_get(p, "startTime"), 0), &cpu_ms, &rss) == 0) {
+		text_format_duration(cpu_ms, cpu);
+		text_format_size(rss, mem);
+	}
+	for (struct jiter it = jiter_on(jval_get(p, "outputs")); jiter_next(&it);)
+		bytes += jval_uint(jval_get(it.value, "bytes"), 0);
+	text_format_size(bytes, out);
+	show_table_cell(t, SHOW_PLAIN, cpu);
+	show_table_cell(t, SHOW_PLAIN, mem);
+	show_table_cell(t, SHOW_PLAIN, out);
+}
+
+static void on_process(void *ctx, struct jval p)
+{
+	struct top *top = ctx;
+	buf_auto struct buf took = BUF_INIT, command = BUF_INIT;
+	char id[72], pid[24];
+
+	top->rows++;
+	if (top->rows_most && top->rows > top->rows_most)
+		return;
+	jval_str(jval_get(p, "processId"), id, sizeof(id));
+	snprintf(pid, sizeof(pid), "%llu", (unsigned long long)jval_uint(jval_get(p, "pid"), 0));
+	show_duration(p, top->now_us, &took);
+	show_command(p, &command);
+	show_table_cell(&top->table, SHOW_PLAIN, id);
+	show_table_cell(&top->table, SHOW_PLAIN, pid);
+	show_table_cell(&top->table, SHOW_PLAIN, buf_cstr(&took));
+	add_usage(&top->table, p);
+	show_table_cell(&top->table, SHOW_PLAIN, buf_cstr(&command));
+}
+
+static int snapshot(struct cli *c, bool on_terminal, struct buf *out, struct err *e)
+{
+	static const char *const heads[] = { "PROCESS", "PID", "TIME", "CPU", "MEMORY", "OUTPUT", "COMMAND" };
+	unsigned height = show_height(STDOUT_FILENO);
+	struct top top = { .cli = c, .now_us = clock_real_us(), .rows_most = on_terminal && height > 3 ? height - 3 : 0 };
+	int r;
+
+	show_table_init(&top.table, heads, 7);
+	r = listing_processes(c, true, on_process, &top, e);
+	if (r == 0) {
+		if (on_terminal)
+			buf_printf(out, "bailiff: %u running   (q quits)\n\n", top.rows);
+		show_table_render(&top.table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), out);
+	}
+	show_table_done(&top.table);
+	return r;
+}
+
+static void on_stop(int sig)
+{
+	stop_signal = sig;
+}
+
+/* True when the person has had enough. */
+static bool wait_for_key(unsigned interval_ms)
+{
+	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+	char key;
+
+	if (poll(&p, 1, (int)interval_ms) <= 0)
+		return stop_signal != 0;
+	ssize_t n = read(STDIN_FILENO, &key, 1);
+	return n == 0 || (n == 1 && (key == 'q' || key == 'Q' || key == 3));
+}
+
+static int refresh(struct cli *c, unsigned interval_ms, struct err *e)
+{
+	do {
+		buf_auto struct buf out = BUF_INIT, screen = BUF_INIT;
+
+		if (snapshot(c, true, &out, e) < 0)
+			return -1;
+		/* Each line is cleared as it is written, the rest below: no flicker. */
+		buf_str(&screen, "\033[H");
+		for (const char *p = buf_cstr(&out), *nl; (nl = strchr(p, '\n')); p = nl + 1) {
+			buf_append(&screen, p, (size_t)(nl - p));
+			buf_str(&screen, "\033[K\n");
+		}
+		buf_str(&screen, "\033[J");
+		if (fd_write_all(STDOUT_FILENO, screen.data, screen.len) < 0)
+			return err_sys(e, errno, "write to the terminal");
+	} while (!wait_for_key(interval_ms));
+	return 0;
+}
+
+static int on_screen(struct cli *c, unsigned interval_ms)
+{
+	static const char enter[] = "\033[?1049h\033[?25l", leave[] = "\033[?25h\033[?1049l";
+	struct sigaction sa = { .sa_handler = on_stop };
+	struct termios old, raw;
+	struct err e = ERR_INIT;
+	int r;
+
+	if (tcgetattr(STDIN_FILENO, &old) < 0)
+		return -1;
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+	raw = old;
+	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+	fd_write_all(STDOUT_FILENO, enter, sizeof(enter) - 1);
+	r = refresh(c, interval_ms, &e);
+	fd_write_all(STDOUT_FILENO, leave, sizeof(leave) - 1);
+	tcsetattr(STDIN_FILENO, TCSANOW, &old);
+	return r < 0 ? cli_fail(c, EXIT_FAILED, &e, "top") : 0;
+}
+
+int cmd_top(struct cli *c)
+{
+	const char *interval = opts_get(&c->opts, OPT_top_INTERVAL);
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t ms = 1000;
+
+	if (c->opts.nargs)
+		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
+	if (interval && text_duration_ms(interval, &ms, &e) < 0)
+		return cli_usage(c, "option '--interval': %s", e.message);
+	if (ms < 100 || ms > 3600000)
+		return cli_usage(c, "option '--interval': between 100ms and 1h");
+	if (cli_connect(c, CLI_START_IF_STORE) < 0)
+		return EXIT_FAILED;
+	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+		return on_screen(c, (unsigned)ms);
+	if (snapshot(c, false, &out, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "top");
+	return show_out(&out);
+}

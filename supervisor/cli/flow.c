@@ -1,0 +1,421 @@
+/*
+ * A queue of items, each a range of one stream: WANTED (only cited yet), ASKED (a read_output is under way) or READY
+ * (its bytes are here). Items are asked for from the front, while fewer than WINDOW bytes are under way or waiting, and
+ * written from the front; so both streams keep the order of their events, and memory is bounded by the window. Ranges that
+ * are merely cited cost a few bytes, and neighbours of one stream are joined.
+ */
+
+#include "supervisor/cli/flow.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/remote.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PIECE (512u << 10)      /* bytes of one read_output */
+#define WINDOW (4u << 20)
+#define ITEMS_MOST 4096         /* past this the order between the streams gives way to memory */
+#define SURE_WRITE 4096         /* what a pipe takes at once when poll says it is writable */
+
+enum item_state { WANTED, ASKED, READY };
+
+struct item {
+	struct item *next;
+	struct flow *flow;
+	int stream;
+	enum item_state state;
+	uint64_t offset, length;
+	struct buf data;        /* READY: length is 0, these are the bytes */
+	size_t pos;             /* written so far */
+	bool own;               /* a line of ours */
+	bool made_visible;
+};
+
+struct flow {
+	struct flow_options o;
+	struct item *first, *last;
+	size_t nitems;
+	size_t under_way;       /* bytes ASKED, and READY but not written */
+	char ref[FLOW_STREAMS][72];
+	uint64_t next[FLOW_STREAMS];    /* everything before is in the queue or was written */
+	uint64_t omitted[FLOW_STREAMS];
+	bool waits[FLOW_STREAMS];       /* writing may block: a pipe, a terminal, a socket */
+	bool closed[FLOW_STREAMS];      /* nobody reads it */
+	char carry[FLOW_STREAMS][4];    /* the beginning of a character that a piece cut in two */
+	size_t ncarry[FLOW_STREAMS];
+	struct err failure;
+	bool failed;
+};
+
+struct flow *flow_new(const struct flow_options *o)
+{
+	struct flow *f = mem_zalloc(1, sizeof(*f));
+
+	f->o = *o;
+	for (int i = 0; i < FLOW_STREAMS; i++) {
+		struct stat st;
+		f->waits[i] = fstat(o->fd[i], &st) < 0 || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+	}
+	return f;
+}
+
+void flow_free(struct flow *f)
+{
+	if (!f)
+		return;
+	while (f->first) {
+		struct item *it = f->first;
+		f->first = it->next;
+		buf_done(&it->data);
+		free(it);
+	}
+	free(f);
+}
+
+int flow_stream_of(struct jval name)
+{
+	if (jval_is_str(name, "stdout"))
+		return FLOW_STDOUT;
+	return jval_is_str(name, "stderr") ? FLOW_STDERR : -1;
+}
+
+void flow_start_at(struct flow *f, int stream, uint64_t offset)
+{
+	f->next[stream] = offset;
+}
+
+/* ---- the queue ---- */
+
+static struct item *insert_after(struct flow *f, struct item *before, int stream, enum item_state state)
+{
+	struct item *it = mem_zalloc(1, sizeof(*it));
+
+	it->flow = f;
+	it->stream = stream;
+	it->state = state;
+	it->next = before ? before->next : f->first;
+	*(before ? &before->next : &f->first) = it;
+	if (f->last == before)
+		f->last = it;
+	f->nitems++;
+	return it;
+}
+
+static void pop(struct flow *f)
+{
+	struct item *it = f->first;
+
+	f->first = it->next;
+	if (!f->first)
+		f->last = NULL;
+	f->nitems--;
+	buf_done(&it->data);
+	free(it);
+}
+
+static void want(struct flow *f, int stream, uint64_t offset, uint64_t length)
+{
+	struct item *it = f->last;
+
+	if (f->nitems >= ITEMS_MOST)
+		for (struct item *i = f->first; i; i = i->next)
+			if (i->stream == stream && i->state == WANTED)
+				it = i;
+	if (it && it->stream == stream && it->state == WANTED && it->offset + it->length == offset) {
+		it->length += length;
+		return;
+	}
+	it = insert_after(f, f->last, stream, WANTED);
+	it->offset = offset;
+	it->length = length;
+}
+
+/* ---- reading from the daemon ---- */
+
+static void on_piece(void *ctx, struct jval result, struct jval error);
+
+static void ask(struct flow *f, struct item *it)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	if (it->length > PIECE) {
+		struct item *rest = insert_after(f, it, it->stream, WANTED);
+		rest->offset = it->offset + PIECE;
+		rest->length = it->length - PIECE;
+		it->length = PIECE;
+	}
+	jw_obj(&w);
+	jw_kstr(&w, "outputRef", f->ref[it->stream]);
+	jw_kuint(&w, "offset", it->offset);
+	jw_kuint(&w, "length", it->length);
+	jw_kstr(&w, "encoding", "base64");
+	jw_obj_end(&w);
+	it->state = ASKED;
+	f->under_way += it->length;
+	remote_send(f->o.remote, "read_output", &params, on_piece, it);
+}
+
+static void ask_more(struct flow *f)
+{
+	for (struct item *it = f->first; it && f->under_way < WINDOW && !f->failed; it = it->next)
+		if (it->state == WANTED)
+			ask(f, it);
+}
+
+static int decode(struct jval data, struct jval encoding, struct buf *out)
+{
+	if (jval_is_str(encoding, "utf8")) {
+		jval_str_buf(data, out);
+		return 0;
+	}
+	/* What bailiff writes has no escapes in base64: it is decoded where it stands. */
+	if (data.type == JT_STRING && data.len >= 2 && !memchr(data.text, '\\', data.len))
+		return text_base64_decode(data.text + 1, data.len - 2, out);
+	buf_auto struct buf plain = BUF_INIT;
+	jval_str_buf(data, &plain);
+	return text_base64_decode(buf_cstr(&plain), plain.len, out);
+}
+
+static void fail(struct flow *f, const struct err *e)
+{
+	if (!f->failed)
+		f->failure = *e;
+	f->failed = true;
+}
+
+/* The answer may be short, or jump over bytes that were not kept. */
+static void take_piece(struct flow *f, struct item *it, struct jval result)
+{
+	struct jval data = { 0 }, encoding = { 0 };
+	uint64_t offset = it->offset, next = 0, end = it->offset + it->length;
+	struct err e = ERR_INIT;
+
+	for (struct jiter m = jiter_on(result); jiter_next(&m);) {
+		if (jval_is_str(m.key, "data"))
+			data = m.value;
+		else if (jval_is_str(m.key, "encoding"))
+			encoding = m.value;
+		else if (jval_is_str(m.key, "offset"))
+			offset = jval_uint(m.value, offset);
+		else if (jval_is_str(m.key, "nextOffset"))
+			next = jval_uint(m.value, 0);
+	}
+	if (decode(data, encoding, &it->data) < 0 || offset < it->offset || next > UINT64_MAX / 2) {
+		err_set(&e, ERR_INTERNAL, "read_output gave something that is not base64");
+		fail(f, &e);
+		return;
+	}
+	if (offset + it->data.len > end)
+		it->data.len = offset < end ? (size_t)(end - offset) : 0;
+	if (next < offset + it->data.len)
+		next = offset + it->data.len;
+	if (next <= it->offset || next > end)
+		next = end; /* no progress means that there is nothing to be had */
+	f->omitted[it->stream] += next - it->offset - it->data.len;
+	if (next < end) {
+		struct item *rest = insert_after(f, it, it->stream, WANTED);
+		rest->offset = next;
+		rest->length = end - next;
+	}
+}
+
+static void on_piece(void *ctx, struct jval result, struct jval error)
+{
+	struct item *it = ctx;
+	struct flow *f = it->flow;
+	struct err e = ERR_INIT;
+
+	f->under_way -= it->length;
+	if (error.type == JT_NONE) {
+		take_piece(f, it, result);
+	} else {
+		remote_error(error, &e);
+		err_wrap(&e, "read %s", it->stream == FLOW_STDOUT ? "stdout" : "stderr");
+		fail(f, &e);
+	}
+	it->length = 0;
+	it->state = READY;
+	f->under_way += it->data.len;
+	ask_more(f);
+}
+
+/* ---- what is to be shown ---- */
+
+void flow_upto(struct flow *f, int stream, const char *output_ref, uint64_t end)
+{
+	if (f->o.fd[stream] < 0)
+		return;
+	snprintf(f->ref[stream], sizeof(f->ref[stream]), "%s", output_ref);
+	if (end <= f->next[stream])
+		return;
+	want(f, stream, f->next[stream], end - f->next[stream]);
+	f->next[stream] = end;
+	ask_more(f);
+}
+
+void flow_event(struct flow *f, struct jval event)
+{
+	struct jval payload = jval_get(event, "payload");
+	int stream = flow_stream_of(jval_get(payload, "stream"));
+	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0), length = jval_uint(jval_get(payload, "length"), 0);
+	char ref[72];
+
+	if (stream < 0 || f->o.fd[stream] < 0 || !jval_is_str(jval_get(event, "type"), "process.output"))
+		return;
+	jval_str(jval_get(event, "outputRef"), ref, sizeof(ref));
+	if (offset == f->next[stream] && length && f->under_way < WINDOW &&
+	    jval_uint(jval_get(payload, "previewBytes"), 0) == length) {
+		buf_auto struct buf bytes = BUF_INIT;
+
+		if (decode(jval_get(payload, "preview"), jval_get(payload, "encoding"), &bytes) == 0 && bytes.len == length) {
+			struct item *it = insert_after(f, f->last, stream, READY);
+
+			it->data = bytes;
+			bytes = BUF_INIT;
+			f->under_way += it->data.len;
+			f->next[stream] = offset + length;
+			return;
+		}
+	}
+	flow_upto(f, stream, ref, offset + length);
+}
+
+void flow_line(struct flow *f, const char *text, size_t len)
+{
+	struct item *it = f->last;
+
+	if (!it || !it->own || it->pos || it->data.len > SURE_WRITE) {
+		it = insert_after(f, f->last, FLOW_STDOUT, READY);
+		it->own = true;
+	}
+	buf_append(&it->data, text, len);
+	buf_byte(&it->data, '\n');
+	f->under_way += len + 1;
+}
+
+/* ---- writing ---- */
+
+/* Replaces an item's bytes by what a terminal may be shown; a character cut in two waits for its other half. */
+static void make_visible(struct flow *f, struct item *it)
+{
+	struct buf whole = BUF_INIT, shown = BUF_INIT;
+	int s = it->stream;
+	size_t cut;
+
+	buf_append(&whole, f->carry[s], f->ncarry[s]);
+	buf_append(&whole, it->data.data, it->data.len);
+	cut = text_utf8_cut(buf_cstr(&whole), whole.len);
+	f->ncarry[s] = whole.len - cut;
+	if (f->ncarry[s])
+		memcpy(f->carry[s], whole.data + cut, f->ncarry[s]);
+	text_sanitize(buf_cstr(&whole), cut, &shown);
+	f->under_way = f->under_way - it->data.len + shown.len;
+	buf_done(&whole);
+	buf_done(&it->data);
+	it->data = shown;
+	it->made_visible = true;
+}
+
+static bool writable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* 1 = would wait; −1 = nobody reads this any more. */
+static int write_item(struct flow *f, struct item *it)
+{
+	int fd = f->o.fd[it->stream];
+
+	while (it->pos < it->data.len) {
+		size_t n = it->data.len - it->pos;
+		ssize_t w;
+
+		if (f->waits[it->stream]) {
+			if (!writable(fd))
+				return 1;
+			if (n > SURE_WRITE)
+				n = SURE_WRITE;
+		}
+		w = write(fd, it->data.data + it->pos, n);
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0 && errno == EAGAIN)
+			return 1;
+		if (w < 0)
+			return -1;
+		it->pos += (size_t)w;
+	}
+	return 0;
+}
+
+void flow_flush(struct flow *f)
+{
+	for (int s = 0; s < FLOW_STREAMS; s++) {
+		if (!f->ncarry[s])
+			continue;
+		struct item *it = insert_after(f, f->last, s, READY);
+		text_sanitize(f->carry[s], f->ncarry[s], &it->data);
+		it->made_visible = true;
+		f->under_way += it->data.len;
+		f->ncarry[s] = 0;
+	}
+}
+
+int flow_write(struct flow *f, struct err *e)
+{
+	while (f->first && f->first->state == READY) {
+		struct item *it = f->first;
+		int r = 0;
+
+		if (f->o.sanitize && !it->own && !it->made_visible)
+			make_visible(f, it);
+		if (!f->closed[it->stream])
+			r = write_item(f, it);
+		if (r > 0)
+			return 0;
+		if (r < 0) {
+			f->closed[it->stream] = true;
+			if (it->stream == FLOW_STDOUT)
+				return err_sys(e, errno, "write to stdout");
+		}
+		f->under_way -= it->data.len;
+		pop(f);
+		ask_more(f);
+	}
+	return 0;
+}
+
+int flow_fd(const struct flow *f)
+{
+	return f->first && f->first->state == READY ? f->o.fd[f->first->stream] : -1;
+}
+
+bool flow_done(const struct flow *f)
+{
+	return f->first == NULL;
+}
+
+size_t flow_held(const struct flow *f)
+{
+	return f->under_way;
+}
+
+const struct err *flow_failed(const struct flow *f)
+{
+	return f->failed ? &f->failure : NULL;
+}
+
+uint64_t flow_omitted(const struct flow *f, int stream)
+{
+	return f->omitted[stream];
+}

@@ -1,0 +1,26 @@
+#ifndef BAILIFF_CLI_HOME_H
+#define BAILIFF_CLI_HOME_H
+
+/*
+ * Where daemons may be found: $BAILIFF_HOME alone when it is set; otherwise this user's, then the system's. The same
+ * rules as supervisor/paths.c, which the command line may not include; a unit test compares the two.
+ */
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct home {
+	const char *kind;          /* "BAILIFF_HOME", "user" or "system" */
+	char dir[PATH_MAX];        /* $BAILIFF_HOME, or "" */
+	char socket[PATH_MAX];
+	char store[PATH_MAX];
+};
+
+#define HOME_PLACES 2
+/* In the order in which they are tried; the first is where a daemon would be started. Returns how many. */
+size_t home_places(uid_t uid, struct home ret[HOME_PLACES]);
+bool home_has_store(const struct home *h);
+
+#endif

@@ -1,0 +1,25 @@
+#ifndef BAILIFF_CLI_OUTCOME_H
+#define BAILIFF_CLI_OUTCOME_H
+
+/*
+ * How a process ended, as an exit status: its own code; 128+N after signal N; 124 after a time limit; 125 when bailiff
+ * failed (or lost the process); 126 denied or not executable; 127 not found.
+ */
+
+#include "runtime/base/jscan.h"
+
+#include <stdbool.h>
+
+struct outcome {
+	int status;
+	char note[512]; /* for stderr when the status alone does not say it; or "" */
+};
+
+/* True if the event is one of process.completed, failed and terminated. */
+bool outcome_of_event(struct jval event, struct outcome *ret);
+/* From a process as wait_process and get_process tell it; false while it runs. */
+bool outcome_of_process(struct jval process, struct outcome *ret);
+/* From the error of a start_process that was refused or failed. */
+void outcome_of_error(struct jval error, struct outcome *ret);
+
+#endif

@@ -1,0 +1,81 @@
+#ifndef BAILIFF_CLI_REMOTE_H
+#define BAILIFF_CLI_REMOTE_H
+
+/*
+ * The command line's end of the control socket.
+ *
+ * Requests may be pipelined; each is answered through its callback, in any order. When the connection breaks because the
+ * daemon restarts, it connects again (backing off up to a second between attempts), calls `connected` and sends every
+ * unanswered request once more. That is safe: reading twice is harmless, and every mutating request carries an idempotency
+ * key (remote_key), so that nothing is started, written or signalled twice. Subscriptions die with their connection;
+ * `connected` is the place to make them, from the last sequence number seen.
+ *
+ * A caller with other descriptors to watch uses remote_prepare and remote_turn around its own poll; others use remote_call.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/jscan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct jw;
+struct pollfd;
+struct remote;
+
+/* One of result and error is there (type JT_NONE otherwise); both point into a buffer that the next turn reuses. */
+typedef void (*remote_reply_fn)(void *ctx, struct jval result, struct jval error);
+
+struct remote_options {
+	bool start;                                   /* start an embedded daemon when none answers */
+	bool start_if_store;                          /* … but only where there is a store already */
+};
+
+/* ERR_UNAVAILABLE when no daemon answers. */
+int remote_open(const struct remote_options *o, struct remote **ret, struct err *e);
+void remote_free(struct remote *r);
+const char *remote_socket_path(const struct remote *r);
+const char *remote_kind(const struct remote *r);            /* home.h's kind */
+int remote_peer_pid(const struct remote *r);                /* of who listens, or 0 */
+
+/* `connected` is called after each reconnect (not the first connect); `event` for each notified event. */
+void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event), void *ctx);
+
+/* `params`: a JSON object's text, or NULL for none. fn may be NULL. */
+void remote_send(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx);
+/* The same, but not sent again: answered with an error that is remote_broken when the connection breaks first. */
+void remote_send_once(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx);
+bool remote_broken(struct jval error);
+/* Writes "idempotencyKey": a new one for each call. */
+void remote_key(struct remote *r, struct jw *w);
+
+/* Fills *p (fd −1 while disconnected) and returns the longest time to poll for, −1 = as long as it takes. */
+int remote_prepare(struct remote *r, bool want_input, struct pollfd *p);
+/* After poll: reads, writes, dispatches, reconnects. −1 when the daemon stays away. */
+int remote_turn(struct remote *r, short revents, struct err *e);
+
+/* The text of an answer; result or error point into it. */
+struct remote_answer {
+	struct buf text;
+	struct jval result;
+	struct jval error;
+	bool done;
+};
+#define REMOTE_ANSWER_INIT ((struct remote_answer){ 0 })
+void remote_answer_done(struct remote_answer *a);
+#define remote_answer_auto __attribute__((cleanup(remote_answer_done)))
+/* An remote_reply_fn that fills a struct remote_answer. */
+void remote_answer_fill(void *answer, struct jval result, struct jval error);
+
+/* Sends and waits; an answer with an error is −1 with *e filled, and stays readable in *ret. */
+int remote_call(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e);
+int remote_call_once(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e);
+/* Waits until `a` (given to remote_send with remote_answer_fill) is there; result as remote_call. */
+int remote_await(struct remote *r, struct remote_answer *a, struct err *e);
+
+/* A JSON-RPC error object as struct err; returns −1. */
+int remote_error(struct jval error, struct err *e);
+
+#endif

@@ -1,0 +1,309 @@
+#include "supervisor/cli/show.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+static const char *const paints[] = {
+	[SHOW_PLAIN] = "",          [SHOW_DIM] = "\033[2m",    [SHOW_BOLD] = "\033[1m", [SHOW_RED] = "\033[31m",
+	[SHOW_GREEN] = "\033[32m", [SHOW_YELLOW] = "\033[33m", [SHOW_CYAN] = "\033[36m",
+};
+
+bool show_coloured(int fd)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(fd) && !(no && no[0]) && !(term && strcmp(term, "dumb") == 0);
+}
+
+static struct winsize size_of(int fd)
+{
+	struct winsize ws = { 0 };
+
+	if (!isatty(fd) || ioctl(fd, TIOCGWINSZ, &ws) < 0)
+		return (struct winsize){ 0 };
+	return ws;
+}
+
+unsigned show_width(int fd)
+{
+	struct winsize ws = size_of(fd);
+
+	return ws.ws_col ? ws.ws_col : isatty(fd) ? 80 : 0;
+}
+
+unsigned show_height(int fd)
+{
+	struct winsize ws = size_of(fd);
+
+	return ws.ws_row ? ws.ws_row : isatty(fd) ? 24 : 0;
+}
+
+void show_paint(struct buf *out, bool on, enum show_colour colour, const char *text)
+{
+	on = on && colour != SHOW_PLAIN;
+	if (on)
+		buf_str(out, paints[colour]);
+	buf_str(out, text);
+	if (on)
+		buf_str(out, "\033[0m");
+}
+
+enum show_colour show_status_colour(const char *status)
+{
+	static const struct {
+		const char *status;
+		enum show_colour colour;
+	} map[] = {
+		{ "running", SHOW_GREEN }, { "failed", SHOW_RED }, { "lost", SHOW_RED }, { "terminated", SHOW_YELLOW },
+		{ "waiting_permission", SHOW_YELLOW },
+	};
+
+	for (size_t i = 0; i < countof(map); i++)
+		if (strcmp(map[i].status, status) == 0)
+			return map[i].colour;
+	return SHOW_PLAIN;
+}
+
+/* ---- tables ---- */
+
+void show_table_init(struct show_table *t, const char *const *heads, size_t n)
+{
+	*t = (struct show_table){ .ncolumns = n };
+	for (size_t i = 0; i < n; i++)
+		show_table_cell(t, SHOW_BOLD, heads[i]);
+}
+
+void show_table_cell(struct show_table *t, enum show_colour colour, const char *text)
+{
+	buf_auto struct buf clean = BUF_INIT;
+
+	text_sanitize(text, strlen(text), &clean);
+	for (size_t i = 0; i < clean.len; i++)
+		if (clean.data[i] == '\n' || clean.data[i] == '\t')
+			clean.data[i] = ' ';
+	t->cells = mem_realloc(t->cells, (t->ncells + 1) * sizeof(*t->cells));
+	t->cells[t->ncells++] = (struct show_cell){ .text = buf_take(&clean), .colour = colour };
+}
+
+void show_table_done(struct show_table *t)
+{
+	for (size_t i = 0; i < t->ncells; i++)
+		free(t->cells[i].text);
+	free(t->cells);
+	*t = (struct show_table){ 0 };
+}
+
+/* Characters, taken as one column each: good enough for what commands consist of. */
+static size_t columns_of(const char *s)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
+static void cut_to(char *s, size_t columns)
+{
+	size_t n = 0;
+
+	for (; *s; s++) {
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+		if (n > columns) {
+			*s = 0;
+			return;
+		}
+	}
+}
+
+static void render_row(const struct show_table *t, size_t row, const size_t *widths, bool coloured, unsigned width, struct buf *out)
+{
+	size_t used = 0;
+
+	for (size_t c = 0; c < t->ncolumns; c++) {
+		const struct show_cell *cell = &t->cells[row * t->ncolumns + c];
+		mem_auto char *text = mem_strdup(cell->text);
+		bool last = c + 1 == t->ncolumns;
+
+		if (last && width)
+			cut_to(text, width > used ? width - used : 0);
+		show_paint(out, coloured, cell->colour, text);
+		if (last)
+			break;
+		for (size_t pad = columns_of(text); pad < widths[c] + 2; pad++)
+			buf_byte(out, ' ');
+		used += widths[c] + 2;
+	}
+	buf_byte(out, '\n');
+}
+
+void show_table_render(const struct show_table *t, bool coloured, unsigned width, struct buf *out)
+{
+	size_t widths[SHOW_COLUMNS] = { 0 };
+
+	for (size_t i = 0; i < t->ncells; i++) {
+		size_t n = columns_of(t->cells[i].text), c = i % t->ncolumns;
+		if (n > widths[c])
+			widths[c] = n;
+	}
+	for (size_t row = 0; row < t->ncells / t->ncolumns; row++)
+		render_row(t, row, widths, coloured, width, out);
+}
+
+/* ---- a process's members ---- */
+
+static bool real_us_of(struct jval timestamp, uint64_t *ret)
+{
+	char text[CLOCK_TEXT_MAX + 16];
+
+	jval_str(timestamp, text, sizeof(text));
+	return text[0] && clock_parse(text, ret) == 0;
+}
+
+void show_ago(struct jval timestamp, uint64_t now_us, struct buf *out)
+{
+	uint64_t then, s;
+
+	if (!real_us_of(timestamp, &then)) {
+		buf_byte(out, '-');
+		return;
+	}
+	s = now_us > then ? (now_us - then) / 1000000 : 0;
+	if (s < 120)
+		buf_printf(out, "%us ago", (unsigned)s);
+	else if (s < 2 * 3600)
+		buf_printf(out, "%um ago", (unsigned)(s / 60));
+	else if (s < 2 * 86400)
+		buf_printf(out, "%uh ago", (unsigned)(s / 3600));
+	else
+		buf_printf(out, "%llud ago", (unsigned long long)(s / 86400));
+}
+
+static void quote(const char *s, struct buf *out)
+{
+	static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%^";
+
+	if (s[0] && strspn(s, harmless) == strlen(s)) {
+		buf_str(out, s);
+		return;
+	}
+	buf_byte(out, '\'');
+	for (; *s; s++)
+		if (*s == '\'')
+			buf_str(out, "'\\''");
+		else
+			buf_byte(out, *s);
+	buf_byte(out, '\'');
+}
+
+void show_command(struct jval process, struct buf *out)
+{
+	struct jval line = jval_get(process, "commandLine");
+	bool first = true;
+
+	if (line.type == JT_STRING) {
+		jval_str_buf(line, out);
+		return;
+	}
+	for (struct jiter it = jiter_on(jval_get(process, "command")); jiter_next(&it); first = false) {
+		mem_auto char *word = jval_strdup(it.value);
+		if (!first)
+			buf_byte(out, ' ');
+		if (word)
+			quote(word, out);
+	}
+	if (jval_bool(jval_get(process, "commandTruncated"), false))
+		buf_str(out, " ...");
+}
+
+void show_duration(struct jval process, uint64_t now_us, struct buf *out)
+{
+	struct jval ms = jval_get(process, "durationMs");
+	uint64_t from, to, took;
+	char text[16];
+
+	if (ms.type == JT_NUMBER) {
+		took = jval_uint(ms, 0);
+	} else if (real_us_of(jval_get(process, "startedAt"), &from)) {
+		if (!real_us_of(jval_get(process, "endedAt"), &to))
+			to = now_us;
+		took = to > from ? (to - from) / 1000 : 0;
+	} else {
+		buf_byte(out, '-');
+		return;
+	}
+	text_format_duration(took, text);
+	buf_str(out, text);
+}
+
+void show_exit(struct jval process, struct buf *out)
+{
+	struct jval sig = jval_get(process, "signal"), code = jval_get(process, "exitCode");
+
+	if (sig.type == JT_NUMBER && jval_int(sig, 0) > 0)
+		buf_str(out, text_signal_name((int)jval_int(sig, 0)));
+	else if (sig.type == JT_STRING)
+		jval_str_buf(sig, out);
+	else if (code.type == JT_NUMBER)
+		buf_append(out, code.text, code.len);
+	else
+		buf_byte(out, '-');
+}
+
+static void show_scalar(struct jval v, struct buf *out)
+{
+	buf_auto struct buf plain = BUF_INIT;
+
+	if (v.type != JT_STRING) {
+		buf_append(out, v.text, v.len);
+		return;
+	}
+	jval_str_buf(v, &plain);
+	text_sanitize(buf_cstr(&plain), plain.len, out);
+}
+
+void show_json(struct jval v, unsigned indent, struct buf *out)
+{
+	struct jiter it = jiter_on(v);
+
+	if (v.type != JT_OBJECT && v.type != JT_ARRAY) {
+		buf_printf(out, "%*s", (int)indent, "");
+		show_scalar(v, out);
+		buf_byte(out, '\n');
+		return;
+	}
+	while (jiter_next(&it)) {
+		bool nested = it.value.type == JT_OBJECT || it.value.type == JT_ARRAY;
+		bool empty = nested && it.value.len == 2;
+
+		buf_printf(out, "%*s", (int)indent, "");
+		if (it.object) {
+			show_scalar(it.key, out);
+			buf_str(out, nested && !empty ? ":" : ": ");
+		} else {
+			buf_str(out, nested && !empty ? "-" : "- ");
+		}
+		if (empty)
+			buf_str(out, "none");
+		else if (!nested)
+			show_scalar(it.value, out);
+		buf_byte(out, '\n');
+		if (nested && !empty && indent < 64)
+			show_json(it.value, indent + 2, out);
+	}
+}
+
+int show_out(const struct buf *b)
+{
+	if (!b->len || fd_write_all(STDOUT_FILENO, b->data, b->len) == 0)
+		return 0;
+	if (errno != EPIPE)
+		fprintf(stderr, "bailiff: write to stdout: %s\n", strerror(errno));
+	return 1;
+}

@@ -1,0 +1,53 @@
+#ifndef BAILIFF_CLI_SHOW_H
+#define BAILIFF_CLI_SHOW_H
+
+/*
+ * What people see: aligned tables, colours on a terminal (unless NO_COLOR is set), times relative to now. Everything that
+ * came from a child is made harmless before it is shown.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/jscan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum show_colour { SHOW_PLAIN, SHOW_DIM, SHOW_BOLD, SHOW_RED, SHOW_GREEN, SHOW_YELLOW, SHOW_CYAN };
+
+bool show_coloured(int fd);
+unsigned show_width(int fd); /* columns of the terminal; 0 = not a terminal */
+unsigned show_height(int fd);
+/* Appends `text` in that colour, if `on`. */
+void show_paint(struct buf *out, bool on, enum show_colour colour, const char *text);
+enum show_colour show_status_colour(const char *status);
+
+/* A table: columns are as wide as their widest cell, the last one is cut at the terminal's edge. */
+#define SHOW_COLUMNS 10
+struct show_table {
+	size_t ncolumns, ncells;
+	struct show_cell {
+		char *text;
+		enum show_colour colour;
+	} *cells;
+};
+void show_table_init(struct show_table *t, const char *const *heads, size_t n);
+void show_table_cell(struct show_table *t, enum show_colour colour, const char *text); /* row by row; sanitised */
+void show_table_render(const struct show_table *t, bool coloured, unsigned width, struct buf *out);
+void show_table_done(struct show_table *t);
+
+void show_ago(struct jval timestamp, uint64_t now_us, struct buf *out);     /* "3s ago" */
+/* Of a process: its command as one line, quoted where a shell would need it; not sanitised. */
+void show_command(struct jval process, struct buf *out);
+/* Its duration so far: durationMs, or since startedAt. */
+void show_duration(struct jval process, uint64_t now_us, struct buf *out);
+/* "0", "3", "KILL" or "-" */
+void show_exit(struct jval process, struct buf *out);
+
+/* JSON for people: indented, strings made harmless. */
+void show_json(struct jval v, unsigned indent, struct buf *out);
+
+/* All of it to stdout; 0, or 1 when that failed (an exit status). */
+int show_out(const struct buf *b);
+
+#endif

@@ -1,0 +1,138 @@
+#include "supervisor/cli/target.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/show.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define RANDOM_PART 26 /* characters of a made id after its prefix */
+#define CANDIDATES 8
+#define PAGE 1000
+
+static bool is_whole(const char *given, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(given, prefix, n) == 0 && strlen(given) == n + RANDOM_PART;
+}
+
+static void copy_id(struct jval v, char ret[TARGET_ID_MAX])
+{
+	jval_str(v, ret, TARGET_ID_MAX);
+}
+
+static int pick_process(struct jval list, const char *given, char ret[TARGET_ID_MAX])
+{
+	size_t n = 0;
+
+	for (struct jiter it = jiter_on(list); jiter_next(&it); n++) {
+		copy_id(jval_get(it.value, "processId"), ret);
+		if (strcmp(ret, given) == 0)
+			return 0;
+	}
+	if (n == 1)
+		return 0;
+	if (n == 0) {
+		cli_error("no process matches '%s'", given);
+		cli_hint("bailiff ps -a lists them");
+		return -1;
+	}
+	cli_error("'%s' is ambiguous; it could be", given);
+	n = 0;
+	for (struct jiter it = jiter_on(list); jiter_next(&it) && n < CANDIDATES; n++) {
+		buf_auto struct buf line = BUF_INIT;
+		char id[TARGET_ID_MAX], status[32];
+
+		copy_id(jval_get(it.value, "processId"), id);
+		jval_str(jval_get(it.value, "status"), status, sizeof(status));
+		show_command(it.value, &line);
+		cli_hint("%s  %-10s  %.60s", id, status, buf_cstr(&line));
+	}
+	return -1;
+}
+
+int target_process(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
+{
+	buf_auto struct buf params = BUF_INIT;
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+
+	if (is_whole(given, "proc_")) {
+		snprintf(ret, TARGET_ID_MAX, "%s", given);
+		return 0;
+	}
+	jw_obj(&w);
+	jw_kstr(&w, "match", given);
+	jw_kuint(&w, "limit", CANDIDATES);
+	jw_obj_end(&w);
+	if (cli_call(c, "list_processes", &params, &a, &e) < 0)
+		return cli_fail(c, -1, &e, "%s", given);
+	return pick_process(jval_get(a.result, "processes"), given, ret);
+}
+
+static bool session_matches(const char *id, const char *given)
+{
+	size_t n = strlen(given);
+
+	return strncmp(id, given, n) == 0 || (strncmp(id, "sess_", 5) == 0 && strncmp(id + 5, given, n) == 0);
+}
+
+/* One page of sessions: how many match so far, and the first of them. 1 = an exact match ends the search. */
+static int match_sessions(struct jval list, const char *given, size_t *found, char ret[TARGET_ID_MAX])
+{
+	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
+		char id[TARGET_ID_MAX];
+
+		copy_id(jval_get(it.value, "sessionId"), id);
+		if (strcmp(id, given) == 0) {
+			memcpy(ret, id, sizeof(id));
+			*found = 1;
+			return 1;
+		}
+		if (session_matches(id, given) && (*found)++ == 0)
+			memcpy(ret, id, sizeof(id));
+	}
+	return 0;
+}
+
+int target_session(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
+{
+	char cursor[128] = "";
+	struct err e = ERR_INIT;
+	size_t found = 0;
+
+	if (is_whole(given, "sess_")) {
+		snprintf(ret, TARGET_ID_MAX, "%s", given);
+		return 0;
+	}
+	do {
+		buf_auto struct buf params = BUF_INIT;
+		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+		struct jw w = jw_on(&params);
+
+		jw_obj(&w);
+		jw_kuint(&w, "limit", PAGE);
+		if (cursor[0])
+			jw_kstr(&w, "cursor", cursor);
+		jw_obj_end(&w);
+		if (cli_call(c, "list_sessions", &params, &a, &e) < 0)
+			return cli_fail(c, -1, &e, "%s", given);
+		if (match_sessions(jval_get(a.result, "sessions"), given, &found, ret))
+			break;
+		jval_str(jval_get(a.result, "nextCursor"), cursor, sizeof(cursor));
+	} while (cursor[0]);
+	if (found == 1)
+		return 0;
+	if (found)
+		cli_error("session '%s' is ambiguous: %zu match", given, found);
+	else
+		cli_error("no session matches '%s'", given);
+	cli_hint("bailiff session list shows them");
+	return -1;
+}
