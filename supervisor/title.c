@@ -35,7 +35,7 @@ void title_set(struct title *t, const char *text)
 {
 	const char *space = strrchr(text, ' ');
 	char name[16];
-	size_t n = strnlen(space ? space + 1 : text, 6);
+	size_t n = strnlen(space ? space + 1 : text, 7);
 	memcpy(name, "bailiff-", 8);
 	memcpy(name + 8, space ? space + 1 : text, n);
 	name[8 + n] = 0;

@@ -111,7 +111,7 @@ static bool take_peer(struct spawner *s, int flags)
 	ssize_t n = fd_recv(s->peer_fd, &m, sizeof m, fds, &nfds, flags);
 	if (n < 0 && errno == EAGAIN)
 		return false;
-	if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+	if (n == 0) {
 		fd_close(&s->peer_fd);
 		return false;
 	}

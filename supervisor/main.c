@@ -1,0 +1,330 @@
+/*
+ * bailiffd: one program, three processes. Invoked by a person or the system it becomes the guard, which starts the same
+ * program twice more with --role. This file only wires: options, home, identity, and then guard_run, runtime_main or
+ * spawner_main.
+ */
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "sandbox/cgroup.h"
+#include "supervisor/detach.h"
+#include "supervisor/guard/guard.h"
+#include "supervisor/home.h"
+#include "supervisor/options.h"
+#include "supervisor/runtime.h"
+#include "supervisor/spawner/spawner.h"
+#include "supervisor/title.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RUNTIME_UID 64613
+#define EXIT_USAGE 2
+#define ARGS_MAX 24
+
+struct daemon {
+	struct options o;
+	struct title title;
+	struct home home;
+	struct home_options home_options;
+	bool privileged;
+	uid_t runtime_uid;
+	gid_t runtime_gid;
+	char tag[HOME_TAG_MAX];
+	char owner[16];
+	char exe[PATH_MAX];
+};
+
+static int complain(const struct err *e, int status)
+{
+	fprintf(stderr, "bailiffd: %s\n", e->message);
+	return status;
+}
+
+/* A growing vector of arguments; the rows are few and known. */
+struct args {
+	char *v[ARGS_MAX];
+	size_t n;
+};
+
+static void args_add(struct args *a, const char *name, const char *value)
+{
+	if (a->n + 2 >= ARGS_MAX)
+		abort();
+	a->v[a->n++] = (char *)name;
+	if (value && value[0])
+		a->v[a->n++] = (char *)value;
+	a->v[a->n] = NULL;
+}
+
+static void args_log(struct args *a, const struct options *o)
+{
+	if (o->verbose)
+		args_add(a, "--verbose", NULL);
+	if (o->log_format)
+		args_add(a, "--log-format", o->log_format);
+}
+
+static void setup_log(const char *who, const struct options *o)
+{
+	log_setup(who, o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, o->log_format && strcmp(o->log_format, "json") == 0);
+}
+
+/* ---- the roles ---- */
+
+static int role_runtime(const struct options *o, struct title *t)
+{
+	struct err e = ERR_INIT;
+	uint64_t owner = 0;
+	title_set(t, "bailiffd: runtime");
+	setup_log("bailiffd runtime", o);
+	if (o->owner_uid && options_number("owner-uid", o->owner_uid, UINT32_MAX, &owner, &e) < 0)
+		return complain(&e, EXIT_USAGE);
+	const struct runtime_options r = {
+		.embedded = o->embedded,
+		.verbose = o->verbose,
+		.privileged = o->privileged,
+		.owner_uid = (uint32_t)owner,
+		.home_label = o->home_label ? o->home_label : "",
+	};
+	return runtime_main(&r);
+}
+
+static int role_spawner(const struct options *o, struct title *t)
+{
+	title_set(t, "bailiffd: spawner");
+	setup_log("bailiffd spawner", o);
+	const struct spawner_options s = { .cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff", .title = t };
+	return spawner_main(&s);
+}
+
+static int role(const struct options *o, struct title *t)
+{
+	static const struct {
+		const char *name;
+		int (*run)(const struct options *o, struct title *t);
+	} roles[] = { { "runtime", role_runtime }, { "spawner", role_spawner } };
+	for (size_t i = 0; i < countof(roles); i++) {
+		if (strcmp(roles[i].name, o->role) == 0)
+			return roles[i].run(o, t);
+	}
+	fprintf(stderr, "bailiffd: --role: there is no role '%s'\n", o->role);
+	return EXIT_USAGE;
+}
+
+/* ---- the guard ---- */
+
+static int check_options(struct daemon *d, struct err *e)
+{
+	const struct options *o = &d->o;
+	if (o->log_format && strcmp(o->log_format, "json") != 0 && strcmp(o->log_format, "text") != 0)
+		return err_set(e, ERR_INVALID, "--log-format: '%s' is neither json nor text", o->log_format);
+	if (o->socket_mode) {
+		if (strcmp(o->socket_mode, "0600") != 0 && strcmp(o->socket_mode, "0666") != 0)
+			return err_set(e, ERR_INVALID, "--socket-mode: '%s' is neither 0600 nor 0666", o->socket_mode);
+		d->home_options.socket_mode = (mode_t)strtoul(o->socket_mode, NULL, 8);
+	}
+	if (o->user && !d->privileged)
+		return err_set(e, ERR_INVALID, "--user: only root can give the runtime another user");
+	return 0;
+}
+
+/* Who the runtime is when the guard is root. */
+static int find_identity(struct daemon *d, struct err *e)
+{
+	const struct passwd *pw = getpwnam(d->o.user ? d->o.user : "bailiff");
+	uint64_t uid = RUNTIME_UID;
+	d->runtime_uid = d->runtime_gid = RUNTIME_UID;
+	if (pw) {
+		d->runtime_uid = pw->pw_uid;
+		d->runtime_gid = pw->pw_gid;
+	} else if (d->o.user) {
+		if (options_number("user", d->o.user, UINT32_MAX - 1, &uid, NULL) < 0)
+			return err_set(e, ERR_INVALID, "--user: there is no user '%s'", d->o.user);
+		pw = getpwuid((uid_t)uid);
+		d->runtime_uid = (uid_t)uid;
+		d->runtime_gid = pw ? pw->pw_gid : (gid_t)uid;
+	}
+	if (d->runtime_uid == 0)
+		return err_set(e, ERR_INVALID, "--user: the runtime must not be root");
+	d->home_options.give = true;
+	d->home_options.uid = d->runtime_uid;
+	d->home_options.gid = d->runtime_gid;
+	return 0;
+}
+
+/* Names that must not change their meaning when the working directory does, or the program's file is replaced. */
+static int find_names(struct daemon *d, struct paths *ret, struct err *e)
+{
+	if (paths_find(d->o.home, geteuid(), ret, e) < 0)
+		return -1;
+	if (d->o.config && d->o.config[0] != '/') {
+		char *real = realpath(d->o.config, NULL);
+		if (!real)
+			return err_sys(e, errno, "--config: open '%s'", d->o.config);
+		d->o.config = real;
+	}
+	d->home_options.config = d->o.config;
+	ssize_t n = readlink("/proc/self/exe", d->exe, sizeof d->exe - 1);
+	d->exe[n > 0 ? n : 0] = 0;
+	snprintf(d->owner, sizeof d->owner, "%u", (unsigned)getuid());
+	return 0;
+}
+
+/* Against the OOM killer; the sandboxes' inits put themselves back. */
+static void protect(void)
+{
+	fd_auto int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, "-900", 4);
+}
+
+static void runtime_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: runtime", NULL);
+	args_add(a, "--role", "runtime");
+	args_add(a, "--home-label", d->home.paths.label);
+	args_add(a, "--owner-uid", d->owner);
+	if (d->privileged)
+		args_add(a, "--privileged", NULL);
+	if (d->o.embedded)
+		args_add(a, "--embedded", NULL);
+	args_log(a, &d->o);
+}
+
+static void spawner_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: spawner", NULL);
+	args_add(a, "--role", "spawner");
+	args_add(a, "--cgroup-tag", d->tag);
+	args_log(a, &d->o);
+}
+
+static void upgrade_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: guard", NULL);
+	if (d->home.paths.kind == PATHS_HOME)
+		args_add(a, "--home", d->home.paths.run);
+	if (d->o.config)
+		args_add(a, "--config", d->o.config);
+	if (d->o.user)
+		args_add(a, "--user", d->o.user);
+	if (d->o.embedded)
+		args_add(a, "--embedded", NULL);
+	args_log(a, &d->o);
+}
+
+static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
+{
+	struct args runtime = { 0 }, spawner = { 0 }, upgraded = { 0 };
+	runtime_args(d, &runtime);
+	spawner_args(d, &spawner);
+	upgrade_args(d, &upgraded);
+	const struct guard_options g = {
+		.argv = { [GUARD_RUNTIME] = runtime.v, [GUARD_SPAWNER] = spawner.v },
+		.listen_fd = d->home.listen_fd,
+		.store_fd = d->home.store_fd,
+		.spool_fd = d->home.spool_fd,
+		.lock_fd = d->home.lock_fd,
+		.ready_fd = ready_fd,
+		.config_path = d->home.config_file,
+		.drop = d->privileged,
+		.runtime_uid = d->runtime_uid,
+		.runtime_gid = d->runtime_gid,
+		.upgrade_exe = d->exe[0] ? d->exe : NULL,
+		.upgrade_argv = upgraded.v,
+		.resume_fd = resume_fd,
+	};
+	int status = guard_run(&g);
+	home_leave(&d->home);
+	return status;
+}
+
+/* The same process as before, with another program: everything is there already. */
+static int resume(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	uint64_t fd;
+	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 || home_look(&d->home, &d->home_options, &e) < 0)
+		return complain(&e, EXIT_USAGE);
+	title_set(&d->title, "bailiffd: guard");
+	home_tag(&d->home, d->tag);
+	log_info("upgraded to version %s", BAILIFF_VERSION);
+	return run_guard(d, -1, (int)fd);
+}
+
+static int begin(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	fd_auto int log_fd = -1;
+	int ready_fd = -1;
+	if (home_take(&d->home, &d->home_options, &e) < 0 || home_listen(&d->home, &d->home_options, &e) < 0)
+		return complain(&e, 1);
+	if (!d->o.foreground) {
+		log_fd = home_open_log(&d->home, &e);
+		if (log_fd < 0 || detach(log_fd, &ready_fd, &e) < 0)
+			return complain(&e, 1);
+	}
+	if (home_write_pid(&d->home, &e) < 0)
+		return complain(&e, 1);
+	title_set(&d->title, "bailiffd: guard");
+	home_tag(&d->home, d->tag);
+	cgroup_kill_leftovers(d->tag);
+	if (d->privileged)
+		protect();
+	return run_guard(d, ready_fd, -1);
+}
+
+static int guard(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	struct paths p;
+	d->privileged = geteuid() == 0;
+	setup_log("bailiffd guard", &d->o);
+	if (check_options(d, &e) < 0 || (d->privileged && find_identity(d, &e) < 0) || find_names(d, &p, &e) < 0)
+		return complain(&e, EXIT_USAGE);
+	umask(077);
+	home_init(&d->home, &p);
+	return d->o.resume ? resume(d) : begin(d);
+}
+
+/* Whoever started us may have left standard descriptors closed or signals ignored. */
+static void clean_inheritance(void)
+{
+	int fd;
+	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+		continue;
+	if (fd > STDERR_FILENO)
+		close(fd);
+	const struct sigaction plain = { .sa_handler = SIG_DFL };
+	for (int sig = 1; sig < NSIG; sig++)
+		sigaction(sig, &plain, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	static struct daemon d;
+	struct err e = ERR_INIT;
+	clean_inheritance();
+	title_init(&d.title, argc, argv);
+	if (options_parse(argc, argv, &d.o, &e) < 0)
+		return complain(&e, EXIT_USAGE);
+	if (d.o.help) {
+		options_help(stdout);
+		return 0;
+	}
+	if (d.o.version) {
+		printf("bailiffd %s\n", BAILIFF_VERSION);
+		return 0;
+	}
+	return d.o.role ? role(&d.o, &d.title) : guard(&d);
+}

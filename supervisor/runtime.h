@@ -1,0 +1,23 @@
+#ifndef BAILIFF_SUPERVISOR_RUNTIME_H
+#define BAILIFF_SUPERVISOR_RUNTIME_H
+
+/*
+ * The runtime: the unprivileged process that serves clients and keeps the facts. The guard starts it with its descriptors
+ * at GUARD_FD_* (guard_msg.h), already under its own uid and without capabilities, and with the log set up.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct runtime_options {
+	bool embedded;          /* started by a command of the user's: leave (exit 0) when idle */
+	bool verbose;
+	bool privileged;        /* the guard has root: the spawner can act for any uid */
+	uint32_t owner_uid;     /* who started the guard */
+	const char *home_label; /* for messages: the home, or "system" or "user" */
+};
+
+/* The process's exit status: GUARD_EXIT_DONE, GUARD_EXIT_CONFIG, or anything else to be started again. */
+int runtime_main(const struct runtime_options *o);
+
+#endif
