@@ -226,7 +226,7 @@ static int prune_floor(const struct call *c, uint64_t now_us, uint64_t *ret, str
 
 void method_prune_store(struct call *c)
 {
-	uint64_t now_us = clock_real_us(), floor;
+	uint64_t now_us = clock_real_us(), floor = 0;
 	struct err e = ERR_INIT;
 
 	if (refused(c))
