@@ -90,10 +90,16 @@ demo:
 
 UNIT_SOURCES := $(sort $(shell find tests/unit -name 'test_*.c' 2>/dev/null))
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
-$(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(ARCHIVES)
+# What several tests of a folder share (fakes): every other source below tests/unit, in one archive.
+UNIT_SHARED := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(shell find tests/unit -name '*.c' ! -name 'test_*.c' 2>/dev/null)))
+$(BUILD)/lib/tests_unit.a: $(UNIT_SHARED)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/lib/tests_unit.a $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(LINK) $(CHECK_LIBS)
+	$(subst $<,$< $(BUILD)/lib/tests_unit.a,$(LINK)) $(CHECK_LIBS)
 
 # Crash and bench programs that work on the layers directly, and the small programs that the Python tests run.
 CRASH_PROGRAMS := $(patsubst tests/crash/%.c,$(BUILD)/crash/%,$(wildcard tests/crash/crash_*.c))

@@ -41,15 +41,15 @@ static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *
 
 /* Where a client named no turn but the type needs one: the session's system turn, made on its first use. */
 static int emit_system_turn(struct engine *g, struct store_batch *b, const struct caller *c, const char *session,
-			    const struct view_session_brief *brief, char thread[72], char turn[72])
+			    const struct view_session_brief *brief, char thread[ID_ROOM], char turn[ID_ROOM])
 {
 	struct fact f;
 
-	snprintf(thread, 72, "%s", brief->first_thread);
+	snprintf(thread, ID_ROOM, "%s", brief->first_thread);
 	if (turn[0])
 		return 0;
 	if (brief->system_turn[0]) {
-		snprintf(turn, 72, "%s", brief->system_turn);
+		snprintf(turn, ID_ROOM, "%s", brief->system_turn);
 		return 0;
 	}
 	id_make(ID_KIND_TURN, turn);
@@ -61,12 +61,12 @@ static int emit_system_turn(struct engine *g, struct store_batch *b, const struc
 }
 
 static int emit_one(struct engine *g, struct store_batch *b, const struct emit_event *ev, size_t i, const struct caller *c,
-		    char turn[72], struct err *e)
+		    char turn[ID_ROOM], struct err *e)
 {
 	int type = event_type_find(ev->type, strlen(ev->type));
 	struct view_session_brief session;
 	struct event_draft d = { 0 };
-	char thread[72];
+	char thread[ID_ROOM];
 
 	if (type < 0)
 		return emit_refuse(e, ERR_INVALID, i, "type", "is not an event type; see docs/events.md");
@@ -108,10 +108,11 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 	d.members = members.data;
 	d.members_len = members.len;
 	if (store_batch_event(b, &d, e) < 0) {
-		char field[ERR_FIELD_MAX];
-		snprintf(field, sizeof field, "events[%zu].%.40s", i, e->field);
-		memcpy(e->field, field, sizeof e->field);
-		return err_wrap(e, "events[%zu]", i);
+		char member[ERR_FIELD_MAX];
+		memcpy(member, e->field, sizeof member);
+		err_wrap(e, "events[%zu]", i);
+		snprintf(e->field, sizeof e->field, "events[%u].%.32s", (unsigned)i, member);
+		return -1;
 	}
 	return 0;
 }
@@ -120,7 +121,7 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 {
 	struct store_batch *b = store_batch_new(g->o.store);
 	struct err e = ERR_INIT;
-	char turn[72] = "";
+	char turn[ID_ROOM] = "";
 
 	for (size_t i = 0; i < n; i++)
 		if (emit_one(g, b, &ev[i], i, c, turn, &e) < 0) {

@@ -18,7 +18,7 @@ struct engine {
 	char boot_id[40];
 	struct strmap processes;      /* id → struct process */
 	struct strmap busy_threads;   /* thread id → process whose own turn is active there */
-	char system_session[ID_GIVEN_MAX + 1], system_thread[ID_GIVEN_MAX + 1], system_turn[ID_GIVEN_MAX + 1];
+	char system_session[ID_ROOM], system_thread[ID_ROOM], system_turn[ID_ROOM];
 	uint32_t known_layers;        /* what this machine's sandboxes reach; valid once layers_known */
 	bool layers_known;
 	bool stopping;

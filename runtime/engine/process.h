@@ -25,6 +25,8 @@
 
 struct jw;
 
+#define ID_ROOM 72 /* any id, also a caller's, with its NUL: as the views hand them out */
+
 enum process_state {
 	PROCESS_LAUNCHING,
 	PROCESS_COMMITTING,
@@ -106,8 +108,8 @@ struct process_input {
 struct process {
 	struct engine *engine;
 	char id[ID_TEXT_MAX];
-	char session_id[ID_GIVEN_MAX + 1], thread_id[ID_GIVEN_MAX + 1], turn_id[ID_GIVEN_MAX + 1];
-	char task_id[ID_GIVEN_MAX + 1], tool_call_id[ID_GIVEN_MAX + 1]; /* "" = none */
+	char session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+	char task_id[ID_ROOM], tool_call_id[ID_ROOM]; /* "" = none */
 	bool makes_session, makes_thread, owns_turn;
 	uint32_t uid;
 	enum process_state state;

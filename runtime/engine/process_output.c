@@ -29,16 +29,16 @@ void process_output_due(struct process *p)
 	engine_wake(p->engine, p->flush_at_ns);
 }
 
-/* How much of the stream is kept for good at its beginning, whatever else comes. */
+/* How much of the stream's beginning is kept whatever else comes: what lies behind may still fall into the hole. */
 static uint64_t kept_head(const struct process *p, uint64_t size)
 {
 	uint64_t limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes;
 	uint64_t from, to;
 
-	if (!limit || size <= limit)
-		return limit && size > limit / 4 * 3 ? limit / 4 * 3 : size; /* the tail may still be left out later */
 	spool_hole(size, limit, &from, &to);
-	return from;
+	if (to > from)
+		return from;
+	return limit && size > limit / 4 * 3 ? limit / 4 * 3 : size;
 }
 
 static void preview_members(struct jw *w, const char *p, size_t n)

@@ -205,9 +205,9 @@ static void process_judge(struct process *p, const char *const *argv, size_t arg
 	p->judged_json = buf_take(&text);
 }
 
-static void copy_id(char dst[ID_GIVEN_MAX + 1], const char *src)
+static void copy_id(char dst[ID_ROOM], const char *src)
 {
-	snprintf(dst, ID_GIVEN_MAX + 1, "%s", src ? src : "");
+	snprintf(dst, ID_ROOM, "%s", src ? src : "");
 }
 
 static void process_take_request(struct process *p, const struct start_request *r, const struct caller *c)

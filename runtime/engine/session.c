@@ -204,7 +204,7 @@ int session_system_facts(struct engine *g, struct store_batch *b)
 
 struct session_creation {
 	struct pending_reply reply;
-	char session_id[ID_GIVEN_MAX + 1], thread_id[ID_GIVEN_MAX + 1];
+	char session_id[ID_ROOM], thread_id[ID_ROOM];
 };
 
 static void session_result(const struct session_creation *s, uint64_t sequence, struct buf *out)

@@ -1,0 +1,664 @@
+/* The engine against a world that does what the test says: which facts, in which order, and which answers. */
+
+#include "tests/unit/runtime/engine/fake_world.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+
+#include <check.h>
+#include <signal.h>
+
+static struct fake_world w;
+static struct fake_reply reply, second;
+
+static void set_up(void)
+{
+	fake_open(&w);
+	reply = second = (struct fake_reply){ 0 };
+}
+
+static void tear_down(void)
+{
+	fake_close(&w);
+	buf_done(&reply.json);
+	buf_done(&second.json);
+}
+
+#define EXITED(code) ((code) << 8)
+
+static struct jval answer(const struct fake_reply *r, const char *path)
+{
+	return jval_path(jval_of(r->json.data, r->json.len), path);
+}
+
+static bool event_says(const char *type, const char *path, const char *value)
+{
+	mem_auto char *json = fake_event(&w, type);
+
+	return json && jval_is_str(jval_path(jval_of(json, strlen(json)), path), value);
+}
+
+static int64_t event_number(const char *type, const char *path)
+{
+	mem_auto char *json = fake_event(&w, type);
+
+	return json ? jval_int(jval_path(jval_of(json, strlen(json)), path), -1) : -1;
+}
+
+START_TEST(a_start_is_recorded_before_its_gate_opens)
+{
+	uint64_t before = store_last_sequence(w.store);
+	struct start_request r = fake_request(&w, "true");
+
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	struct fake_process *p = fake_last(&w);
+	const struct port_started s = { .pid = 4242, .attempt = 1 };
+	engine_on_started(w.engine, p->id, &s);
+	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES);
+	ck_assert(!p->gate_open);
+	fake_settle(&w);
+	ck_assert(p->gate_open);
+	ck_assert_uint_eq(reply.count, 0); /* the answer waits for exec */
+	mem_auto char *types = fake_types(&w, before);
+	ck_assert_str_eq(types, "session.created thread.started turn.submitted turn.started thread.updated permission.evaluated "
+				"sandbox.applied process.started");
+	engine_on_execed(w.engine, p->id);
+	ck_assert_uint_eq(reply.count, 1);
+	ck_assert_int_eq(reply.code, 0);
+	ck_assert(jval_is_str(answer(&reply, "status"), "running"));
+	ck_assert(event_says("sandbox.applied", "payload.layers.namespaces", "enforced"));
+	ck_assert(event_says("sandbox.applied", "payload.layers.mounts", "unavailable"));
+	ck_assert(event_says("sandbox.applied", "payload.layers.seccomp", "not_requested"));
+}
+END_TEST
+
+START_TEST(the_second_start_commits_while_its_sandbox_is_built)
+{
+	struct start_request r = fake_request(&w, "true");
+	const struct port_started s = { .pid = 4243, .attempt = 1 };
+
+	fake_run(&w, &r, &reply);
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	struct fake_process *p = fake_last(&w);
+	engine_on_started(w.engine, p->id, &s);
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "process.started"), 2);
+	ck_assert(!p->gate_open);
+	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
+	ck_assert(p->gate_open);
+}
+END_TEST
+
+START_TEST(a_sandbox_that_is_less_than_was_recorded_does_not_run)
+{
+	struct start_request r = fake_request(&w, "true");
+	const struct port_started s = { .pid = 4243, .attempt = 1 };
+
+	fake_run(&w, &r, &reply);
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	struct fake_process *p = fake_last(&w);
+	engine_on_started(w.engine, p->id, &s);
+	fake_settle(&w);
+	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES); /* no mounts this time */
+	ck_assert(!p->gate_open);
+	ck_assert(p->killed);
+	engine_on_gone(w.engine, p->id, NULL);
+	engine_on_output_end(w.engine, p->id, STREAM_STDOUT);
+	engine_on_output_end(w.engine, p->id, STREAM_STDERR);
+	fake_settle(&w);
+	ck_assert_int_eq(second.code, ERR_SANDBOX);
+	ck_assert(event_says("process.failed", "payload.category", "sandbox"));
+}
+END_TEST
+
+START_TEST(exit_zero_completes_process_and_turn)
+{
+	struct start_request r = fake_request(&w, "true");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	uint64_t before = store_last_sequence(w.store);
+
+	engine_wait_process(w.engine, p->id, LIMIT_NONE, &fake_caller, fake_reply_fn, &second);
+	fake_exit(&w, p, EXITED(0), 0);
+	mem_auto char *types = fake_types(&w, before);
+	ck_assert_str_eq(types, "process.completed turn.completed thread.updated");
+	ck_assert(p->released);
+	ck_assert_uint_eq(second.count, 1);
+	ck_assert(jval_is_str(answer(&second, "status"), "completed"));
+	ck_assert_int_eq(jval_int(answer(&second, "exitCode"), -1), 0);
+	ck_assert(!jval_bool(answer(&second, "timedOut"), true));
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(another_exit_code_fails_the_turn_only)
+{
+	struct start_request r = fake_request(&w, "exit 3");
+
+	fake_exit(&w, fake_run(&w, &r, &reply), EXITED(3), 0);
+	ck_assert_int_eq(event_number("process.completed", "payload.exitCode"), 3);
+	ck_assert(event_says("turn.failed", "payload.category", "exit"));
+	ck_assert(event_says("thread.updated", "payload.status", "failed"));
+}
+END_TEST
+
+START_TEST(a_command_that_cannot_be_executed_fails_with_its_stage)
+{
+	struct start_request r = fake_request(&w, "x");
+	const struct port_started s = { .pid = 4242, .attempt = 1 };
+	struct status_msg failed = { .kind = STATUS_FAILED, .step = STEP_EXEC, .error = 2, .path = "x" };
+
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	struct fake_process *p = fake_last(&w);
+	engine_on_started(w.engine, p->id, &s);
+	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES);
+	fake_settle(&w);
+	engine_on_gone(w.engine, p->id, &failed);
+	engine_on_output_end(w.engine, p->id, STREAM_STDOUT);
+	engine_on_output_end(w.engine, p->id, STREAM_STDERR);
+	fake_settle(&w);
+	ck_assert_int_eq(reply.code, ERR_SANDBOX);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&reply.json), "\"errnoName\":\"ENOENT\""));
+	ck_assert(event_says("process.failed", "payload.category", "spawn"));
+	ck_assert_int_eq(event_number("process.failed", "payload.errno"), 2);
+	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
+}
+END_TEST
+
+START_TEST(a_launch_that_fails_is_a_fact_too)
+{
+	struct start_request r = fake_request(&w, "x");
+
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	engine_on_launch_failed(w.engine, fake_last(&w)->id, STEP_CLONE, 11, "");
+	fake_settle(&w);
+	ck_assert_int_eq(reply.code, ERR_SANDBOX);
+	ck_assert_uint_eq(fake_count(&w, "process.started"), 0);
+	ck_assert_uint_eq(fake_count(&w, "process.failed"), 1);
+	ck_assert_uint_eq(fake_count(&w, "turn.failed"), 1);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(a_wall_limit_asks_first_and_kills_then)
+{
+	struct start_request r = fake_request(&w, "sleep 100");
+	r.limits.wall_ms = 1000;
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	engine_tick(w.engine);
+	fake_advance(&w, 999);
+	ck_assert_uint_eq(p->signals, 0);
+	fake_advance(&w, 2);
+	ck_assert(p->signals & (1u << (SIGTERM - 1)));
+	ck_assert(!p->kill_tree);
+	fake_advance(&w, 5001);
+	ck_assert(p->kill_tree);
+	ck_assert(!p->killed);
+	fake_advance(&w, 2001);
+	ck_assert(p->killed); /* an init that does not obey */
+	fake_exit(&w, p, SIGKILL, STATUS_CAUSE_KILLED);
+	ck_assert(event_says("process.failed", "payload.category", "timeout"));
+	ck_assert(event_says("process.failed", "payload.limit", "wall"));
+	ck_assert(event_says("process.failed", "status", "timed_out"));
+	ck_assert(event_says("turn.failed", "status", "timed_out"));
+}
+END_TEST
+
+START_TEST(output_keeps_an_idle_limit_away)
+{
+	struct start_request r = fake_request(&w, "x");
+	r.limits.idle_ms = 1000;
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	engine_tick(w.engine);
+	fake_advance(&w, 900);
+	fake_print(&w, p, STREAM_STDERR, "still here\n", 11);
+	fake_advance(&w, 900);
+	ck_assert_uint_eq(p->signals, 0);
+	fake_advance(&w, 200);
+	ck_assert_uint_ne(p->signals, 0);
+	fake_exit(&w, p, SIGTERM, 0);
+	ck_assert(event_says("process.failed", "payload.limit", "idle"));
+}
+END_TEST
+
+START_TEST(the_cpu_limit_is_the_inits_word)
+{
+	struct start_request r = fake_request(&w, "x");
+	r.limits.cpu_ms = 1000;
+
+	fake_exit(&w, fake_run(&w, &r, &reply), SIGKILL, STATUS_CAUSE_CPU);
+	ck_assert(event_says("process.failed", "payload.limit", "cpu"));
+}
+END_TEST
+
+START_TEST(terminate_answers_when_it_is_recorded)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	engine_terminate_process(w.engine, p->id, "enough", 0, LIMIT_NONE, &fake_caller, fake_reply_fn, &second);
+	ck_assert(p->signals & (1u << (SIGTERM - 1)));
+	ck_assert_uint_eq(second.count, 0);
+	fake_exit(&w, p, SIGTERM, 0);
+	ck_assert_uint_eq(second.count, 1);
+	ck_assert(jval_is_str(answer(&second, "status"), "terminated"));
+	ck_assert(jval_bool(answer(&second, "treeEmpty"), false));
+	ck_assert(event_says("process.terminated", "payload.reason", "user"));
+	ck_assert_int_eq(event_number("process.terminated", "payload.requestedBy.uid"), 1000);
+}
+END_TEST
+
+START_TEST(a_signal_that_a_client_sent_is_no_completion)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	engine_signal_process(w.engine, p->id, SIGINT, &fake_caller, fake_reply_fn, &second);
+	fake_settle(&w);
+	ck_assert_uint_eq(second.count, 1);
+	ck_assert(event_says("process.input", "payload.signal", "INT"));
+	fake_exit(&w, p, SIGINT, 0);
+	ck_assert_uint_eq(fake_count(&w, "process.terminated"), 1);
+	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
+}
+END_TEST
+
+START_TEST(a_signal_nobody_sent_is_a_completion)
+{
+	struct start_request r = fake_request(&w, "x");
+
+	fake_exit(&w, fake_run(&w, &r, &reply), SIGSEGV, 0);
+	ck_assert(event_says("process.completed", "payload.signal", "SEGV"));
+}
+END_TEST
+
+START_TEST(other_users_cannot_see_or_steer_it)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	struct caller other = fake_caller;
+
+	other.uid = 1001;
+	engine_terminate_process(w.engine, p->id, "", 0, LIMIT_NONE, &other, fake_reply_fn, &second);
+	ck_assert_int_eq(second.code, ERR_NOT_FOUND);
+	engine_signal_process(w.engine, p->id, SIGINT, &other, fake_reply_fn, &second);
+	ck_assert_int_eq(second.code, ERR_NOT_FOUND);
+	ck_assert_uint_eq(p->signals, 0);
+}
+END_TEST
+
+START_TEST(a_process_bound_to_its_client_ends_with_it)
+{
+	struct start_request r = fake_request(&w, "x");
+	r.end_with_client = true;
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	engine_client_gone(w.engine, 99);
+	ck_assert_uint_eq(p->signals, 0);
+	engine_client_gone(w.engine, fake_caller.connection);
+	ck_assert_uint_ne(p->signals, 0);
+	fake_exit(&w, p, SIGTERM, 0);
+	ck_assert(event_says("process.terminated", "payload.reason", "client_gone"));
+}
+END_TEST
+
+START_TEST(a_wait_can_time_out_and_the_process_goes_on)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	engine_wait_process(w.engine, p->id, 100, &fake_caller, fake_reply_fn, &second);
+	fake_advance(&w, 101);
+	ck_assert_uint_eq(second.count, 1);
+	ck_assert(jval_bool(answer(&second, "timedOut"), false));
+	ck_assert(jval_is_str(answer(&second, "status"), "running"));
+}
+END_TEST
+
+/* ---- output ---- */
+
+START_TEST(small_output_is_cited_whole_and_its_file_goes)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	fake_print(&w, p, STREAM_STDOUT, "hello\n", 6);
+	fake_advance(&w, 60);
+	ck_assert(event_says("process.output", "payload.preview", "hello\n"));
+	fake_exit(&w, p, EXITED(0), 0);
+	ck_assert_uint_eq(fake_count(&w, "output.spilled"), 0);
+	ck_assert_uint_eq(p->unspilled, 3);
+	struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	ck_assert_int_eq(store_output_read(w.store, p->streams.ref[0], 0, 100, &out, &e), 0);
+	ck_assert_str_eq(buf_cstr(&out), "hello\n");
+	buf_done(&out);
+}
+END_TEST
+
+START_TEST(large_output_is_spilled_once_and_reads_back)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	static char block[3000];
+	struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	memset(block, 'a', sizeof block);
+	for (int i = 0; i < 5; i++) {
+		fake_print(&w, p, STREAM_STDOUT, block, sizeof block);
+		fake_advance(&w, 60);
+	}
+	fake_exit(&w, p, EXITED(0), 0);
+	ck_assert_uint_eq(fake_count(&w, "output.spilled"), 1);
+	ck_assert_uint_eq(p->unspilled, 2); /* stderr only */
+	ck_assert_int_eq(event_number("process.completed", "payload.outputs.stdout.bytes"), 15000);
+	ck_assert_msg(store_output_read(w.store, p->streams.ref[0], 0, 20000, &out, &e) == 0, "%s", e.message);
+	ck_assert_uint_eq(out.len, 15000);
+	buf_done(&out);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(past_its_limit_head_and_tail_are_kept_and_the_rest_is_counted)
+{
+	struct start_request r = fake_request(&w, "x");
+	r.limits.output_bytes = 64 * 1024;
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	static char block[16 * 1024];
+
+	for (int i = 0; i < 20; i++) {
+		memset(block, 'a' + i, sizeof block);
+		fake_print(&w, p, STREAM_STDOUT, block, sizeof block);
+		fake_advance(&w, 60);
+	}
+	fake_exit(&w, p, EXITED(0), 0);
+	ck_assert_uint_eq(fake_count(&w, "output.truncated"), 1);
+	int64_t from = event_number("output.truncated", "payload.omittedFrom");
+	int64_t to = event_number("output.truncated", "payload.omittedTo");
+	ck_assert_int_eq(event_number("output.truncated", "payload.omittedBytes"), to - from);
+	ck_assert_int_eq(from, 48 * 1024);
+	ck_assert_int_eq(to, 304 * 1024);
+	struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	ck_assert_msg(store_output_read(w.store, p->streams.ref[0], (uint64_t)to, 16384, &out, &e) == 0, "%s", e.message);
+	ck_assert_uint_eq(out.len, 16384);
+	ck_assert_int_eq(out.data[0], 'a' + 19);
+	buf_done(&out);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(a_stream_that_stays_open_does_not_hold_the_end_for_ever)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	const struct status_msg m = { .kind = STATUS_EXITED };
+
+	engine_on_gone(w.engine, p->id, &m);
+	engine_on_output_end(w.engine, p->id, STREAM_STDOUT);
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
+	fake_advance(&w, 2001);
+	ck_assert(p->reading_stopped);
+	ck_assert_uint_eq(fake_count(&w, "process.completed"), 1);
+}
+END_TEST
+
+/* ---- input ---- */
+
+START_TEST(input_is_answered_when_the_pipe_took_all_of_it)
+{
+	struct start_request r = fake_request(&w, "cat");
+	r.stdin_pipe = true;
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	p->stdin_room = 3;
+	engine_write_stdin(w.engine, p->id, "abcdef", 6, &fake_caller, fake_reply_fn, &second);
+	engine_close_stdin(w.engine, p->id, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	ck_assert_uint_eq(second.count, 0);
+	ck_assert(!p->stdin_closed);
+	p->stdin_room = 100;
+	engine_on_stdin_room(w.engine, p->id);
+	fake_settle(&w);
+	ck_assert_uint_eq(second.count, 1);
+	ck_assert_int_eq(jval_int(answer(&second, "bytes"), 0), 6);
+	ck_assert_str_eq(buf_cstr(&p->input), "abcdef");
+	ck_assert(p->stdin_closed);
+	ck_assert_uint_eq(fake_count(&w, "process.input"), 2);
+	engine_write_stdin(w.engine, p->id, "x", 1, &fake_caller, fake_reply_fn, &second);
+	ck_assert_int_eq(second.code, ERR_STATE);
+}
+END_TEST
+
+START_TEST(an_idempotent_write_leaves_its_intent_before_it_writes)
+{
+	struct start_request r = fake_request(&w, "cat");
+	struct caller c = fake_caller;
+	struct buf stored = BUF_INIT;
+	struct err e = ERR_INIT;
+	char method[64];
+	uint8_t hash[32];
+
+	r.stdin_pipe = true;
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	p->stdin_room = 0;
+	c.idem_key = "k1";
+	c.idem_method = "write_process_stdin";
+	engine_write_stdin(w.engine, p->id, "abc", 3, &c, fake_reply_fn, &second);
+	fake_settle(&w);
+	ck_assert_int_eq(store_idem_get(w.store, c.uid, "k1", method, hash, &stored, &e), 0);
+	ck_assert_str_eq(buf_cstr(&stored), "{\"pending\":true}");
+	p->stdin_room = 100;
+	engine_on_stdin_room(w.engine, p->id);
+	fake_settle(&w);
+	ck_assert_uint_eq(second.count, 1);
+	buf_reset(&stored);
+	ck_assert_int_eq(store_idem_get(w.store, c.uid, "k1", method, hash, &stored, &e), 0);
+	ck_assert_str_eq(buf_cstr(&stored), "{\"bytes\":3}");
+	buf_done(&stored);
+}
+END_TEST
+
+/* ---- recovery ---- */
+
+START_TEST(after_a_crash_what_the_guard_holds_lives_on)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	char id[PLAN_KEY_MAX];
+
+	memcpy(id, p->id, sizeof id);
+	fake_print(&w, p, STREAM_STDOUT, "before ", 7);
+	fake_advance(&w, 60);
+	fake_print(&w, p, STREAM_STDOUT, "uncited ", 8);
+	fake_crash(&w);
+	const struct port_held held = { .id = id, .attempt = 1, .started = true };
+	fake_reopen(&w, &held, 1);
+	ck_assert(p->gate_open);
+	ck_assert_int_eq(event_number("history.reconstructed", "payload.aliveCount"), 1);
+	fake_print(&w, p, STREAM_STDOUT, "after", 5);
+	fake_exit(&w, p, EXITED(0), 0);
+	ck_assert_int_eq(event_number("process.completed", "payload.outputs.stdout.bytes"), 20);
+	ck_assert_uint_eq(fake_count(&w, "turn.completed"), 1);
+	struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	ck_assert_int_eq(store_output_read(w.store, p->streams.ref[0], 0, 100, &out, &e), 0);
+	ck_assert_str_eq(buf_cstr(&out), "before uncited after");
+	buf_done(&out);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(what_the_guard_does_not_hold_is_lost_and_keeps_its_output)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	fake_print(&w, p, STREAM_STDOUT, "last words", 10);
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	ck_assert(event_says("process.failed", "status", "lost"));
+	ck_assert(event_says("process.failed", "payload.category", "transport"));
+	ck_assert(event_says("turn.failed", "status", "lost"));
+	ck_assert(event_says("thread.updated", "payload.status", "unknown"));
+	ck_assert_int_eq(event_number("process.failed", "payload.outputs.stdout.bytes"), 10);
+	ck_assert_uint_eq(fake_count(&w, "process.failed"), 1);
+	ck_assert(fake_verified(&w));
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	ck_assert_uint_eq(fake_count(&w, "process.failed"), 1); /* once */
+}
+END_TEST
+
+START_TEST(a_start_that_was_not_committed_is_abandoned)
+{
+	struct start_request r = fake_request(&w, "x");
+	char id[PLAN_KEY_MAX];
+
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	memcpy(id, fake_last(&w)->id, sizeof id);
+	fake_crash(&w);
+	const struct port_held held = { .id = id, .attempt = 1, .started = true };
+	fake_reopen(&w, &held, 1);
+	ck_assert_uint_eq(w.nabandoned, 1);
+	ck_assert_str_eq(w.abandoned[0], id);
+	ck_assert_uint_eq(fake_count(&w, "process.started"), 0);
+	ck_assert_int_eq(event_number("history.reconstructed", "payload.aborted"), 1);
+}
+END_TEST
+
+START_TEST(only_the_attempt_that_was_committed_is_adopted)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	char id[PLAN_KEY_MAX];
+
+	memcpy(id, p->id, sizeof id);
+	fake_crash(&w);
+	const struct port_held held[] = { { .id = id, .attempt = 2, .started = true }, { .id = id, .attempt = 1, .started = true } };
+	fake_reopen(&w, held, 2);
+	ck_assert_uint_eq(w.nabandoned, 1);
+	ck_assert_int_eq(event_number("history.reconstructed", "payload.aliveCount"), 1);
+}
+END_TEST
+
+START_TEST(a_client_that_does_not_come_back_after_a_restart_is_gone)
+{
+	struct start_request r = fake_request(&w, "x");
+	r.end_with_client = true;
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	char id[PLAN_KEY_MAX];
+
+	memcpy(id, p->id, sizeof id);
+	fake_crash(&w);
+	const struct port_held held = { .id = id, .attempt = 1, .started = true };
+	fake_reopen(&w, &held, 1);
+	engine_tick(w.engine);
+	fake_advance(&w, 29000);
+	ck_assert_uint_eq(p->signals, 0);
+	engine_client_follows(w.engine, id, &fake_caller);
+	fake_advance(&w, 60000);
+	ck_assert_uint_eq(p->signals, 0);
+	engine_client_gone(w.engine, fake_caller.connection);
+	ck_assert_uint_ne(p->signals, 0);
+}
+END_TEST
+
+static void on_stopped(void *ctx)
+{
+	*(bool *)ctx = true;
+}
+
+START_TEST(stopping_ends_everything_and_refuses_the_rest)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	bool stopped = false;
+
+	engine_stop(w.engine, on_stopped, &stopped);
+	ck_assert(!stopped);
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	ck_assert_int_eq(second.code, ERR_UNAVAILABLE);
+	fake_exit(&w, p, SIGTERM, 0);
+	ck_assert(stopped);
+	ck_assert(event_says("process.terminated", "payload.reason", "shutdown"));
+}
+END_TEST
+
+START_TEST(a_profile_that_is_not_there_is_refused)
+{
+	struct start_request r = fake_request(&w, "x");
+
+	r.profile = "workspace";
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	ck_assert_int_eq(reply.code, ERR_UNAVAILABLE);
+	ck_assert_uint_eq(w.nprocesses, 0);
+}
+END_TEST
+
+START_TEST(a_given_turn_stays_the_clients)
+{
+	struct session_request s = { .title = "work" };
+	struct start_request r = fake_request(&w, "x");
+
+	engine_create_session(w.engine, &s, &fake_caller, fake_reply_fn, &second);
+	fake_settle(&w);
+	ck_assert_int_eq(second.code, 0);
+	char session[72], thread[72];
+	jval_str(answer(&second, "sessionId"), session, sizeof session);
+	jval_str(answer(&second, "threadId"), thread, sizeof thread);
+	r.session_id = session;
+	r.thread_id = thread;
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second); /* the thread is busy */
+	ck_assert_int_eq(second.code, ERR_CONFLICT);
+	char turn[72];
+	jval_str(answer(&reply, "turnId"), turn, sizeof turn);
+	r.turn_id = turn;
+	struct fake_process *other = fake_run(&w, &r, &second);
+	fake_exit(&w, other, EXITED(0), 0);
+	ck_assert_uint_eq(fake_count(&w, "turn.completed"), 0);
+	fake_exit(&w, p, EXITED(0), 0);
+	ck_assert_uint_eq(fake_count(&w, "turn.completed"), 1);
+	r.session_id = "sess_unknown";
+	r.thread_id = r.turn_id = NULL;
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	ck_assert_int_eq(second.code, ERR_NOT_FOUND);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("engine");
+	TCase *t = tcase_create("process");
+	const TTest *const tests[] = {
+		a_start_is_recorded_before_its_gate_opens, the_second_start_commits_while_its_sandbox_is_built,
+		a_sandbox_that_is_less_than_was_recorded_does_not_run, exit_zero_completes_process_and_turn,
+		another_exit_code_fails_the_turn_only, a_command_that_cannot_be_executed_fails_with_its_stage,
+		a_launch_that_fails_is_a_fact_too, a_wall_limit_asks_first_and_kills_then, output_keeps_an_idle_limit_away,
+		the_cpu_limit_is_the_inits_word, terminate_answers_when_it_is_recorded, a_signal_that_a_client_sent_is_no_completion,
+		a_signal_nobody_sent_is_a_completion, other_users_cannot_see_or_steer_it, a_process_bound_to_its_client_ends_with_it,
+		a_wait_can_time_out_and_the_process_goes_on, small_output_is_cited_whole_and_its_file_goes,
+		large_output_is_spilled_once_and_reads_back, past_its_limit_head_and_tail_are_kept_and_the_rest_is_counted,
+		a_stream_that_stays_open_does_not_hold_the_end_for_ever, input_is_answered_when_the_pipe_took_all_of_it,
+		an_idempotent_write_leaves_its_intent_before_it_writes, after_a_crash_what_the_guard_holds_lives_on,
+		what_the_guard_does_not_hold_is_lost_and_keeps_its_output, a_start_that_was_not_committed_is_abandoned,
+		only_the_attempt_that_was_committed_is_adopted, a_client_that_does_not_come_back_after_a_restart_is_gone,
+		stopping_ends_everything_and_refuses_the_rest, a_profile_that_is_not_there_is_refused, a_given_turn_stays_the_clients,
+	};
+
+	tcase_add_checked_fixture(t, set_up, tear_down);
+	tcase_set_timeout(t, 60);
+	for (size_t i = 0; i < countof(tests); i++)
+		tcase_add_test(t, tests[i]);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
