@@ -362,10 +362,10 @@ static bool jscan_equal(struct jval v, const char *s, size_t n)
 {
 	struct jscan_compare c = { .s = s, .left = n, .equal = v.type == JT_STRING };
 
-	if (v.type != JT_STRING || v.len < n + 2) /* escaping never shortens */
+	if (v.type != JT_STRING)
 		return false;
-	if (v.len == n + 2 && memcmp(v.text + 1, s, n) == 0)
-		return !memchr(s, '\\', n);
+	if (!memchr(v.text, '\\', v.len))
+		return v.len == n + 2 && memcmp(v.text + 1, s, n) == 0;
 	jscan_unescape(v, jscan_put_compare, &c);
 	return c.equal && c.left == 0;
 }

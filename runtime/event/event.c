@@ -73,18 +73,34 @@ static bool event_member_is_own(struct jval key)
 	return false;
 }
 
+static bool event_member_is_among(struct jval key, const struct jval *keys, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (keys[i].len == key.len && memcmp(keys[i].text, key.text, key.len) == 0)
+			return true;
+	return false;
+}
+
+/* Members are compared with all before them, so there may not be too many. */
+#define EVENT_MEMBERS_MAX 32
+
 /* `text` is followed by a comma in the buffer it stands in, so that the scan sees where the last value ends. */
 static int event_check_members(const struct event_info *info, const char *text, size_t len, struct err *e)
 {
 	struct jiter it = jiter_inside(text, len + 1);
+	struct jval keys[EVENT_MEMBERS_MAX];
+	size_t count = 0;
 	uint64_t seen = 0;
 
 	while (it.p < text + len) {
 		if (!jiter_next(&it))
 			return err_field(e, "members", "%s: further members are not JSON", info->name);
-		if (event_member_is_own(it.key))
-			return err_field(e, "members", "%s: %.*s is written by the runtime", info->name,
+		if (count == EVENT_MEMBERS_MAX)
+			return err_field(e, "members", "%s: more than %d further members", info->name, EVENT_MEMBERS_MAX);
+		if (event_member_is_own(it.key) || event_member_is_among(it.key, keys, count))
+			return err_field(e, "members", "%s: %.*s is there twice", info->name,
 				(int)(it.key.len < 40 ? it.key.len : 40), it.key.text);
+		keys[count++] = it.key;
 		payload_name_seen(info->required_members, it.key, &seen);
 	}
 	return payload_names_missing(info, seen, e);

@@ -1,0 +1,47 @@
+#include "runtime/base/hash.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+
+START_TEST(sha256_of_known_texts)
+{
+	char text[HASH_SHA256_TEXT];
+
+	hash_sha256_text("", 0, text);
+	ck_assert_str_eq(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+	hash_sha256_text("abc", 3, text);
+	ck_assert_str_eq(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+END_TEST
+
+/* Written to disk: the function may not change. */
+START_TEST(hash64_is_xxh3)
+{
+	ck_assert_uint_eq(hash64("", 0, 0), 0x2d06800538d394c2ull);
+	ck_assert_uint_eq(hash64(NULL, 0, 0), hash64("", 0, 0));
+	ck_assert_uint_eq(hash64("abc", 3, 0), 0x78af5f94892f3950ull);
+	ck_assert_uint_ne(hash64("abc", 3, 1), hash64("abc", 3, 0));
+}
+END_TEST
+
+START_TEST(pieces_give_the_digest_of_the_whole)
+{
+	char data[5000];
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (char)(i * 31 + i / 7);
+	for (size_t piece = 1; piece < sizeof(data); piece = piece * 3 + 1) {
+		struct hash64_stream *s = hash64_stream_new(77);
+
+		hash64_stream_add(s, NULL, 0);
+		for (size_t at = 0; at < sizeof(data); at += piece)
+			hash64_stream_add(s, data + at, at + piece > sizeof(data) ? sizeof(data) - at : piece);
+		ck_assert_uint_eq(hash64_stream_free(s), hash64(data, sizeof(data), 77));
+	}
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("hash", sha256_of_known_texts, hash64_is_xxh3, pieces_give_the_digest_of_the_whole);
+}

@@ -1,0 +1,104 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/jw.h"
+#include "tests/unit/suite.h"
+
+#include <math.h>
+#include <string.h>
+
+START_TEST(commas_come_by_themselves)
+{
+	buf_auto struct buf b = BUF_INIT;
+	struct jw w = jw_on(&b);
+	const char *const words[] = { "x", "y" };
+
+	jw_obj(&w);
+	jw_kstr(&w, "a", "1");
+	jw_kopt(&w, "absent", NULL);
+	jw_kopt(&w, "there", "t");
+	jw_karr(&w, "list");
+	jw_int(&w, -5);
+	jw_obj(&w);
+	jw_obj_end(&w);
+	jw_arr(&w);
+	jw_arr_end(&w);
+	jw_null(&w);
+	jw_arr_end(&w);
+	jw_kobj(&w, "o");
+	jw_kbool(&w, "t", true);
+	jw_kbool(&w, "f", false);
+	jw_obj_end(&w);
+	jw_kstrv(&w, "words", words, 2);
+	jw_kstrv(&w, "none", NULL, 0);
+	jw_kraw(&w, "raw", "[1]", 3);
+	jw_obj_end(&w);
+	ck_assert_str_eq(b.data, "{\"a\":\"1\",\"there\":\"t\",\"list\":[-5,{},[],null],\"o\":{\"t\":true,\"f\":false},"
+		"\"words\":[\"x\",\"y\"],\"none\":[],\"raw\":[1]}");
+}
+END_TEST
+
+static void writes_string(const char *bytes, size_t n, const char *json)
+{
+	buf_auto struct buf b = BUF_INIT;
+	struct jw w = jw_on(&b);
+
+	jw_strn(&w, bytes, n);
+	ck_assert_str_eq(b.data, json);
+}
+
+START_TEST(strings_are_escaped)
+{
+	writes_string("a\"b\\c/d", 7, "\"a\\\"b\\\\c/d\"");
+	writes_string("\b\f\n\r\t\x01\x1f\x7f", 8, "\"\\b\\f\\n\\r\\t\\u0001\\u001f\x7f\"");
+	writes_string("a\0b", 3, "\"a\\u0000b\"");
+	writes_string(NULL, 0, "\"\"");
+}
+END_TEST
+
+START_TEST(strings_become_valid_utf8)
+{
+	writes_string("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+	writes_string("a\xff" "b", 3, "\"a\xef\xbf\xbd" "b\"");
+	writes_string("\xc0\xaf", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\"");         /* overlong */
+	writes_string("\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""); /* a surrogate */
+	writes_string("x\xe2\x82", 3, "\"x\xef\xbf\xbd\xef\xbf\xbd\"");        /* cut off */
+}
+END_TEST
+
+START_TEST(numbers_to_their_ends)
+{
+	buf_auto struct buf b = BUF_INIT;
+	struct jw w = jw_on(&b);
+
+	jw_arr(&w);
+	jw_int(&w, INT64_MIN);
+	jw_int(&w, INT64_MAX);
+	jw_uint(&w, UINT64_MAX);
+	jw_uint(&w, 0);
+	jw_real(&w, 0.1);
+	jw_real(&w, 1.0 / 3);
+	jw_real(&w, 1e300);
+	jw_real(&w, NAN);
+	jw_real(&w, -INFINITY);
+	jw_arr_end(&w);
+	ck_assert_str_eq(b.data, "[-9223372036854775808,9223372036854775807,18446744073709551615,0,0.1,0.3333333333333333,1e+300,null,null]");
+}
+END_TEST
+
+START_TEST(base64_is_a_string)
+{
+	buf_auto struct buf b = BUF_INIT;
+	struct jw w = jw_on(&b);
+
+	jw_arr(&w);
+	jw_base64(&w, "\xff\xfe\xfd\xfc", 4);
+	jw_base64(&w, "", 0);
+	jw_arr_end(&w);
+	ck_assert_str_eq(b.data, "[\"//79/A==\",\"\"]");
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("jw", commas_come_by_themselves, strings_are_escaped, strings_become_valid_utf8, numbers_to_their_ends,
+		base64_is_a_string);
+}

@@ -1,0 +1,121 @@
+#include "runtime/base/clock.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/log.h"
+#include "tests/unit/suite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Each test runs in its own process, so stderr may be taken away for good. */
+static int stderr_to_pipe(void)
+{
+	int p[2];
+
+	ck_assert_int_eq(pipe2(p, O_NONBLOCK), 0);
+	ck_assert_int_ge(dup2(p[1], STDERR_FILENO), 0);
+	close(p[1]);
+	return p[0];
+}
+
+static const char *logged(int fd)
+{
+	static char text[8192];
+	ssize_t n = read(fd, text, sizeof(text) - 1);
+
+	text[n > 0 ? n : 0] = '\0';
+	return text;
+}
+
+START_TEST(a_line_says_who_and_how_bad)
+{
+	int fd = stderr_to_pipe();
+
+	log_setup("bailiffd runtime", LOG_LEVEL_INFO, false);
+	log_warning("disk has %d%% left", 3);
+	ck_assert_str_eq(logged(fd), "bailiffd runtime: warning: disk has 3% left\n");
+	log_error("x");
+	ck_assert_str_eq(logged(fd), "bailiffd runtime: error: x\n");
+	ck_assert(!log_is_json());
+}
+END_TEST
+
+START_TEST(quieter_levels_are_left_out)
+{
+	int fd = stderr_to_pipe();
+
+	log_setup("w", LOG_LEVEL_WARNING, false);
+	log_info("a");
+	log_debug("b");
+	ck_assert_str_eq(logged(fd), "");
+	log_setup("w", LOG_LEVEL_DEBUG, false);
+	log_debug("b");
+	ck_assert_str_eq(logged(fd), "w: debug: b\n");
+	ck_assert_int_eq(log_level_get(), LOG_LEVEL_DEBUG);
+}
+END_TEST
+
+START_TEST(a_message_cannot_forge_a_line_or_drive_a_terminal)
+{
+	int fd = stderr_to_pipe();
+
+	log_setup("w", LOG_LEVEL_INFO, false);
+	log_info("%s", "a\nw: error: forged\033[2J");
+	ck_assert_str_eq(logged(fd), "w: info: a\\nw: error: forged\\x1b[2J\n");
+}
+END_TEST
+
+START_TEST(json_is_one_object_a_line)
+{
+	int fd = stderr_to_pipe();
+	const char *text;
+	struct jval v;
+	char time[64];
+	uint64_t us;
+
+	log_setup("bailiffd guard", LOG_LEVEL_INFO, true);
+	errno = EXDEV;
+	log_error("a \"b\"\nc");
+	ck_assert_int_eq(errno, EXDEV);
+	text = logged(fd);
+	ck_assert_ptr_eq(strchr(text, '\n'), text + strlen(text) - 1);
+	v = jval_of(text, strlen(text));
+	ck_assert(jval_is_str(jval_get(v, "level"), "error"));
+	ck_assert(jval_is_str(jval_get(v, "who"), "bailiffd guard"));
+	ck_assert(jval_is_str(jval_get(v, "message"), "a \"b\"\nc"));
+	ck_assert_int_eq(jval_int(jval_get(v, "pid"), 0), getpid());
+	jval_str(jval_get(v, "time"), time, sizeof(time));
+	ck_assert_int_eq(clock_parse(time, &us), 0);
+	ck_assert(log_is_json());
+}
+END_TEST
+
+START_TEST(the_journal_gets_priorities_only_on_its_own_stream)
+{
+	int fd = stderr_to_pipe();
+	char stream[64];
+	struct stat st;
+
+	ck_assert_int_eq(fstat(STDERR_FILENO, &st), 0);
+	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+	log_setup("w", LOG_LEVEL_INFO, false);
+	log_warning("x");
+	ck_assert_str_eq(logged(fd), "<4>w: warning: x\n");
+	setenv("JOURNAL_STREAM", "1:1", 1);
+	log_setup("w", LOG_LEVEL_INFO, false);
+	log_warning("x");
+	ck_assert_str_eq(logged(fd), "w: warning: x\n");
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("log", a_line_says_who_and_how_bad, quieter_levels_are_left_out,
+		a_message_cannot_forge_a_line_or_drive_a_terminal, json_is_one_object_a_line,
+		the_journal_gets_priorities_only_on_its_own_stream);
+}

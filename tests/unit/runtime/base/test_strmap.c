@@ -1,0 +1,90 @@
+#include "runtime/base/mem.h"
+#include "runtime/base/strmap.h"
+#include "tests/unit/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+START_TEST(put_get_and_delete)
+{
+	struct strmap m = STRMAP_INIT;
+	char key[] = "key";
+	int a, b;
+
+	ck_assert_ptr_null(strmap_get(&m, "key"));
+	ck_assert_ptr_null(strmap_del(&m, "key"));
+	ck_assert_ptr_null(strmap_put(&m, key, &a));
+	memcpy(key, "xxx", 3); /* the map has its own copy */
+	ck_assert_ptr_eq(strmap_get(&m, "key"), &a);
+	ck_assert_ptr_eq(strmap_put(&m, "key", &b), &a);
+	ck_assert_uint_eq(m.count, 1);
+	ck_assert_ptr_eq(strmap_del(&m, "key"), &b);
+	ck_assert_ptr_null(strmap_get(&m, "key"));
+	ck_assert_uint_eq(m.count, 0);
+	strmap_done(&m);
+	strmap_done(&m);
+}
+END_TEST
+
+START_TEST(thousands_of_keys)
+{
+	static int values[5000];
+	struct strmap m = STRMAP_INIT;
+	char key[16];
+
+	for (int i = 0; i < 5000; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		strmap_put(&m, key, &values[i]);
+	}
+	for (int i = 0; i < 5000; i += 2) {
+		snprintf(key, sizeof(key), "k%d", i);
+		ck_assert_ptr_eq(strmap_del(&m, key), &values[i]);
+	}
+	ck_assert_uint_eq(m.count, 2500);
+	for (int i = 0; i < 5000; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		ck_assert_ptr_eq(strmap_get(&m, key), i % 2 ? &values[i] : NULL);
+	}
+	strmap_done(&m);
+}
+END_TEST
+
+struct visit {
+	struct strmap *m;
+	int seen;
+};
+
+static void delete_it(void *ctx, const char *key, void *value)
+{
+	struct visit *v = ctx;
+	mem_auto char *copy = mem_strdup(key);
+
+	v->seen++;
+	*(int *)value += 1;
+	ck_assert_ptr_eq(strmap_del(v->m, copy), value);
+}
+
+START_TEST(a_visitor_may_delete_its_entry)
+{
+	static int values[300];
+	struct strmap m = STRMAP_INIT;
+	struct visit v = { .m = &m };
+	char key[16];
+
+	for (int i = 0; i < 300; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		strmap_put(&m, key, &values[i]);
+	}
+	strmap_each(&m, delete_it, &v);
+	ck_assert_int_eq(v.seen, 300);
+	ck_assert_uint_eq(m.count, 0);
+	for (int i = 0; i < 300; i++)
+		ck_assert_int_eq(values[i], 1);
+	strmap_done(&m);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("strmap", put_get_and_delete, thousands_of_keys, a_visitor_may_delete_its_entry);
+}
