@@ -100,11 +100,22 @@ static void stream_secure(struct process *p, int stream, struct store_batch *b)
 	}
 }
 
+/* How much of the new range can be shown: not what has already been left out. */
+static size_t preview_room(const struct process *p, const struct process_stream *s)
+{
+	uint64_t most = s->size - s->cited, from, to;
+
+	spool_hole(s->size, p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes, &from, &to);
+	if (to > from && s->cited < to && s->cited + most > from)
+		most = s->cited < from ? from - s->cited : 0;
+	return most < p->engine->o.inline_bytes ? (size_t)most : p->engine->o.inline_bytes;
+}
+
 static void output_fact(struct process *p, int stream, struct store_batch *b)
 {
 	struct process_stream *s = &p->streams[stream];
 	struct engine *g = p->engine;
-	size_t want = s->size - s->cited < g->o.inline_bytes ? (size_t)(s->size - s->cited) : g->o.inline_bytes;
+	size_t want = preview_room(p, s);
 	mem_auto char *bytes = mem_alloc(want + 1);
 	ssize_t n = g->o.ports->peek_output(g->o.world, p->id, stream, s->cited, bytes, want);
 	struct fact f;
