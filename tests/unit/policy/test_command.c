@@ -4,7 +4,7 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
 
-#include <check.h>
+#include "tests/unit/suite.h"
 
 static void shows(const char *expected, const char *const *argv, size_t argc)
 {
@@ -65,19 +65,6 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("command");
-	TCase *t = tcase_create("command");
-	SRunner *r;
-	int failed;
-
-	tcase_add_test(t, plain_words_stay);
-	tcase_add_test(t, what_a_shell_would_take_apart_is_quoted);
-	tcase_add_test(t, control_characters_never_reach_a_terminal);
-	tcase_add_test(t, long_commands_are_cut_and_say_so);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return SUITE("command", plain_words_stay, what_a_shell_would_take_apart_is_quoted,
+		     control_characters_never_reach_a_terminal, long_commands_are_cut_and_say_so);
 }

@@ -2,7 +2,7 @@
 
 #include "runtime/base/buf.h"
 
-#include <check.h>
+#include "tests/unit/suite.h"
 
 START_TEST(the_default_mode_allows_and_says_why)
 {
@@ -37,17 +37,5 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("decision");
-	TCase *t = tcase_create("decision");
-	SRunner *r;
-	int failed;
-
-	tcase_add_test(t, the_default_mode_allows_and_says_why);
-	tcase_add_test(t, deciding_is_pure);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return SUITE("decision", the_default_mode_allows_and_says_why, deciding_is_pure);
 }

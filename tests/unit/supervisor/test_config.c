@@ -4,7 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 
-#include <check.h>
+#include "tests/unit/suite.h"
 
 static void parses(const char *text, struct config *c)
 {
@@ -116,21 +116,6 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("config");
-	TCase *t = tcase_create("config");
-	SRunner *r;
-	int failed;
-
-	tcase_add_test(t, defaults_are_within_their_own_bounds);
-	tcase_add_test(t, an_empty_object_gives_the_defaults);
-	tcase_add_test(t, keys_are_taken);
-	tcase_add_test(t, errors_name_the_key);
-	tcase_add_test(t, bad_json_says_where);
-	tcase_add_test(t, sizes_are_capped);
-	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return SUITE("config", defaults_are_within_their_own_bounds, an_empty_object_gives_the_defaults,
+		     keys_are_taken, errors_name_the_key, bad_json_says_where, sizes_are_capped);
 }
