@@ -16,6 +16,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/config.h"
+#include "supervisor/confine.h"
 #include "supervisor/control/control.h"
 #include "supervisor/world.h"
 
@@ -192,7 +193,7 @@ static void control_start(struct runtime *r)
 
 static int runtime_set_up(struct runtime *r, struct err *e)
 {
-	if (config_load(r, e) < 0 || store_start(r, e) < 0)
+	if (confine_runtime(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0)
 		return -1;
 	r->base = event_base_new();
 	if (!r->base)
