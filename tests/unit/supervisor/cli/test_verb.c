@@ -1,0 +1,90 @@
+#include "supervisor/cli/verb.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/fd.h"
+#include "supervisor/cli/completion.h"
+#include "tests/unit/suite.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+START_TEST(test_nearest)
+{
+	ck_assert_str_eq(verb_nearest("kil"), "kill");
+	ck_assert_str_eq(verb_nearest("event"), "events");
+	ck_assert_str_eq(verb_nearest("rnu"), "run");
+	ck_assert_str_eq(verb_nearest("lgos"), "logs");
+	ck_assert_ptr_null(verb_nearest("xylophone"));
+	ck_assert_ptr_null(verb_nearest("a-very-long-word-that-is-no-verb-at-all"));
+	ck_assert_str_eq(verb_nearest_option(verb_find("run"), "timout"), "timeout");
+}
+END_TEST
+
+/* Every row belongs to a verb, and no verb has a letter or name twice. */
+START_TEST(test_tables)
+{
+	for (int i = 0; i < OPT_COUNT; i++) {
+		ck_assert_ptr_nonnull(verb_find(option_rows[i].verb));
+		for (int j = 0; j < i; j++) {
+			if (strcmp(option_rows[i].verb, option_rows[j].verb) != 0)
+				continue;
+			ck_assert_str_ne(option_rows[i].name, option_rows[j].name);
+			ck_assert(!option_rows[i].letter || option_rows[i].letter != option_rows[j].letter);
+		}
+	}
+}
+END_TEST
+
+START_TEST(test_help_has_every_option)
+{
+	for (size_t v = 0; v < nverbs; v++) {
+		buf_auto struct buf help = BUF_INIT;
+
+		verb_help(&verbs[v], &help);
+		ck_assert_ptr_nonnull(strstr(help.data, verbs[v].summary));
+		for (int i = 0; i < OPT_COUNT; i++)
+			if (strcmp(option_rows[i].verb, verbs[v].name) == 0)
+				ck_assert_ptr_nonnull(strstr(help.data, option_rows[i].help));
+	}
+}
+END_TEST
+
+static void read_file(const char *path, struct buf *out)
+{
+	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	ck_assert_msg(fd >= 0, "%s: run this from the root of the tree", path);
+	n = fd_read_all(fd, buf_reserve(out, 1 << 20), 1 << 20);
+	ck_assert_int_gt(n, 0);
+	out->len = (size_t)n;
+	out->data[n] = 0;
+}
+
+START_TEST(test_files_are_up_to_date)
+{
+	static const struct {
+		const char *kind, *path;
+	} files[] = {
+		{ "bash", "packaging/completions/bailiff.bash" },
+		{ "zsh", "packaging/completions/_bailiff" },
+		{ "fish", "packaging/completions/bailiff.fish" },
+		{ "man", "docs/man/bailiff.1" },
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		buf_auto struct buf want = BUF_INIT, have = BUF_INIT;
+
+		ck_assert(completion_write(files[i].kind, &want));
+		read_file(files[i].path, &have);
+		ck_assert_msg(strstr(have.data, want.data) != NULL, "%s is out of date: put the output of `bailiff completion %s` into it",
+			      files[i].path, files[i].kind);
+	}
+	ck_assert(!completion_write("csh", &(struct buf){ 0 }));
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("verb", test_nearest, test_tables, test_help_has_every_option, test_files_are_up_to_date);
+}

@@ -1,0 +1,113 @@
+#ifndef BAILIFF_TEST_CONTROL_FAKE_ENGINE_H
+#define BAILIFF_TEST_CONTROL_FAKE_ENGINE_H
+
+/* An engine that remembers what it was asked and answers what the test says. Included by one file of a program. */
+
+#include "runtime/base/err.h"
+#include "runtime/engine/engine.h"
+#include "runtime/event/event.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct fake_engine {
+	unsigned calls;            /* requests of any kind */
+	char seen[256];            /* the last one */
+	bool hold;                 /* keep the callback instead of answering */
+	engine_reply_fn fn;
+	void *ctx;
+	const char *answer;        /* NULL: {"ok":true} */
+	const char *error;         /* an ERR_SANDBOX with this message instead */
+	bool had_key;
+	unsigned gone, follows;
+} fake;
+
+static inline void fake_answer(engine_reply_fn fn, void *ctx)
+{
+	const char *json = fake.answer ? fake.answer : "{\"ok\":true}";
+	struct err e = ERR_INIT;
+	if (fake.error) {
+		err_set(&e, ERR_SANDBOX, "%s", fake.error);
+		fn(ctx, &e, "\"stage\":\"cwd\"", strlen("\"stage\":\"cwd\""));
+	} else {
+		fn(ctx, NULL, json, strlen(json));
+	}
+}
+
+static inline void fake_asked(const char *what, const char *about, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake.calls++;
+	fake.had_key = c->idem_key != NULL;
+	snprintf(fake.seen, sizeof fake.seen, "%s %s", what, about ? about : "");
+	if (!fake.hold) {
+		fake_answer(fn, ctx);
+		return;
+	}
+	fake.fn = fn;
+	fake.ctx = ctx;
+}
+
+static inline void fake_release(void)
+{
+	if (!fake.fn)
+		abort();
+	engine_reply_fn fn = fake.fn;
+	fake.fn = NULL;
+	fake_answer(fn, fake.ctx);
+}
+
+void engine_default_limits(const struct engine *g, struct process_limits *ret)
+{
+	*ret = (struct process_limits){ LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE };
+}
+void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("start", r->command_line ? r->command_line : r->argv[0], c, fn, ctx);
+}
+void engine_write_stdin(struct engine *g, const char *id, const void *p, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("write", id, c, fn, ctx);
+}
+void engine_close_stdin(struct engine *g, const char *id, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("close", id, c, fn, ctx);
+}
+void engine_signal_process(struct engine *g, const char *id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("signal", id, c, fn, ctx);
+}
+void engine_terminate_process(struct engine *g, const char *id, const char *reason, int sig, uint64_t grace_ms, const struct caller *c,
+			      engine_reply_fn fn, void *ctx)
+{
+	fake_asked("terminate", id, c, fn, ctx);
+}
+void engine_wait_process(struct engine *g, const char *id, uint64_t ms, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("wait", id, c, fn, ctx);
+}
+void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("session", r->title, c, fn, ctx);
+}
+void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	char about[128];
+	snprintf(about, sizeof about, "%zu %s %s %.*s %.*s", n, ev[0].type, ev[0].ids[ID_SESSION], (int)ev[0].payload_len, ev[0].payload,
+		 (int)ev[0].members_len, ev[0].members ? ev[0].members : "");
+	fake_asked("emit", about, c, fn, ctx);
+}
+void engine_client_gone(struct engine *g, uint64_t connection)
+{
+	fake.gone++;
+}
+void engine_client_follows(struct engine *g, const char *id, const struct caller *c)
+{
+	fake.follows++;
+}
+void engine_counts_get(const struct engine *g, struct engine_counts *ret)
+{
+	*ret = (struct engine_counts){ .live = 3 };
+}
+
+#endif

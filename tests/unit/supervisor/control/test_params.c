@@ -1,0 +1,133 @@
+#include "runtime/base/err.h"
+#include "supervisor/control/control.h"
+#include "supervisor/control/method.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct param inner[] = {
+	{ "wallMs", PARAM_UINT, 0, NULL, NULL, "time" },
+	{ "name", PARAM_STRING, PARAM_REQUIRED, NULL, NULL, "a name" },
+	{ .name = NULL },
+};
+static const struct param outer[] = {
+	{ "text", PARAM_STRING, 0, NULL, NULL, "" },     { "bytes", PARAM_STRING, PARAM_NUL, NULL, NULL, "" },
+	{ "id", PARAM_ID, 0, NULL, NULL, "" },           { "n", PARAM_UINT, 0, NULL, NULL, "" },
+	{ "i", PARAM_INT, 0, NULL, NULL, "" },           { "flag", PARAM_BOOL, 0, NULL, NULL, "" },
+	{ "limits", PARAM_OBJECT, 0, NULL, inner, "" },  { "any", PARAM_OBJECT, 0, NULL, NULL, "" },
+	{ "words", PARAM_STRINGS, 0, NULL, NULL, "" },   { "env", PARAM_ENV, 0, NULL, NULL, "" },
+	{ "list", PARAM_ARRAY, 0, NULL, NULL, "" },      { "mode", PARAM_ENUM, 0, "none|pipe", NULL, "" },
+	{ "cwd", PARAM_PATH, 0, NULL, NULL, "" },        { "what", PARAM_ANY, 0, NULL, NULL, "" },
+	{ .name = NULL },
+};
+
+static const struct { const char *json, *field, *part; } bad[] = {
+	{ "{\"text\":5}", "text", "expected a string, got an integer" },
+	{ "{\"text\":null}", "text", "got null" },
+	{ "{\"text\":\"a\\u0000b\"}", "text", "\\u0000" },
+	{ "{\"id\":\"has space\"}", "id", "expected an id" },
+	{ "{\"id\":\"\"}", "id", "expected an id" },
+	{ "{\"id\":\"a\\u0000\"}", "id", "\\u0000" },
+	{ "{\"n\":-1}", "n", "0 or more" },
+	{ "{\"n\":1.5}", "n", "fraction" },
+	{ "{\"n\":\"1\"}", "n", "got a string" },
+	{ "{\"i\":1.5}", "i", "whole number" },
+	{ "{\"flag\":1}", "flag", "true or false" },
+	{ "{\"limits\":[]}", "limits", "an object" },
+	{ "{\"limits\":{}}", "limits.name", "missing; a name" },
+	{ "{\"limits\":{\"name\":\"x\",\"wallMs\":true}}", "limits.wallMs", "got true" },
+	{ "{\"limits\":{\"name\":\"x\",\"walMs\":1}}", "limits.walMs", "did you mean wallMs?" },
+	{ "{\"limits\":{\"name\":\"x\",\"unheardOf\":1}}", "limits.unheardOf", "expected wallMs, name" },
+	{ "{\"words\":\"x\"}", "words", "array of strings" },
+	{ "{\"words\":[\"a\",5]}", "words[1]", "expected a string" },
+	{ "{\"words\":[\"a\\u0000\"]}", "words[0]", "\\u0000" },
+	{ "{\"env\":[]}", "env", "object of strings" },
+	{ "{\"env\":{\"A\":5}}", "env.A", "null to remove" },
+	{ "{\"env\":{\"A=B\":\"x\"}}", "env.A=B", "without =" },
+	{ "{\"env\":{\"\":\"x\"}}", "env.", "not empty" },
+	{ "{\"env\":{\"A\":\"\\u0000\"}}", "env.A", "\\u0000" },
+	{ "{\"list\":{}}", "list", "an array" },
+	{ "{\"mode\":\"tube\"}", "mode", "none|pipe" },
+	{ "{\"mode\":\"none|pipe\"}", "mode", "none|pipe" },
+	{ "{\"mode\":\"\"}", "mode", "none|pipe" },
+	{ "{\"mode\":false}", "mode", "got false" },
+	{ "{\"cwd\":\"relative\"}", "cwd", "starts with /" },
+	{ "{\"cwd\":\"\"}", "cwd", "starts with /" },
+	{ "{\"nonsense\":1}", "nonsense", "unknown parameter" },
+};
+
+START_TEST(names_the_field)
+{
+	struct err e = ERR_INIT;
+	json_auto_t *v = json_loads(bad[_i].json, JSON_ALLOW_NUL, NULL);
+	ck_assert_ptr_nonnull(v);
+	ck_assert_int_eq(params_check(outer, v, "", &e), -1);
+	ck_assert_int_eq(e.code, ERR_INVALID);
+	ck_assert_str_eq(e.field, bad[_i].field);
+	ck_assert_msg(strstr(e.message, bad[_i].part) != NULL, "%s", e.message);
+}
+END_TEST
+
+START_TEST(takes_what_is_right)
+{
+	struct err e = ERR_INIT;
+	json_auto_t *v = json_loads("{\"text\":\"\",\"bytes\":\"a\\u0000b\",\"id\":\"proc_1:x\",\"n\":0,\"i\":-5,\"flag\":false,"
+				    "\"limits\":{\"name\":\"x\",\"wallMs\":9007199254740993},\"any\":{\"q\":[1]},\"words\":[],\"env\":{\"A\":\"\",\"B\":null},"
+				    "\"list\":[1],\"mode\":\"pipe\",\"cwd\":\"/\",\"what\":null}",
+				    JSON_ALLOW_NUL, NULL);
+	ck_assert_msg(params_check(outer, v, "", &e) == 0, "%s: %s", e.field, e.message);
+	json_auto_t *none = json_object();
+	ck_assert_int_eq(params_check(outer, none, "", &e), 0);
+}
+END_TEST
+
+START_TEST(names_longer_than_a_field)
+{
+	struct err e = ERR_INIT;
+	char key[5000];
+	memset(key, 'k', sizeof key - 1);
+	key[sizeof key - 1] = '\0';
+	json_auto_t *v = json_pack("{s:i}", key, 1);
+	ck_assert_int_eq(params_check(outer, v, "", &e), -1);
+	ck_assert_str_eq(e.message, "unknown parameter; expected text, bytes, id, n, i, flag, limits, any, words, env, list, mode, cwd, what");
+}
+END_TEST
+
+START_TEST(the_table_is_sound)
+{
+	for (size_t i = 0; i < control_nmethods; i++) {
+		const struct method *m = &control_methods[i];
+		ck_assert_ptr_eq(method_find(m->name), m);
+		ck_assert(m->handler && m->summary && *m->summary);
+		bool key = false;
+		for (const struct param *p = m->params; p->name; p++) {
+			key |= strcmp(p->name, "idempotencyKey") == 0;
+			ck_assert_msg((p->type == PARAM_ENUM) == (p->detail != NULL), "%s.%s", m->name, p->name);
+			ck_assert_msg(p->summary && *p->summary, "%s.%s", m->name, p->name);
+			for (const struct param *q = m->params; q < p; q++)
+				ck_assert_str_ne(p->name, q->name);
+		}
+		ck_assert(key == m->mutating);
+	}
+	ck_assert_ptr_null(method_find("nope"));
+	ck_assert_str_eq(method_nearest("start_proces"), "start_process");
+	ck_assert_ptr_null(method_nearest("completely_different_thing"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("params");
+	TCase *t = tcase_create("all");
+	tcase_add_loop_test(t, names_the_field, 0, (int)(sizeof bad / sizeof *bad));
+	tcase_add_test(t, takes_what_is_right);
+	tcase_add_test(t, names_longer_than_a_field);
+	tcase_add_test(t, the_table_is_sound);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}

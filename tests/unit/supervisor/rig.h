@@ -1,0 +1,378 @@
+#ifndef BAILIFF_TESTS_RIG_H
+#define BAILIFF_TESTS_RIG_H
+
+/*
+ * A real guard with a real spawner and a runtime that is the test itself: the program that the guard starts as runtime
+ * only sends its links to the test and waits to be killed. So a test speaks both protocols by hand, in a straight line.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "sandbox/plan.h"
+#include "sandbox/status.h"
+#include "supervisor/guard/guard.h"
+#include "supervisor/spawner/spawner.h"
+#include "supervisor/title.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RIG_PATIENCE_MS 60000
+
+struct rig {
+	pid_t guard;
+	int guard_pidfd;
+	int meet;          /* new runtimes present themselves here */
+	int link, peer;    /* copies of the present runtime's */
+	pid_t runtime;
+	int client[2];
+	unsigned started;
+};
+
+/* What the stand-in sends with its two links. */
+struct rig_hello {
+	int32_t pid;
+};
+
+static char *const rig_runtime_argv[] = { (char *)"rig: runtime", (char *)"--role", (char *)"runtime", NULL };
+static char *const rig_spawner_argv[] = { (char *)"rig: spawner", (char *)"--role", (char *)"spawner", NULL };
+static char *const rig_guard_argv[] = { (char *)"rig: guard", (char *)"--role", (char *)"guard", NULL };
+
+static inline struct guard_options rig_guard_options(const char *exe)
+{
+	return (struct guard_options){
+		.exe = exe,
+		.argv = { [GUARD_RUNTIME] = rig_runtime_argv, [GUARD_SPAWNER] = rig_spawner_argv },
+		.listen_fd = -1,
+		.store_fd = -1,
+		.spool_fd = -1,
+		.lock_fd = -1,
+		.ready_fd = -1,
+		.upgrade_exe = exe,
+		.upgrade_argv = rig_guard_argv,
+		.resume_fd = -1,
+	};
+}
+
+static inline int rig_role_runtime(void)
+{
+	struct rig_hello hello = { .pid = getpid() };
+	int links[2] = { GUARD_FD_LINK, GUARD_FD_PEER };
+	if (fd_send(GUARD_FD_LISTEN, &hello, sizeof hello, links, 2, 0) < 0)
+		return 1;
+	close(GUARD_FD_LINK);
+	close(GUARD_FD_PEER);
+	for (;;)
+		pause();
+}
+
+static inline char *rig_exe(void)
+{
+	char path[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+	path[n > 0 ? n : 0] = 0;
+	return mem_strdup(path);
+}
+
+/* First thing in main: ≥ 0 is the exit status of a role, −1 = this is the test. */
+static inline int rig_role(int argc, char **argv)
+{
+	static struct title title;
+	if (argc < 3 || strcmp(argv[1], "--role") != 0)
+		return -1;
+	log_setup("rig", LOG_LEVEL_ERROR, false);
+	title_init(&title, argc, argv);
+	if (strcmp(argv[2], "runtime") == 0)
+		return rig_role_runtime();
+	if (strcmp(argv[2], "spawner") == 0)
+		return spawner_main(&(struct spawner_options){ .cgroup_tag = "bailiff-unit-test", .title = &title });
+	mem_auto char *exe = rig_exe();
+	struct guard_options o = rig_guard_options(exe);
+	o.resume_fd = (int)strtol(argv[4], NULL, 10);
+	return guard_run(&o);
+}
+
+static inline void rig_readable(int fd, const char *what)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	ck_assert_msg(poll(&p, 1, RIG_PATIENCE_MS) == 1, "waited in vain for %s", what);
+}
+
+/* The links of the runtime that the guard started last. */
+static inline void rig_meet(struct rig *r)
+{
+	struct rig_hello hello;
+	int links[2];
+	size_t n = 2;
+	rig_readable(r->meet, "a runtime");
+	ck_assert_int_eq(fd_recv(r->meet, &hello, sizeof hello, links, &n, 0), sizeof hello);
+	ck_assert_uint_eq(n, 2);
+	r->runtime = hello.pid;
+	r->link = links[0];
+	r->peer = links[1];
+	struct guard_msg m = { .kind = GUARD_READY };
+	ck_assert_int_eq(fd_send(r->link, &m, sizeof m, NULL, 0, 0), 0);
+}
+
+static inline void rig_start(struct rig *r)
+{
+	int meet[2];
+	*r = (struct rig){ .link = -1, .peer = -1 };
+	log_setup("rig", LOG_LEVEL_ERROR, false);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, meet), 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, r->client), 0);
+	r->guard = fork();
+	if (r->guard == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		close(meet[0]);
+		close(r->client[0]);
+		close(r->client[1]);
+		char *exe = rig_exe();
+		struct guard_options o = rig_guard_options(exe);
+		o.listen_fd = meet[1];
+		_exit(guard_run(&o));
+	}
+	close(meet[1]);
+	r->meet = meet[0];
+	r->guard_pidfd = fd_pidfd_open(r->guard);
+	rig_meet(r);
+}
+
+static inline void rig_drop_links(struct rig *r)
+{
+	fd_close(&r->link);
+	fd_close(&r->peer);
+}
+
+static inline void rig_kill_runtime(struct rig *r)
+{
+	kill(r->runtime, SIGKILL);
+	rig_drop_links(r);
+}
+
+static inline pid_t rig_spawner_pid(const struct rig *r)
+{
+	char name[64];
+	snprintf(name, sizeof name, "/proc/%d/task/%d/children", r->guard, r->guard);
+	FILE *f = fopen(name, "re");
+	ck_assert_ptr_nonnull(f);
+	int pid, found = 0;
+	while (fscanf(f, "%d", &pid) == 1) {
+		char comm[32] = "", path[64];
+		snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+		fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0 && read(fd, comm, sizeof comm - 1) > 0 && strcmp(comm, "rig: spawner") == 0)
+			found = pid;
+	}
+	fclose(f);
+	return found;
+}
+
+static inline struct guard_msg rig_guard_message(struct rig *r, int *ret_fds, size_t *nfds)
+{
+	struct guard_msg m;
+	rig_readable(r->link, "the guard");
+	ck_assert_int_eq(fd_recv(r->link, &m, sizeof m, ret_fds, nfds, 0), sizeof m);
+	return m;
+}
+
+static inline void rig_take_new_peer(struct rig *r)
+{
+	int fd = -1;
+	size_t n = 1;
+	struct guard_msg m = rig_guard_message(r, &fd, &n);
+	ck_assert_uint_eq(m.kind, GUARD_PEER);
+	ck_assert_uint_eq(n, 1);
+	fd_close(&r->peer);
+	r->peer = fd;
+}
+
+static inline void rig_sync(struct rig *r)
+{
+	struct spawn_msg m = { .kind = SPAWN_SYNC };
+	ck_assert_int_eq(fd_send(r->peer, &m, sizeof m, NULL, 0, 0), 0);
+	rig_readable(r->peer, "SYNCED");
+	ck_assert_int_eq(fd_recv(r->peer, &m, sizeof m, NULL, NULL, 0), sizeof m);
+	ck_assert_uint_eq(m.kind, SPAWN_SYNCED);
+}
+
+static inline void rig_stop(struct rig *r)
+{
+	int status;
+	kill(r->guard, SIGKILL);
+	ck_assert_int_eq(waitpid(r->guard, &status, 0), r->guard);
+	rig_drop_links(r);
+	fd_close(&r->meet);
+	fd_close(&r->guard_pidfd);
+	fd_close(&r->client[0]);
+	fd_close(&r->client[1]);
+}
+
+/* ---- one command ---- */
+
+struct run {
+	struct plan_key key;
+	int fd[GUARD_SLOT_COUNT];   /* our ends */
+	pid_t pid;
+	struct spawn_msg answer;
+};
+
+struct run_spec {
+	const char *const *argv;    /* NULL-terminated */
+	const char *cwd;            /* "/" */
+	uint32_t flags, require;
+	uint64_t cpu_ms, open_files; /* 0 = none */
+};
+
+static inline int run_plan(const struct run_spec *s)
+{
+	static const char *const envv[] = { "PATH=/usr/bin:/bin", "RIG=1" };
+	struct plan_spec p = {
+		.flags = s->flags,
+		.layers = PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP | s->require,
+		.require = s->require,
+		.cwd = s->cwd ? s->cwd : "/",
+		.argv = s->argv,
+		.envv = envv,
+		.envc = countof(envv),
+		.cpu_ms = s->cpu_ms ? s->cpu_ms : PLAN_UNLIMITED,
+		.open_files = s->open_files ? s->open_files : PLAN_UNLIMITED,
+		.file_bytes = PLAN_UNLIMITED,
+	};
+	while (s->argv[p.argc])
+		p.argc++;
+	buf_auto struct buf b = BUF_INIT;
+	struct err e = ERR_INIT;
+	ck_assert_msg(plan_build(&p, &b, &e) == 0, "%s", e.message);
+	return fd_memfd_sealed("plan", b.data, b.len);
+}
+
+/* Makes the pipes, deposits our ends and sends START; does not wait for the answer. */
+static inline void run_send(struct rig *r, struct run *run, const struct run_spec *s)
+{
+	int out[2], err[2], in[2], gate[2], status[2], fds[8];
+	*run = (struct run){ 0 };
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		run->fd[i] = -1;
+	snprintf(run->key.id, sizeof run->key.id, "proc_%d_%u", getpid(), r->started++);
+	ck_assert(pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 && pipe2(gate, O_CLOEXEC) == 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
+	run->fd[GUARD_SLOT_STDOUT] = out[0];
+	run->fd[GUARD_SLOT_STDERR] = err[0];
+	run->fd[GUARD_SLOT_STDIN] = in[1];
+	run->fd[GUARD_SLOT_STATUS] = status[0];
+	run->fd[GUARD_SLOT_GATE] = gate[1];
+	struct guard_msg d = { .kind = GUARD_DEPOSIT, .key = run->key, .slots = (1u << GUARD_SLOT_PIDFD) - 1 };
+	ck_assert_int_eq(fd_send(r->link, &d, sizeof d, run->fd, 5, 0), 0);
+	size_t n = 0;
+	fds[n++] = run_plan(s);
+	fds[n++] = r->client[0];
+	fds[n++] = status[1];
+	fds[n++] = gate[0];
+	fds[n++] = out[1];
+	if (!(s->flags & PLAN_STDERR_MERGE))
+		fds[n++] = err[1];
+	if (s->flags & PLAN_STDIN_PIPE)
+		fds[n++] = in[0];
+	struct spawn_msg m = { .kind = SPAWN_START, .flags = s->flags, .key = run->key };
+	ck_assert_int_eq(fd_send(r->peer, &m, sizeof m, fds, n, 0), 0);
+	close(fds[0]);
+	int ours[] = { status[1], gate[0], out[1], err[1], in[0] };
+	for (size_t i = 0; i < countof(ours); i++)
+		close(ours[i]);
+}
+
+static inline void run_answer(struct rig *r, struct run *run)
+{
+	int fd = -1;
+	size_t n = 1;
+	rig_readable(r->peer, "the spawner's answer");
+	ck_assert_int_eq(fd_recv(r->peer, &run->answer, sizeof run->answer, &fd, &n, 0), sizeof run->answer);
+	run->fd[GUARD_SLOT_PIDFD] = n ? fd : -1;
+	run->pid = run->answer.pid;
+}
+
+static inline void run_open_gate(struct run *run)
+{
+	ck_assert_int_eq(write(run->fd[GUARD_SLOT_GATE], "g", 1), 1);
+	fd_close(&run->fd[GUARD_SLOT_GATE]);
+}
+
+static inline struct status_msg run_status(struct run *run)
+{
+	struct status_msg m = { 0 };
+	rig_readable(run->fd[GUARD_SLOT_STATUS], "a status message");
+	ssize_t n = fd_recv(run->fd[GUARD_SLOT_STATUS], &m, sizeof m, NULL, NULL, 0);
+	ck_assert_msg(n == 0 || n == (ssize_t)sizeof m, "status: %zd bytes", n);
+	return m;
+}
+
+/* Started, gate opened, executed. */
+static inline void run_start(struct rig *r, struct run *run, const struct run_spec *s)
+{
+	run_send(r, run, s);
+	run_answer(r, run);
+	ck_assert_msg(run->answer.kind == SPAWN_STARTED, "not started: %s: %s", strerror(run->answer.error), run->answer.path);
+	ck_assert_uint_ne(run->answer.start_time, 0);
+	ck_assert_uint_eq(run_status(run).kind, STATUS_READY);
+	run_open_gate(run);
+	struct status_msg m = run_status(run);
+	ck_assert_msg(m.kind == STATUS_EXECED, "not executed: %s: %s: %s", sandbox_step_name(m.step), m.path, strerror(m.error));
+}
+
+static inline size_t run_read(struct run *run, enum guard_slot slot, char *out, size_t cap)
+{
+	size_t have = 0;
+	for (;;) {
+		rig_readable(run->fd[slot], "output");
+		ssize_t n = read(run->fd[slot], out + have, cap - 1 - have);
+		ck_assert_int_ge(n, 0);
+		if (n == 0)
+			break;
+		have += (size_t)n;
+	}
+	out[have] = 0;
+	return have;
+}
+
+static inline void run_tell(struct run *run, uint32_t kind, uint32_t sig)
+{
+	struct status_msg m = { .kind = kind, .signal = sig };
+	ck_assert_int_eq(fd_send(run->fd[GUARD_SLOT_STATUS], &m, sizeof m, NULL, 0, 0), 0);
+}
+
+/* RELEASED's value. */
+static inline uint32_t run_release(struct rig *r, struct run *run)
+{
+	struct guard_msg m = { .kind = GUARD_RELEASE, .key = run->key };
+	ck_assert_int_eq(fd_send(r->link, &m, sizeof m, NULL, 0, 0), 0);
+	m = rig_guard_message(r, NULL, NULL);
+	ck_assert_uint_eq(m.kind, GUARD_RELEASED);
+	ck_assert_int_eq(memcmp(&m.key, &run->key, sizeof m.key), 0);
+	struct spawn_msg clean = { .kind = SPAWN_CLEAN, .key = run->key };
+	ck_assert_int_eq(fd_send(r->peer, &clean, sizeof clean, NULL, 0, 0), 0);
+	return m.value;
+}
+
+static inline void run_close(struct run *run)
+{
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		fd_close(&run->fd[i]);
+}
+
+#define SH(script) ((const char *const[]){ "sh", "-c", script, NULL })
+
+#endif

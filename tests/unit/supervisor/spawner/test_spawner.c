@@ -1,0 +1,390 @@
+#include "tests/unit/supervisor/rig.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+static struct rig rig;
+
+static void setup(void)
+{
+	rig_start(&rig);
+}
+
+static void teardown(void)
+{
+	rig_stop(&rig);
+}
+
+/* Runs to its end; its whole stdout. */
+static struct status_msg finish(struct run *run, char *out, size_t cap)
+{
+	run_read(run, GUARD_SLOT_STDOUT, out, cap);
+	struct status_msg m = run_status(run);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	run_release(&rig, run); /* the init may still be on its way out */
+	run_close(run);
+	return m;
+}
+
+static struct status_msg run_sh(const char *script, uint32_t flags, char *out, size_t cap)
+{
+	struct run run;
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH(script), .flags = flags });
+	return finish(&run, out, cap);
+}
+
+/* Up to the failure. */
+static struct status_msg run_failing(const struct run_spec *s)
+{
+	struct run run;
+	run_send(&rig, &run, s);
+	run_answer(&rig, &run);
+	ck_assert_uint_eq(run.answer.kind, SPAWN_STARTED);
+	struct status_msg m = run_status(&run);
+	if (m.kind == STATUS_READY) {
+		run_open_gate(&run);
+		m = run_status(&run);
+	}
+	ck_assert_uint_eq(m.kind, STATUS_FAILED);
+	run_release(&rig, &run);
+	run_close(&run);
+	return m;
+}
+
+START_TEST(echo_speaks)
+{
+	static const char *const argv[] = { "echo", "hello", "world", NULL };
+	char out[64];
+	struct run run;
+	run_start(&rig, &run, &(struct run_spec){ .argv = argv });
+	ck_assert(run.answer.layers & PLAN_LAYER_NAMESPACES);
+	struct status_msg m = finish(&run, out, sizeof out);
+	ck_assert_str_eq(out, "hello world\n");
+	ck_assert_int_eq(m.wait_status, 0);
+	ck_assert_uint_eq(m.cause, STATUS_CAUSE_NONE);
+	ck_assert_uint_gt(m.max_rss_bytes, 0);
+}
+END_TEST
+
+START_TEST(wait_status_is_raw)
+{
+	char out[64];
+	ck_assert_int_eq(WEXITSTATUS(run_sh("exit 37", 0, out, sizeof out).wait_status), 37);
+	struct status_msg m = run_sh("kill -SEGV $$", 0, out, sizeof out);
+	ck_assert(WIFSIGNALED(m.wait_status));
+	ck_assert_int_eq(WTERMSIG(m.wait_status), SIGSEGV);
+}
+END_TEST
+
+START_TEST(failures_name_their_step)
+{
+	static const char *const absent[] = { "no-such-command", NULL }, *const folder[] = { "/etc", NULL };
+	struct status_msg m = run_failing(&(struct run_spec){ .argv = absent });
+	ck_assert_uint_eq(m.step, STEP_EXEC);
+	ck_assert_int_eq(m.error, ENOENT);
+	ck_assert_str_eq(m.path, "no-such-command");
+	m = run_failing(&(struct run_spec){ .argv = folder });
+	ck_assert_uint_eq(m.step, STEP_EXEC);
+	ck_assert_int_eq(m.error, EACCES);
+	m = run_failing(&(struct run_spec){ .argv = SH("true"), .cwd = "/no/such/folder" });
+	ck_assert_uint_eq(m.step, STEP_CWD);
+	ck_assert_int_eq(m.error, ENOENT);
+	ck_assert_str_eq(m.path, "/no/such/folder");
+	m = run_failing(&(struct run_spec){ .argv = SH("true"), .require = PLAN_LAYER_LANDLOCK });
+	ck_assert_int_eq(m.error, EOPNOTSUPP);
+}
+END_TEST
+
+START_TEST(gate_that_closes_aborts)
+{
+	struct run run;
+	run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran") });
+	run_answer(&rig, &run);
+	ck_assert_uint_eq(run_status(&run).kind, STATUS_READY);
+	/* The guard holds a copy of the gate too: released, nothing holds it any more. */
+	fd_close(&run.fd[GUARD_SLOT_GATE]);
+	ck_assert_uint_eq(run_release(&rig, &run), 1);
+	char out[64];
+	ck_assert_uint_eq(run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out), 0);
+	run_close(&run);
+}
+END_TEST
+
+START_TEST(kill_at_the_gate)
+{
+	struct run run;
+	run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran") });
+	run_answer(&rig, &run);
+	ck_assert_uint_eq(run_status(&run).kind, STATUS_READY);
+	run_tell(&run, STATUS_KILL_TREE, 0);
+	struct status_msg m = run_status(&run);
+	ck_assert_uint_eq(m.kind, STATUS_FAILED);
+	ck_assert_uint_eq(m.step, STEP_GATE);
+	ck_assert_int_eq(m.error, ECANCELED);
+	run_release(&rig, &run);
+	run_close(&run);
+}
+END_TEST
+
+START_TEST(signals_reach_the_command)
+{
+	struct run run;
+	char out[64];
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("trap 'echo caught; exit 5' USR1; echo ready; while :; do sleep 0.01; done") });
+	char byte[6];
+	rig_readable(run.fd[GUARD_SLOT_STDOUT], "ready");
+	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], byte, 6), 6);
+	run_tell(&run, STATUS_SIGNAL, SIGUSR1);
+	struct status_msg m = finish(&run, out, sizeof out);
+	ck_assert_str_eq(out, "caught\n");
+	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 5);
+}
+END_TEST
+
+START_TEST(no_tree_survives_a_kill)
+{
+	struct run run;
+	char out[64];
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 1000 & sleep 1000' & "
+							     "(setsid sleep 1000 &); echo up; kill -STOP $$") });
+	char up[3];
+	rig_readable(run.fd[GUARD_SLOT_STDOUT], "up");
+	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], up, 3), 3);
+	run_tell(&run, STATUS_KILL_TREE, 0);
+	/* End of file on stdout: no process is left that could write. */
+	struct status_msg m = finish(&run, out, sizeof out);
+	ck_assert_uint_eq(m.cause, STATUS_CAUSE_KILLED);
+	ck_assert(WIFSIGNALED(m.wait_status));
+	ck_assert_int_eq(WTERMSIG(m.wait_status), SIGKILL);
+}
+END_TEST
+
+START_TEST(what_is_left_behind_is_killed)
+{
+	char out[64];
+	struct status_msg m = run_sh("sleep 1000 & sleep 1000 & echo done; exit 3", 0, out, sizeof out);
+	ck_assert_str_eq(out, "done\n");
+	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 3);
+	ck_assert_uint_eq(m.left_behind, 2);
+}
+END_TEST
+
+START_TEST(or_kept_when_asked)
+{
+	char out[64];
+	struct status_msg m = run_sh("(sleep 0.2; echo late) & exit 4", PLAN_KEEP_TREE, out, sizeof out);
+	ck_assert_str_eq(out, "late\n");
+	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 4);
+	ck_assert_uint_eq(m.left_behind, 0);
+}
+END_TEST
+
+START_TEST(descriptors_and_environment_are_declared_ones)
+{
+	char out[4096];
+	run_sh("ls /proc/self/fd | tr '\\n' ' '; env | sort | grep -v -e ^_= -e ^PWD= -e ^SHLVL= -e ^OLDPWD=", 0, out, sizeof out);
+	ck_assert_str_eq(out, "0 1 2 3 PATH=/usr/bin:/bin\nRIG=1\n"); /* 3 is ls's own */
+}
+END_TEST
+
+START_TEST(identity_and_hygiene)
+{
+	char out[4096], expected[64];
+	run_sh("echo $(id -u) $$; umask; ulimit -n; grep -c . /proc/self/cgroup >/dev/null; sed -n 's/^NoNewPrivs:\\t//p' /proc/self/status;"
+	       "cat /proc/1/cmdline | tr '\\0' ' ' | cut -c 1-14; cat /proc/self/oom_score_adj",
+	       0, out, sizeof out);
+	snprintf(expected, sizeof expected, "%u 2\n0022\n1024\n1\nbailiffd: init\n0\n", geteuid());
+	ck_assert_str_eq(out, expected);
+}
+END_TEST
+
+START_TEST(outputs_can_be_opened_again)
+{
+	struct run run;
+	char out[64], err[64];
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("echo a >/dev/stderr; echo b >/dev/stdout") });
+	run_read(&run, GUARD_SLOT_STDERR, err, sizeof err);
+	finish(&run, out, sizeof out);
+	ck_assert_str_eq(err, "a\n");
+	ck_assert_str_eq(out, "b\n");
+}
+END_TEST
+
+START_TEST(stderr_merged)
+{
+	char out[64];
+	run_sh("echo a; echo b >&2; echo c", PLAN_STDERR_MERGE, out, sizeof out);
+	ck_assert_str_eq(out, "a\nb\nc\n");
+}
+END_TEST
+
+START_TEST(stdin_ends_when_all_copies_are_closed)
+{
+	static const char *const argv[] = { "cat", NULL };
+	struct run run;
+	char out[64];
+	run_start(&rig, &run, &(struct run_spec){ .argv = argv, .flags = PLAN_STDIN_PIPE });
+	ck_assert_int_eq(write(run.fd[GUARD_SLOT_STDIN], "to you", 6), 6);
+	fd_close(&run.fd[GUARD_SLOT_STDIN]);
+	struct guard_msg m = { .kind = GUARD_WITHDRAW, .slots = 1u << GUARD_SLOT_STDIN, .key = run.key };
+	ck_assert_int_eq(fd_send(rig.link, &m, sizeof m, NULL, 0, 0), 0);
+	finish(&run, out, sizeof out);
+	ck_assert_str_eq(out, "to you");
+}
+END_TEST
+
+START_TEST(cpu_limit_of_the_tree)
+{
+	struct run run;
+	char out[64];
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("(while :; do :; done) & while :; do :; done"), .cpu_ms = 200 });
+	struct status_msg m = finish(&run, out, sizeof out);
+	ck_assert_uint_eq(m.cause, STATUS_CAUSE_CPU);
+	ck_assert_uint_ge(m.user_us + m.system_us, 150000);
+}
+END_TEST
+
+START_TEST(limits_are_set)
+{
+	struct run run;
+	char out[64];
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("ulimit -n"), .open_files = 77 });
+	finish(&run, out, sizeof out);
+	ck_assert_str_eq(out, "77\n");
+}
+END_TEST
+
+START_TEST(script_without_interpreter_line)
+{
+	char path[] = "/tmp/rig-script-XXXXXX", out[64];
+	int fd = mkstemp(path);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fd_write_all(fd, "echo $0 $1\n", 11), 0);
+	fchmod(fd, 0755);
+	close(fd);
+	struct run run;
+	const char *const argv[] = { path, "one", NULL };
+	run_start(&rig, &run, &(struct run_spec){ .argv = argv });
+	finish(&run, out, sizeof out);
+	unlink(path);
+	char expected[64];
+	snprintf(expected, sizeof expected, "%s one\n", path);
+	ck_assert_str_eq(out, expected);
+}
+END_TEST
+
+/* Whatever is wrong with a message of the runtime's, the spawner leaves and a new one comes. */
+START_TEST(unexpected_messages_are_fatal)
+{
+	struct spawn_msg bad[] = {
+		{ .kind = 99 },
+		{ .kind = SPAWN_STARTED },
+		{ .kind = SPAWN_START, .key = { .id = "proc_x" } },
+		{ .kind = SPAWN_CLEAN, .key = { .id = "../x" } },
+		{ .kind = SPAWN_CLEAN },
+	};
+	for (size_t i = 0; i < countof(bad); i++) {
+		ck_assert_int_eq(fd_send(rig.peer, &bad[i], sizeof bad[i], NULL, 0, 0), 0);
+		rig_take_new_peer(&rig);
+		rig_sync(&rig);
+	}
+	ck_assert_int_eq(fd_send(rig.peer, "short", 5, NULL, 0, 0), 0);
+	rig_take_new_peer(&rig);
+	char out[64];
+	run_sh("echo fine", 0, out, sizeof out);
+	ck_assert_str_eq(out, "fine\n");
+}
+END_TEST
+
+/* Descriptors that are not what they should be are refused, and above all not given away. */
+START_TEST(wrong_descriptors_are_refused)
+{
+	char path[] = "/tmp/rig-file-XXXXXX";
+	int file = mkstemp(path), gate[2], status[2], null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(file, 0);
+	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
+	int plan = run_plan(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_STDERR_MERGE });
+	int unsealed = memfd_create("x", MFD_CLOEXEC);
+	int sets[][5] = {
+		{ plan, rig.client[0], status[1], gate[0], file },
+		{ plan, null, status[1], gate[0], gate[1] },
+		{ plan, status[0], status[1], gate[0], gate[1] },
+		{ plan, rig.client[0], rig.client[0], gate[0], gate[1] },
+		{ plan, rig.client[0], status[1], null, gate[1] },
+		{ unsealed, rig.client[0], status[1], gate[0], gate[1] },
+		{ null, rig.client[0], status[1], gate[0], gate[1] },
+	};
+	for (size_t i = 0; i < countof(sets); i++) {
+		struct spawn_msg m = { .kind = SPAWN_START, .flags = PLAN_STDERR_MERGE, .key = { .id = "proc_bad" } };
+		ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, sets[i], 5, 0), 0);
+		rig_readable(rig.peer, "an answer");
+		ck_assert_int_eq(fd_recv(rig.peer, &m, sizeof m, NULL, NULL, 0), sizeof m);
+		ck_assert_uint_eq(m.kind, SPAWN_FAILED);
+	}
+	unlink(path);
+}
+END_TEST
+
+/* One script at the same time many times over: exact outputs, and nothing is mixed up. */
+START_TEST(many_at_once)
+{
+	enum { N = 100 };
+	static struct run runs[N];
+	char out[64], expected[64];
+	for (int i = 0; i < N; i++) {
+		char number[16];
+		snprintf(number, sizeof number, "%d", i);
+		const char *const argv[] = { "sh", "-c", "echo $0; exit $0", number, NULL };
+		run_send(&rig, &runs[i], &(struct run_spec){ .argv = argv });
+		run_answer(&rig, &runs[i]);
+		ck_assert_uint_eq(runs[i].answer.kind, SPAWN_STARTED);
+		run_open_gate(&runs[i]);
+	}
+	for (int i = 0; i < N; i++) {
+		ck_assert_uint_eq(run_status(&runs[i]).kind, STATUS_READY);
+		ck_assert_uint_eq(run_status(&runs[i]).kind, STATUS_EXECED);
+		struct status_msg m = finish(&runs[i], out, sizeof out);
+		snprintf(expected, sizeof expected, "%d\n", i);
+		ck_assert_str_eq(out, expected);
+		ck_assert_int_eq(WEXITSTATUS(m.wait_status), i);
+	}
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	int role = rig_role(argc, argv);
+	if (role >= 0)
+		return role;
+	Suite *s = suite_create("spawner");
+	TCase *t = tcase_create("runs");
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 300);
+	tcase_add_test(t, echo_speaks);
+	tcase_add_test(t, wait_status_is_raw);
+	tcase_add_test(t, failures_name_their_step);
+	tcase_add_test(t, gate_that_closes_aborts);
+	tcase_add_test(t, kill_at_the_gate);
+	tcase_add_test(t, signals_reach_the_command);
+	tcase_add_test(t, no_tree_survives_a_kill);
+	tcase_add_test(t, what_is_left_behind_is_killed);
+	tcase_add_test(t, or_kept_when_asked);
+	tcase_add_test(t, descriptors_and_environment_are_declared_ones);
+	tcase_add_test(t, identity_and_hygiene);
+	tcase_add_test(t, outputs_can_be_opened_again);
+	tcase_add_test(t, stderr_merged);
+	tcase_add_test(t, stdin_ends_when_all_copies_are_closed);
+	tcase_add_test(t, cpu_limit_of_the_tree);
+	tcase_add_test(t, limits_are_set);
+	tcase_add_test(t, script_without_interpreter_line);
+	tcase_add_test(t, unexpected_messages_are_fatal);
+	tcase_add_test(t, wrong_descriptors_are_refused);
+	tcase_add_test(t, many_at_once);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
