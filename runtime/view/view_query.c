@@ -32,7 +32,7 @@ static int not_found(struct err *e, const char *what, const char *id)
 
 /* ---- one process ---- */
 
-static int write_preview(struct store *s, const char *ref, struct jw *w, struct err *e)
+static int write_preview(struct store *s, const struct output_doc *o, const char *ref, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, bytes = BUF_INIT, base64 = BUF_INIT;
 	struct preview_doc d;
@@ -45,7 +45,8 @@ static int write_preview(struct store *s, const char *ref, struct jw *w, struct 
 		if (text_base64_decode(buf_cstr(&base64), base64.len, &bytes) < 0)
 			buf_reset(&bytes);
 	}
-	cut = text_utf8_cut(buf_cstr(&bytes), bytes.len);
+	/* A character that is cut off is left out, unless nothing more of it will come. */
+	cut = o->ended && bytes.len == o->bytes ? bytes.len : text_utf8_cut(buf_cstr(&bytes), bytes.len);
 	jw_kstrn(w, "preview", buf_cstr(&bytes), cut);
 	return 0;
 }
@@ -75,7 +76,7 @@ static int write_output(struct store *s, const char *ref, bool preview, struct j
 	write_unless_absent(w, "omittedTo", d.omittedTo);
 	if (d.expired)
 		jw_kbool(w, "expired", true);
-	if (preview && write_preview(s, ref, w, e) < 0)
+	if (preview && write_preview(s, &d, ref, w, e) < 0)
 		return -1;
 	jw_obj_end(w);
 	return 0;

@@ -192,24 +192,34 @@ static int start_request_of(const struct call *c, struct start_texts *t, struct 
 	return take_limits(c, &r->limits, e);
 }
 
+static void fail_unavailable(struct call *c, const struct err *e)
+{
+	static const char data[] = "\"retryable\":false,\"advice\":\"Leave the named parameter out; it is refused rather than "
+				   "ignored, so that nothing runs with less than was asked for.\"";
+
+	call_fail_data(c, e, data, sizeof(data) - 1);
+}
+
+static void on_started(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	if (e && e->code == ERR_UNAVAILABLE && e->field[0] && !json)
+		fail_unavailable(ctx, e);
+	else
+		call_engine_reply(ctx, e, json, len);
+}
+
 void method_start_process(struct call *c)
 {
 	__attribute__((cleanup(start_texts_done))) struct start_texts t = { 0 };
 	struct start_request r;
 	struct err e = ERR_INIT;
 
-	if (start_request_of(c, &t, &r, &e) == 0) {
-		engine_start_process(call_engine(c), &r, &c->caller, call_engine_reply, c);
-		return;
-	}
-	if (e.code == ERR_UNAVAILABLE) {
-		static const char data[] = "\"retryable\":false,\"advice\":\"Leave the named parameter out; it is refused rather than "
-					   "ignored, so that nothing runs with less than was asked for.\"";
-
-		call_fail_data(c, &e, data, sizeof(data) - 1);
-		return;
-	}
-	call_fail(c, &e);
+	if (start_request_of(c, &t, &r, &e) == 0)
+		engine_start_process(call_engine(c), &r, &c->caller, on_started, c);
+	else if (e.code == ERR_UNAVAILABLE)
+		fail_unavailable(c, &e);
+	else
+		call_fail(c, &e);
 }
 
 /* ---- steering ---- */

@@ -10,6 +10,8 @@
 #include "supervisor/control/call.h"
 #include "supervisor/retention.h"
 
+#include <errno.h>
+
 /*
  * Upkeep runs on a thread of the store and may outlast its caller, and even the control socket; then nobody is answered.
  */
@@ -152,12 +154,35 @@ void method_get_store_stats(struct call *c)
 
 /* ---- backup, compact ---- */
 
+/* What the file system said about the folder is about the parameter. */
+static struct err backup_error(const struct err *e)
+{
+	struct err about = *e;
+
+	if (about.code == ERR_SYS && about.sys != EIO && about.sys != ENOSPC && about.sys != EDQUOT) {
+		about.code = ERR_INVALID;
+		(void)snprintf(about.field, sizeof(about.field), "dir");
+	}
+	return about;
+}
+
 static void on_backed_up(void *ctx, const struct err *e)
 {
+	static const char advice[] = "\"advice\":\"Name a folder that does not exist yet, in one that the user the daemon runs as may "
+				     "write to.\"";
 	struct upkeep *u = ctx;
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
 
+	if (e && e->code && u->call) {
+		struct err about = backup_error(e);
+		struct call *c = u->call;
+
+		call_watch(c, NULL);
+		call_fail_data(c, &about, advice, about.code == ERR_INVALID ? sizeof(advice) - 1 : 0);
+		free(u);
+		return;
+	}
 	jw_obj(&w);
 	if (u->call)
 		jw_kopt(&w, "dir", call_str(u->call, "dir"));
