@@ -1,0 +1,218 @@
+/*
+ * A backup is a folder with `store` and `spool` in it, so that it can also be used as a home. The database is copied first,
+ * then the spool files: they only grow, and none is removed meanwhile, so every byte that the copied database cites is
+ * in the copied files.
+ */
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/folder.h"
+#include "runtime/store/reader.h"
+#include "runtime/store/state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct backup {
+	struct job job;
+	char *dir;
+	void (*done)(void *ctx, const struct err *e);
+	void *ctx;
+};
+
+static int copy_database(struct store *s, int dir_fd, struct err *e)
+{
+	fd_auto int fd = openat(dir_fd, FOLDER_DATA, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	reader_auto struct reader r = READER_INIT; /* keeps the environment open */
+	int rc;
+
+	if (fd < 0)
+		return err_sys(e, errno, "make the copy");
+	if (reader_begin(s, &r, e) != 0)
+		return -1;
+	rc = mdb_env_copyfd2(r.db->env, fd, MDB_CP_COMPACT);
+	if (rc != 0)
+		return db_err(e, rc, "copy the database");
+	if (fsync(fd) != 0) /* LMDB does not */
+		return err_sys(e, errno, "sync the copy");
+	return 0;
+}
+
+/* [from, to) of a file, all of it data. */
+static int copy_range(int in, int out, off_t from, off_t to)
+{
+	while (from < to) {
+		off_t at = from;
+		ssize_t n = copy_file_range(in, &from, out, &at, (size_t)(to - from), 0);
+
+		if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
+			char tmp[65536];
+
+			n = pread(in, tmp, (size_t)(to - from) < sizeof(tmp) ? (size_t)(to - from) : sizeof(tmp), from);
+			if (n > 0 && pwrite(out, tmp, (size_t)n, from) != n)
+				return -1;
+			if (n > 0)
+				from += n;
+		}
+		if (n < 0 && errno != EINTR)
+			return -1;
+		if (n == 0)
+			break;
+	}
+	return 0;
+}
+
+static int copy_file(struct store *s, int in_dir, int out_dir, const char *name, struct err *e)
+{
+	fd_auto int in = openat(in_dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd_auto int out = -1;
+	struct stat st;
+	off_t at = 0;
+
+	if (in < 0 || fstat(in, &st) != 0)
+		return err_sys(e, errno, "open spool file '%s'", name);
+	if (!S_ISREG(st.st_mode))
+		return 0;
+	out = openat(out_dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (out < 0 || ftruncate(out, st.st_size) != 0)
+		return err_sys(e, errno, "make a copy of spool file '%s'", name);
+	while (at < st.st_size) {
+		off_t from = lseek(in, at, SEEK_DATA), to;
+
+		if (from < 0 && errno == ENXIO)
+			break; /* a hole up to the end */
+		to = from < 0 ? -1 : lseek(in, from, SEEK_HOLE);
+		if (from < 0 || to < 0 || copy_range(in, out, from, to < st.st_size ? to : st.st_size) != 0)
+			return err_sys(e, errno, "copy spool file '%s'", name);
+		at = to;
+		if (store_cancelled(s))
+			return err_set(e, ERR_UNAVAILABLE, "interrupted");
+	}
+	if (fsync(out) != 0)
+		return err_sys(e, errno, "sync the copy of spool file '%s'", name);
+	return 0;
+}
+
+static int copy_spool(struct store *s, int out_dir, struct err *e)
+{
+	int fd = openat(s->spool_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *ent;
+	int rc = 0;
+
+	if (!d) {
+		fd_close(&fd);
+		return err_sys(e, errno, "list the spool folder");
+	}
+	while (rc == 0 && (ent = readdir(d)))
+		if (strcmp(ent->d_name, ".") != 0 && strcmp(ent->d_name, "..") != 0)
+			rc = copy_file(s, s->spool_fd, out_dir, ent->d_name, e);
+	closedir(d);
+	return rc;
+}
+
+static int make_folder(int parent, const char *name, struct err *e)
+{
+	int fd = mkdirat(parent, name, 0700) == 0 ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	return fd >= 0 ? fd : err_sys(e, errno, "make '%s'", name);
+}
+
+static int copy_all(struct store *s, int tmp_fd, struct err *e)
+{
+	fd_auto int store_fd = make_folder(tmp_fd, "store", e);
+	fd_auto int spool_fd = -1;
+
+	if (store_fd < 0)
+		return -1;
+	spool_fd = make_folder(tmp_fd, "spool", e);
+	if (spool_fd < 0 || copy_database(s, store_fd, e) != 0 || copy_spool(s, spool_fd, e) != 0)
+		return -1;
+	if (fsync(store_fd) != 0 || fsync(spool_fd) != 0 || fsync(tmp_fd) != 0)
+		return err_sys(e, errno, "sync the copy's folders");
+	return 0;
+}
+
+/* Splits "a/b" into an open folder and a name. */
+static int open_parent(const char *path, const char **ret_name, struct err *e)
+{
+	const char *slash = strrchr(path, '/');
+	mem_auto char *parent = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
+	const char *name = slash ? slash + 1 : path;
+	int fd;
+
+	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strlen(name) > 200)
+		return err_field(e, "dir", "'%s' does not name a new folder", path);
+	fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return err_sys(e, errno, "open '%s'", parent);
+	*ret_name = name;
+	return fd;
+}
+
+static int backup_to(struct store *s, const char *dir, struct err *e)
+{
+	const char *name = NULL;
+	fd_auto int parent = open_parent(dir, &name, e);
+	fd_auto int tmp_fd = -1;
+	char tmp[256];
+	int rc = -1;
+
+	if (parent < 0)
+		return -1;
+	if (faccessat(parent, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return err_field(e, "dir", "'%s' exists already", dir);
+	snprintf(tmp, sizeof(tmp), ".%s.%d", name, (int)getpid());
+	tmp_fd = make_folder(parent, tmp, e);
+	if (tmp_fd < 0)
+		return -1;
+	if (copy_all(s, tmp_fd, e) == 0) {
+		if (renameat2(parent, tmp, parent, name, RENAME_NOREPLACE) != 0 || fsync(parent) != 0)
+			err_sys(e, errno, "put the copy in place");
+		else
+			rc = 0;
+	}
+	if (rc != 0) {
+		folder_remove(tmp_fd, "store");
+		folder_remove(tmp_fd, "spool");
+		unlinkat(parent, tmp, AT_REMOVEDIR);
+	}
+	return rc;
+}
+
+static enum job_step backup_step(struct store *s, struct job *j)
+{
+	struct backup *b = (struct backup *)j;
+
+	if (backup_to(s, b->dir, &j->err) == 0)
+		return JOB_FINISHED;
+	err_wrap(&j->err, "back up to '%s'", b->dir);
+	return JOB_FAILED;
+}
+
+static void backup_run(struct store *s, struct completion *c)
+{
+	struct backup *b = (struct backup *)c;
+
+	if (b->done)
+		b->done(b->ctx, b->job.failed ? &b->job.err : NULL);
+	free(b->dir);
+	free(b);
+}
+
+void store_backup(struct store *s, const char *dir, void (*done)(void *ctx, const struct err *e), void *ctx)
+{
+	struct backup *b = mem_zalloc(1, sizeof(*b));
+
+	b->job.completion.run = backup_run;
+	b->job.step = backup_step;
+	b->job.keeps_files = true;
+	b->dir = mem_strdup(dir);
+	b->done = done;
+	b->ctx = ctx;
+	store_job(s, &b->job, true);
+}

@@ -1,0 +1,85 @@
+#ifndef BAILIFF_STORE_BATCH_H
+#define BAILIFF_STORE_BATCH_H
+
+/* A batch (internal to runtime/store): everything that one transaction must hold together, already encoded. */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/store/store.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Work that the loop thread finishes in store_dispatch. Embedded first in batches and jobs. */
+struct completion {
+	struct completion *next;
+	void (*run)(struct store *s, struct completion *c);
+};
+
+#define BATCH_EVENTS_MAX 4096
+#define BATCH_REF_MAX 72
+
+struct batch_event {
+	uint32_t offset; /* in records */
+	uint32_t length;
+};
+
+struct chunk {
+	uint64_t offset;
+	uint32_t length;
+	uint64_t checksum;
+};
+
+/* A range of a spool file; its chunks are filled in by the writer (chunk.c). */
+struct batch_range {
+	char ref[BATCH_REF_MAX];
+	int fd;
+	uint64_t offset, length;
+	struct chunk *chunks;
+	size_t nchunks;
+	bool first_cited; /* no event cited this output before */
+};
+
+enum batch_item_kind { ITEM_INLINE, ITEM_IDEM, ITEM_META, ITEM_EXPIRE };
+
+struct batch_item {
+	enum batch_item_kind kind;
+	uint32_t uid;
+	uint64_t real_us;
+	char *key;        /* output ref, idempotency key or meta name */
+	struct buf value;
+	uint64_t freed;   /* ITEM_EXPIRE: spool bytes that went, known after the transaction */
+};
+
+struct store_batch {
+	struct completion completion;
+	struct store_batch *next;
+	struct store *store;
+
+	struct buf records;
+	struct batch_event *events;
+	size_t nevents, events_cap;
+	struct batch_range *ranges;
+	size_t nranges, ranges_cap;
+	struct batch_item *items;
+	size_t nitems, items_cap;
+	unsigned weight; /* puts, roughly */
+	bool now;        /* an event of it must commit at once */
+
+	unsigned flags;
+	bool prepared;        /* ranges are synced and checksummed */
+	bool held;            /* waits for room or for the medium */
+	store_done_fn done;
+	void *ctx;
+	int status;
+	struct err err;
+	uint64_t first_sequence, last_sequence;
+};
+
+static inline bool batch_is_must(const struct store_batch *b)
+{
+	return b->flags & STORE_MUST;
+}
+
+#endif

@@ -1,0 +1,271 @@
+#include "runtime/store/chunk.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/reader.h"
+#include "runtime/store/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void chunk_key(struct db_key *k, const char *ref, uint64_t offset)
+{
+	db_key_reset(k);
+	db_key_add(k, ref, strlen(ref) + 1);
+	db_key_u64(k, offset);
+}
+
+int chunk_parse(const MDB_val *key, const MDB_val *value, char *ret_ref, struct chunk *ret, struct err *e)
+{
+	struct chunk_row row;
+	const char *nul = key->mv_size > 9 ? memchr(key->mv_data, 0, key->mv_size) : NULL;
+
+	if (!nul || (size_t)(nul - (const char *)key->mv_data) + 9 != key->mv_size || key->mv_size - 9 >= BATCH_REF_MAX)
+		return err_set(e, ERR_CORRUPT, "a chunk's key is malformed");
+	if (value->mv_size != sizeof(row))
+		return err_set(e, ERR_CORRUPT, "a chunk of '%s' is malformed", (const char *)key->mv_data);
+	memcpy(&row, value->mv_data, sizeof(row));
+	if (row.length == 0 || row.length > CHUNK_MAX || row.version != 0)
+		return err_set(e, ERR_CORRUPT, "a chunk of '%s' is malformed", (const char *)key->mv_data);
+	memcpy(ret_ref, key->mv_data, key->mv_size - 8);
+	*ret = (struct chunk){ .offset = db_u64_at(nul + 1), .length = row.length, .checksum = row.checksum };
+	return 0;
+}
+
+static ssize_t read_at(int fd, char *dst, size_t n, uint64_t offset)
+{
+	size_t got = 0;
+
+	while (got < n) {
+		ssize_t r = pread(fd, dst + got, n - got, (off_t)(offset + got));
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			break;
+		got += (size_t)r;
+	}
+	return (ssize_t)got;
+}
+
+int chunk_read(int fd, const char *ref, const struct chunk *c, char *dst, struct err *e)
+{
+	ssize_t n = read_at(fd, dst, c->length, c->offset);
+
+	if (n < 0)
+		return err_sys(e, errno, "read spool file '%s'", ref);
+	if ((size_t)n != c->length)
+		return err_set(e, ERR_CORRUPT, "spool file '%s' ends before byte %llu", ref,
+			       (unsigned long long)(c->offset + c->length));
+	if (hash64(dst, c->length, c->offset) != c->checksum)
+		return err_set(e, ERR_CORRUPT, "spool file '%s': bytes %llu to %llu do not match their checksum", ref,
+			       (unsigned long long)c->offset, (unsigned long long)(c->offset + c->length));
+	return 0;
+}
+
+/* ---- making ranges durable ---- */
+
+void chunk_syncs_done(struct chunk_syncs *y)
+{
+	free(y->files);
+	*y = (struct chunk_syncs){ 0 };
+}
+
+static bool was_synced(const struct chunk_syncs *y, const struct stat *st)
+{
+	for (size_t i = 0; i < y->count; i++)
+		if (y->files[i].ino == st->st_ino && y->files[i].dev == st->st_dev)
+			return true;
+	return false;
+}
+
+/*
+ * A sync that failed once may succeed the next time without having written anything: the kernel marks the pages clean
+ * when it reports the error. Writing the same bytes again makes them dirty again; from the first failure on that is
+ * done with every range, as no one says which pages it was.
+ */
+static int write_again(const struct batch_range *r, char *tmp)
+{
+	for (uint64_t done = 0; done < r->length;) {
+		size_t want = r->length - done < CHUNK_MAX ? (size_t)(r->length - done) : CHUNK_MAX;
+		ssize_t n = read_at(r->fd, tmp, want, r->offset + done);
+
+		if (n <= 0 || pwrite(r->fd, tmp, (size_t)n, (off_t)(r->offset + done)) != n)
+			return -1;
+		done += (uint64_t)n;
+	}
+	return 0;
+}
+
+static int sync_error(struct err *e, int errnum, const char *ref)
+{
+	err_sys(e, errnum, "sync spool file '%s'", ref);
+	if (errnum == ENOSPC || errnum == EDQUOT)
+		e->code = ERR_EXHAUSTED;
+	return -1;
+}
+
+static int sync_range(struct store *s, struct batch_range *r, struct chunk_syncs *y, char *tmp, struct err *e)
+{
+	struct stat st;
+
+	if (r->fd < 0)
+		r->fd = openat(s->spool_fd, r->ref, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	if (r->fd < 0 || fstat(r->fd, &st) != 0)
+		return err_sys(e, errno, "open spool file '%s'", r->ref);
+	if (was_synced(y, &st) && !s->spool_suspect)
+		return 0;
+	if (s->spool_suspect && write_again(r, tmp) != 0)
+		return sync_error(e, errno ? errno : EIO, r->ref);
+	if (fdatasync(r->fd) != 0) {
+		s->spool_suspect = true;
+		return sync_error(e, errno, r->ref);
+	}
+	if (y->count == y->cap) {
+		y->cap = y->cap ? y->cap * 2 : 16;
+		y->files = mem_realloc(y->files, y->cap * sizeof(*y->files));
+	}
+	y->files[y->count++] = (struct chunk_sync){ .dev = st.st_dev, .ino = st.st_ino };
+	return 0;
+}
+
+/* The name of a file is durable once its folder is; that is needed for the first range of each output. */
+static int sync_name(struct store *s, struct batch_range *r, struct chunk_syncs *y, struct err *e)
+{
+	reader_auto struct reader rd = READER_INIT;
+	MDB_cursor *cur;
+	struct db_key k;
+	MDB_val kv, v;
+	size_t prefix = strlen(r->ref) + 1;
+	bool known;
+	int rc;
+
+	if (reader_begin(s, &rd, e) != 0)
+		return -1;
+	chunk_key(&k, r->ref, 0);
+	kv = db_key_val(&k);
+	rc = mdb_cursor_open(rd.txn, rd.db->t[DB_CHUNKS], &cur);
+	if (rc != 0)
+		return db_err(e, rc, "read chunks");
+	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
+	known = rc == 0 && kv.mv_size > prefix && memcmp(kv.mv_data, r->ref, prefix) == 0;
+	mdb_cursor_close(cur);
+	reader_end(&rd);
+	r->first_cited = !known;
+	if (known || y->dir_synced)
+		return 0;
+	if (fsync(s->spool_fd) != 0)
+		return sync_error(e, errno, "folder");
+	y->dir_synced = true;
+	return 0;
+}
+
+static int sum_range(struct batch_range *r, char *tmp, struct err *e)
+{
+	uint64_t done = 0;
+
+	free(r->chunks);
+	r->nchunks = 0;
+	r->chunks = mem_zalloc((size_t)(r->length / CHUNK_MAX + 1), sizeof(*r->chunks));
+	while (done < r->length) {
+		size_t want = r->length - done < CHUNK_MAX ? (size_t)(r->length - done) : CHUNK_MAX;
+		uint64_t at = r->offset + done;
+		ssize_t n = read_at(r->fd, tmp, want, at);
+
+		if (n < 0)
+			return err_sys(e, errno, "read spool file '%s'", r->ref);
+		if ((size_t)n != want)
+			return err_set(e, ERR_CORRUPT, "spool file '%s' ends before byte %llu, which an event cites", r->ref,
+				       (unsigned long long)(at + want));
+		r->chunks[r->nchunks++] =
+			(struct chunk){ .offset = at, .length = (uint32_t)want, .checksum = hash64(tmp, want, at) };
+		done += want;
+	}
+	return 0;
+}
+
+int chunk_prepare(struct store *s, struct store_batch *b, struct chunk_syncs *y, struct err *e)
+{
+	mem_auto char *tmp = NULL;
+	uint64_t start;
+
+	if (b->prepared || b->nranges == 0)
+		return 0;
+	tmp = mem_alloc(CHUNK_MAX);
+	start = store_mono_ns();
+	for (size_t i = 0; i < b->nranges; i++) {
+		struct batch_range *r = &b->ranges[i];
+
+		if (sync_range(s, r, y, tmp, e) != 0 || sync_name(s, r, y, e) != 0)
+			return -1;
+		if (sum_range(r, tmp, e) != 0) {
+			if (e->code != ERR_CORRUPT || !batch_is_must(b))
+				return -1;
+			/* the fact must be written; the bytes that are missing stay missing, and readers see that */
+			log_error("store: %s", e->message);
+			*e = ERR_INIT;
+		}
+	}
+	pthread_mutex_lock(&s->mutex);
+	s->stats.sync_us_total += (store_mono_ns() - start) / 1000;
+	pthread_mutex_unlock(&s->mutex);
+	b->prepared = true;
+	return 0;
+}
+
+int chunk_put(MDB_txn *txn, const struct db *d, const struct batch_range *r, struct err *e)
+{
+	for (size_t i = 0; i < r->nchunks; i++) {
+		struct chunk_row row = { .length = r->chunks[i].length, .checksum = r->chunks[i].checksum };
+		MDB_val kv, v = { .mv_size = sizeof(row), .mv_data = &row };
+		struct db_key k;
+		int rc;
+
+		chunk_key(&k, r->ref, r->chunks[i].offset);
+		kv = db_key_val(&k);
+		rc = mdb_put(txn, d->t[DB_CHUNKS], &kv, &v, 0);
+		if (rc != 0)
+			return db_err(e, rc, "write a chunk's checksum");
+	}
+	return 0;
+}
+
+int chunk_expire(MDB_txn *txn, const struct db *d, const char *ref, uint64_t *ret_freed, struct err *e)
+{
+	MDB_val name = { .mv_size = strlen(ref), .mv_data = (void *)(uintptr_t)ref };
+	size_t prefix = strlen(ref) + 1;
+	uint64_t freed = 0;
+	MDB_cursor *cur;
+	struct db_key k;
+	MDB_val kv, v;
+	int rc;
+
+	chunk_key(&k, ref, 0);
+	kv = db_key_val(&k);
+	rc = mdb_cursor_open(txn, d->t[DB_CHUNKS], &cur);
+	if (rc != 0)
+		return db_err(e, rc, "remove an output");
+	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
+	while (rc == 0 && kv.mv_size > prefix && memcmp(kv.mv_data, ref, prefix) == 0) {
+		char parsed[BATCH_REF_MAX];
+		struct chunk c;
+
+		if (chunk_parse(&kv, &v, parsed, &c, NULL) == 0)
+			freed += c.length;
+		rc = mdb_cursor_del(cur, 0);
+		if (rc == 0)
+			rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT);
+	}
+	mdb_cursor_close(cur);
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return db_err(e, rc, "remove an output");
+	*ret_freed = freed;
+	return db_seal_put(txn, d->t[DB_BLOBS], &name, "\1", 1, e);
+}

@@ -1,0 +1,42 @@
+#ifndef BAILIFF_STORE_CHUNK_H
+#define BAILIFF_STORE_CHUNK_H
+
+/* Spool bytes in the database (internal to runtime/store): a row with a checksum for each chunk of a spool file. */
+
+#include "runtime/store/batch.h"
+#include "runtime/store/db.h"
+
+#include <sys/types.h>
+
+#define CHUNK_MAX (256u * 1024)
+
+struct chunk_row {
+	uint32_t length;
+	uint32_t version; /* 0 */
+	uint64_t checksum;
+};
+
+/* The files that were synced for the present group. */
+struct chunk_syncs {
+	struct chunk_sync {
+		dev_t dev;
+		ino_t ino;
+	} *files;
+	size_t count, cap;
+	bool dir_synced;
+};
+void chunk_syncs_done(struct chunk_syncs *y);
+
+/* Writer thread, outside of any transaction: makes the batch's ranges durable and computes their chunks. */
+int chunk_prepare(struct store *s, struct store_batch *b, struct chunk_syncs *y, struct err *e);
+int chunk_put(MDB_txn *txn, const struct db *d, const struct batch_range *r, struct err *e);
+/* Removes an output's rows and puts the "expired" mark; *ret_freed = bytes of the rows. */
+int chunk_expire(MDB_txn *txn, const struct db *d, const char *ref, uint64_t *ret_freed, struct err *e);
+
+void chunk_key(struct db_key *k, const char *ref, uint64_t offset);
+/* A row taken apart; ERR_CORRUPT. ret_ref has BATCH_REF_MAX bytes. */
+int chunk_parse(const MDB_val *key, const MDB_val *value, char *ret_ref, struct chunk *ret, struct err *e);
+/* Reads a chunk's bytes into `dst` (CHUNK_MAX bytes) and checks them: ERR_CORRUPT, ERR_SYS. */
+int chunk_read(int fd, const char *ref, const struct chunk *c, char *dst, struct err *e);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+ * Compaction: a compacted copy beside the database, synced, then renamed over it while it is closed. A crash before the
+ * rename leaves the old one (and a copy that the next open sweeps away), one after it the new one; no commit comes
+ * in between.
+ */
+
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/folder.h"
+#include "runtime/store/state.h"
+#include "runtime/store/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct compact {
+	struct job job;
+	uint64_t before, after;
+	void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e);
+	void *ctx;
+};
+
+static uint64_t size_of(int dir_fd, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir_fd, name, &st, 0) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+static int copy_compacted(struct store *s, struct err *e)
+{
+	fd_auto int fd = openat(s->dir_fd, FOLDER_DATA_NEW, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int rc;
+
+	if (fd < 0)
+		return err_sys(e, errno, "make " FOLDER_DATA_NEW);
+	rc = mdb_env_copyfd2(s->db.env, fd, MDB_CP_COMPACT);
+	if (rc != 0)
+		return db_err(e, rc, "copy the database");
+	if (fsync(fd) != 0 || fsync(s->dir_fd) != 0)
+		return err_sys(e, errno, "sync the copy");
+	return 0;
+}
+
+static int swap(struct store *s, struct err *e)
+{
+	if (renameat(s->dir_fd, FOLDER_DATA_NEW, s->dir_fd, FOLDER_DATA) != 0)
+		return err_sys(e, errno, "put the compacted database in place");
+	return 0;
+}
+
+static enum job_step compact_step(struct store *s, struct job *j)
+{
+	struct compact *c = (struct compact *)j;
+
+	if (!s->db.env && writer_reopen(s, NULL, &j->err) != 0)
+		return JOB_FAILED;
+	c->before = size_of(s->dir_fd, FOLDER_DATA);
+	if (copy_compacted(s, &j->err) != 0 || writer_reopen(s, swap, &j->err) != 0) {
+		unlinkat(s->dir_fd, FOLDER_DATA_NEW, 0);
+		return JOB_FAILED;
+	}
+	if (fsync(s->dir_fd) != 0) { /* either name is a whole store; only which one is not durable yet */
+		err_sys(&j->err, errno, "sync the store's folder");
+		return JOB_FAILED;
+	}
+	c->after = size_of(s->dir_fd, FOLDER_DATA);
+	return JOB_FINISHED;
+}
+
+static void compact_run(struct store *s, struct completion *completion)
+{
+	struct compact *c = (struct compact *)completion;
+
+	if (c->done)
+		c->done(c->ctx, c->before, c->after, c->job.failed ? &c->job.err : NULL);
+	free(c);
+}
+
+void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e), void *ctx)
+{
+	struct compact *c = mem_zalloc(1, sizeof(*c));
+
+	c->job.completion.run = compact_run;
+	c->job.step = compact_step;
+	c->job.exclusive = true;
+	c->done = done;
+	c->ctx = ctx;
+	store_job(s, &c->job, false);
+}

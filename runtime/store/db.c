@@ -1,0 +1,294 @@
+#include "runtime/store/db.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/hash.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* A value larger than this was not written by us. */
+#define SEALED_MAX (64u << 20)
+
+static const char *const table_names[DB_TABLE_COUNT] = {
+#define X(name, text) [DB_##name] = text,
+	DB_TABLES(X)
+#undef X
+};
+
+int db_err(struct err *e, int rc, const char *what)
+{
+	switch (rc) {
+	case MDB_MAP_FULL:
+		err_set(e, ERR_EXHAUSTED, "%s: the database has reached its map size", what);
+		return -1;
+	case ENOSPC:
+	case EDQUOT:
+		err_sys(e, rc, "%s", what);
+		if (e)
+			e->code = ERR_EXHAUSTED;
+		return -1;
+	case MDB_CORRUPTED:
+	case MDB_PAGE_NOTFOUND:
+	case MDB_INVALID:
+	case MDB_CURSOR_FULL:
+		return err_set(e, ERR_CORRUPT, "%s: %s", what, mdb_strerror(rc));
+	case MDB_VERSION_MISMATCH:
+		return err_set(e, ERR_UNAVAILABLE, "%s: the database is of another version of LMDB", what);
+	default:
+		if (rc > 0)
+			return err_sys(e, rc, "%s", what);
+		err_set(e, ERR_SYS, "%s: %s", what, mdb_strerror(rc));
+		if (e)
+			e->sys = EIO;
+		return -1;
+	}
+}
+
+static int open_env(const char *dir, uint64_t map_bytes, unsigned flags, MDB_env **ret)
+{
+	MDB_env *env;
+	int rc = mdb_env_create(&env);
+	if (rc != 0)
+		return rc;
+	rc = mdb_env_set_maxdbs(env, DB_TABLE_COUNT + 2);
+	if (rc == 0)
+		rc = mdb_env_set_mapsize(env, map_bytes);
+	if (rc == 0)
+		rc = mdb_env_open(env, dir, flags | MDB_NOTLS, 0600);
+	if (rc != 0) {
+		mdb_env_close(env);
+		return rc;
+	}
+	*ret = env;
+	return 0;
+}
+
+/* LMDB maps without looking at the file's length; a page that is not there would be a SIGBUS. */
+static int check_length(MDB_env *env, int fd, struct err *e)
+{
+	MDB_envinfo info;
+	MDB_stat st;
+	struct stat sb;
+
+	mdb_env_info(env, &info);
+	mdb_env_stat(env, &st);
+	if (fstat(fd, &sb) != 0)
+		return err_sys(e, errno, "stat data.mdb");
+	if (sb.st_size > 0 && (uint64_t)sb.st_size < ((uint64_t)info.me_last_pgno + 1) * st.ms_psize)
+		return err_set(e, ERR_CORRUPT, "data.mdb has been cut short: %llu bytes, it needs %llu",
+			       (unsigned long long)sb.st_size, ((unsigned long long)info.me_last_pgno + 1) * st.ms_psize);
+	return 0;
+}
+
+static int open_tables(struct db *d, MDB_txn *txn, unsigned flags)
+{
+	for (int i = 0; i < DB_TABLE_COUNT; i++) {
+		int rc = mdb_dbi_open(txn, table_names[i], flags, &d->t[i]);
+		if (rc != 0)
+			return rc;
+	}
+	return 0;
+}
+
+int db_open(const char *dir, uint64_t map_bytes, unsigned flags, struct db *ret, bool *ret_empty, struct err *e)
+{
+	struct db d = { .map_bytes = map_bytes };
+	MDB_txn *txn;
+	int rc, fd;
+
+	/* A whole page count, and on 32 bits or under ulimit -v what the address space gives. */
+	d.map_bytes &= ~(uint64_t)0xffff;
+	for (;;) {
+		rc = d.map_bytes > SIZE_MAX / 2 ? ENOMEM : open_env(dir, d.map_bytes, flags, &d.env);
+		if (rc != ENOMEM || d.map_bytes <= (64u << 20))
+			break;
+		d.map_bytes /= 4;
+		d.smaller = true;
+	}
+	if (rc != 0)
+		return db_err(e, rc, "open the database");
+
+	/* LMDB opens its lock file and its meta descriptor close-on-exec, the data file not. */
+	if (mdb_env_get_fd(d.env, &fd) != 0 || fd_cloexec(fd, true) != 0) {
+		db_close(&d);
+		return err_sys(e, errno, "open the database");
+	}
+	if (check_length(d.env, fd, e) != 0) {
+		db_close(&d);
+		return -1;
+	}
+	rc = mdb_txn_begin(d.env, NULL, MDB_RDONLY, &txn);
+	if (rc == 0) {
+		rc = open_tables(&d, txn, 0);
+		/* handles opened in a transaction stay only if it is committed */
+		if (rc == 0)
+			rc = mdb_txn_commit(txn);
+		else
+			mdb_txn_abort(txn);
+	}
+	if (rc != 0 && rc != MDB_NOTFOUND) {
+		db_close(&d);
+		return db_err(e, rc, "open the database's tables");
+	}
+	*ret_empty = rc == MDB_NOTFOUND;
+	*ret = d;
+	return 0;
+}
+
+int db_make(struct db *d, MDB_txn *txn, struct err *e)
+{
+	int rc = open_tables(d, txn, MDB_CREATE);
+
+	return rc == 0 ? 0 : db_err(e, rc, "make the database's tables");
+}
+
+void db_close(struct db *d)
+{
+	if (d->env)
+		mdb_env_close(d->env);
+	d->env = NULL;
+}
+
+/* ---- keys ---- */
+
+void db_key_reset(struct db_key *k)
+{
+	k->len = 0;
+}
+
+void db_key_add(struct db_key *k, const void *p, size_t n)
+{
+	if (k->len > DB_KEY_MAX || n > DB_KEY_MAX - k->len) {
+		k->len = DB_KEY_MAX + 1;
+		return;
+	}
+	if (n)
+		memcpy(k->bytes + k->len, p, n);
+	k->len += n;
+}
+
+void db_key_u8(struct db_key *k, uint8_t v)
+{
+	db_key_add(k, &v, 1);
+}
+
+void db_key_u32(struct db_key *k, uint32_t v)
+{
+	unsigned char b[4] = { (unsigned char)(v >> 24), (unsigned char)(v >> 16), (unsigned char)(v >> 8), (unsigned char)v };
+
+	db_key_add(k, b, sizeof(b));
+}
+
+void db_key_u64(struct db_key *k, uint64_t v)
+{
+	db_key_u32(k, (uint32_t)(v >> 32));
+	db_key_u32(k, (uint32_t)v);
+}
+
+bool db_key_ok(const struct db_key *k)
+{
+	return k->len > 0 && k->len <= DB_KEY_MAX;
+}
+
+MDB_val db_key_val(struct db_key *k)
+{
+	return (MDB_val){ .mv_size = k->len, .mv_data = k->bytes };
+}
+
+uint64_t db_u64_at(const void *p)
+{
+	const unsigned char *b = p;
+	uint64_t v = 0;
+
+	for (int i = 0; i < 8; i++)
+		v = v << 8 | b[i];
+	return v;
+}
+
+/* ---- sealed values ---- */
+
+static uint64_t seal_of(const MDB_val *key, const void *p, size_t n)
+{
+	return hash64(p, n, hash64(key->mv_data, key->mv_size, 0));
+}
+
+int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, struct err *e)
+{
+	MDB_val v = { .mv_size = n + sizeof(uint64_t) };
+	uint64_t seal = seal_of(key, p, n);
+	int rc;
+
+	if (n > SEALED_MAX)
+		return err_set(e, ERR_EXHAUSTED, "a value of %zu bytes is too large for the store", n);
+	rc = mdb_put(txn, dbi, key, &v, MDB_RESERVE);
+	if (rc != 0)
+		return db_err(e, rc, "write a value");
+	memcpy(v.mv_data, &seal, sizeof(seal));
+	if (n)
+		memcpy((char *)v.mv_data + sizeof(seal), p, n);
+	return 0;
+}
+
+int db_seal_open(const MDB_val *key, const MDB_val *value, const void **ret, size_t *ret_len, struct err *e)
+{
+	uint64_t seal;
+	const char *p;
+	size_t n;
+
+	if (value->mv_size < sizeof(seal) || value->mv_size > SEALED_MAX + sizeof(seal))
+		return err_set(e, ERR_CORRUPT, "a stored value has an impossible length");
+	memcpy(&seal, value->mv_data, sizeof(seal));
+	p = (const char *)value->mv_data + sizeof(seal);
+	n = value->mv_size - sizeof(seal);
+	if (seal != seal_of(key, p, n))
+		return err_set(e, ERR_CORRUPT, "a stored value does not match its checksum");
+	*ret = p;
+	*ret_len = n;
+	return 0;
+}
+
+int db_seal_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void **ret, size_t *ret_len, struct err *e)
+{
+	MDB_val v;
+	int rc = mdb_get(txn, dbi, key, &v);
+
+	if (rc == MDB_NOTFOUND)
+		return 1;
+	if (rc != 0)
+		return db_err(e, rc, "read a value");
+	return db_seal_open(key, &v, ret, ret_len, e);
+}
+
+int db_meta_get(MDB_txn *txn, const struct db *d, const char *name, void *p, size_t n, struct err *e)
+{
+	MDB_val key = { .mv_size = strlen(name), .mv_data = (void *)(uintptr_t)name };
+	const void *v;
+	size_t len;
+	int rc = db_seal_get(txn, d->t[DB_META], &key, &v, &len, e);
+
+	if (rc < 0)
+		return err_wrap(e, "meta value '%s'", name);
+	if (rc > 0)
+		return 1;
+	if (len != n)
+		return err_set(e, ERR_CORRUPT, "meta value '%s' has %zu bytes instead of %zu", name, len, n);
+	memcpy(p, v, n);
+	return 0;
+}
+
+int db_meta_put(MDB_txn *txn, const struct db *d, const char *name, const void *p, size_t n, struct err *e)
+{
+	MDB_val key = { .mv_size = strlen(name), .mv_data = (void *)(uintptr_t)name };
+
+	return db_seal_put(txn, d->t[DB_META], &key, p, n, e);
+}
+
+uint64_t db_entries(MDB_txn *txn, MDB_dbi dbi)
+{
+	MDB_stat st;
+
+	return mdb_stat(txn, dbi, &st) == 0 ? st.ms_entries : 0;
+}

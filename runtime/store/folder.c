@@ -1,0 +1,174 @@
+#include "runtime/store/folder.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/store/reader.h"
+#include "runtime/store/state.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int open_folder(const char *path, bool make, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 && errno == ENOENT && make) {
+		if (mkdir(path, 0700) != 0 && errno != EEXIST)
+			return err_sys(e, errno, "make '%s'", path);
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (fd < 0)
+		return err_sys(e, errno, "open '%s'", path);
+	return fd;
+}
+
+static int locked_by_other(int fd, struct err *e)
+{
+	char pid[16] = "";
+	ssize_t n = pread(fd, pid, sizeof(pid) - 1, 0);
+
+	pid[n > 0 ? n : 0] = '\0';
+	pid[strcspn(pid, "\n")] = '\0';
+	if (pid[0] && strspn(pid, "0123456789") == strlen(pid))
+		return err_set(e, ERR_CONFLICT, "another process (pid %s) has the store open", pid);
+	return err_set(e, ERR_CONFLICT, "another process has the store open");
+}
+
+/* Readers from outside share the lock: they are kept out while a writer lives, and keep a writer out. */
+static int lock_folder(struct store *s, struct err *e)
+{
+	int flags = s->read_only ? O_RDONLY : O_RDWR | O_CREAT;
+	char pid[24];
+	int n;
+
+	s->lock_fd = openat(s->dir_fd, "lock", flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (s->lock_fd < 0 && s->read_only)
+		return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "there is no store") : err_sys(e, errno, "open the lock file");
+	if (s->lock_fd < 0)
+		return err_sys(e, errno, "open the lock file");
+	if (flock(s->lock_fd, (s->read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0)
+		return errno == EWOULDBLOCK ? locked_by_other(s->lock_fd, e) : err_sys(e, errno, "lock the store");
+	if (s->read_only)
+		return 0;
+	/* only for the message that a second one gets; if it cannot be written the lock holds all the same */
+	n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
+	if (ftruncate(s->lock_fd, 0) != 0 || pwrite(s->lock_fd, pid, (size_t)n, 0) != n)
+		log_debug("store: the pid does not fit into the lock file");
+	return 0;
+}
+
+/* Both for this file and outside: everything in a flat folder, by name. Stops when fn returns false. */
+static int each_entry(int dir_fd, bool (*fn)(void *ctx, int fd, const char *name), void *ctx)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *ent;
+
+	if (!d) {
+		fd_close(&fd);
+		return -1;
+	}
+	while ((ent = readdir(d)))
+		if (strcmp(ent->d_name, ".") != 0 && strcmp(ent->d_name, "..") != 0 && !fn(ctx, dir_fd, ent->d_name))
+			break;
+	closedir(d);
+	return 0;
+}
+
+static bool unlink_entry(void *ctx, int fd, const char *name)
+{
+	unlinkat(fd, name, 0);
+	return true;
+}
+
+void folder_remove(int parent_fd, const char *name)
+{
+	fd_auto int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (fd >= 0)
+		each_entry(fd, unlink_entry, NULL);
+	unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
+
+static bool sweep_entry(void *ctx, int fd, const char *name)
+{
+	if (strcmp(name, FOLDER_DATA_NEW) == 0)
+		unlinkat(fd, name, 0);
+	if (strncmp(name, FOLDER_SCRATCH, strlen(FOLDER_SCRATCH)) == 0)
+		folder_remove(fd, name);
+	return true;
+}
+
+int folder_open(struct store *s, struct err *e)
+{
+	s->dir_fd = open_folder(s->dir, !s->read_only, e);
+	if (s->dir_fd < 0)
+		return -1;
+	s->spool_fd = open_folder(s->spool_dir, !s->read_only, e);
+	if (s->spool_fd < 0 || lock_folder(s, e) != 0)
+		return -1;
+	if (!s->read_only)
+		each_entry(s->dir_fd, sweep_entry, NULL);
+	return 0;
+}
+
+int folder_sync_new(struct store *s, struct err *e)
+{
+	fd_auto int parent = openat(s->dir_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd_auto int spool_parent = openat(s->spool_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fsync(s->dir_fd) != 0 || fsync(s->spool_fd) != 0)
+		return err_sys(e, errno, "sync the store's folder");
+	/* whoever may not open the parents did not make the folders either */
+	if ((parent >= 0 && fsync(parent) != 0) || (spool_parent >= 0 && fsync(spool_parent) != 0))
+		return err_sys(e, errno, "sync the folder around the store");
+	return 0;
+}
+
+struct count {
+	struct store *s;
+	struct reader *r;
+	uint64_t bytes, files;
+};
+
+static bool count_entry(void *ctx, int fd, const char *name)
+{
+	struct count *c = ctx;
+	MDB_val key = { .mv_size = strlen(name), .mv_data = (void *)(uintptr_t)name };
+	const void *v;
+	struct stat st;
+	uint64_t held;
+	size_t n;
+
+	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) || key.mv_size >= BATCH_REF_MAX)
+		return true;
+	if (!c->s->read_only && db_seal_get(c->r->txn, c->r->db->t[DB_BLOBS], &key, &v, &n, NULL) == 0 && n == 1 &&
+	    *(const char *)v == 1) {
+		unlinkat(fd, name, 0);
+		return true;
+	}
+	held = (uint64_t)st.st_blocks * 512; /* less than the size where there are holes */
+	c->bytes += held < (uint64_t)st.st_size ? held : (uint64_t)st.st_size;
+	c->files++;
+	return true;
+}
+
+int folder_count_spool(struct store *s, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	struct count c = { .s = s, .r = &r };
+
+	if (reader_begin(s, &r, e) != 0)
+		return -1;
+	if (each_entry(s->spool_fd, count_entry, &c) != 0)
+		return err_sys(e, errno, "list the spool folder");
+	s->stats.spool_bytes = c.bytes;
+	s->stats.spool_files = c.files;
+	return 0;
+}

@@ -1,0 +1,22 @@
+#ifndef BAILIFF_STORE_FOLDER_H
+#define BAILIFF_STORE_FOLDER_H
+
+/* The store's two folders (internal to runtime/store): made, locked, swept and counted at open. */
+
+struct err;
+struct store;
+
+/* Opens (makes) both and takes the lock; ERR_CONFLICT when another process has it. Sweeps what a crash left. */
+int folder_open(struct store *s, struct err *e);
+/* The new database's name, and where permitted the folder's own, made durable. */
+int folder_sync_new(struct store *s, struct err *e);
+/* Counts the spool; removes files of outputs that have expired (a crash came between commit and removal). */
+int folder_count_spool(struct store *s, struct err *e);
+/* Removes a flat folder and its files. */
+void folder_remove(int parent_fd, const char *name);
+
+#define FOLDER_DATA "data.mdb"
+#define FOLDER_DATA_NEW "data.mdb.new"
+#define FOLDER_SCRATCH "scratch."
+
+#endif

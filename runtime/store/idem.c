@@ -1,0 +1,142 @@
+#include "runtime/store/idem.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/store/batch.h"
+#include "runtime/store/reader.h"
+
+#include <string.h>
+
+struct idem_row {
+	uint64_t real_us;
+	uint8_t body_hash[32];
+	char method[IDEM_METHOD_MAX];
+};
+
+void idem_encode(struct buf *out, uint64_t real_us, const char *method, const uint8_t body_hash[32], const char *result, size_t n)
+{
+	struct idem_row row = { .real_us = real_us };
+
+	memcpy(row.body_hash, body_hash, sizeof(row.body_hash));
+	snprintf(row.method, sizeof(row.method), "%s", method);
+	buf_append(out, &row, sizeof(row));
+	buf_append(out, result, n);
+}
+
+static void row_key(struct db_key *k, uint32_t uid, const void *key, size_t len)
+{
+	db_key_reset(k);
+	db_key_u32(k, uid);
+	db_key_add(k, key, len);
+}
+
+static void time_key(struct db_key *k, uint64_t real_us, uint32_t uid, const void *key, size_t len)
+{
+	db_key_reset(k);
+	db_key_u64(k, real_us);
+	db_key_u32(k, uid);
+	db_key_add(k, key, len);
+}
+
+static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key, struct idem_row *ret, const char **ret_result,
+		   size_t *ret_len, struct err *e)
+{
+	struct db_key k;
+	const void *p;
+	size_t n;
+	int rc;
+
+	row_key(&k, uid, key, strlen(key));
+	MDB_val kv = db_key_val(&k);
+	rc = db_seal_get(txn, d->t[DB_IDEM], &kv, &p, &n, e);
+	if (rc != 0)
+		return rc;
+	if (n < sizeof(*ret))
+		return err_set(e, ERR_CORRUPT, "an idempotency record is too short");
+	memcpy(ret, p, sizeof(*ret));
+	*ret_result = (const char *)p + sizeof(*ret);
+	*ret_len = n - sizeof(*ret);
+	return 0;
+}
+
+int idem_put(MDB_txn *txn, const struct db *d, const struct batch_item *it, struct err *e)
+{
+	size_t len = strlen(it->key), n;
+	struct idem_row old;
+	const char *result;
+	struct db_key k;
+	MDB_val kv, none = { 0 };
+	int rc;
+
+	if (len > IDEM_KEY_MAX)
+		return err_field(e, "idempotencyKey", "longer than %d bytes", IDEM_KEY_MAX);
+	rc = row_get(txn, d, it->uid, it->key, &old, &result, &n, NULL);
+	if (rc == 0) {
+		time_key(&k, old.real_us, it->uid, it->key, len);
+		kv = db_key_val(&k);
+		rc = mdb_del(txn, d->t[DB_IDEM_TIME], &kv, NULL);
+		if (rc != 0 && rc != MDB_NOTFOUND)
+			return db_err(e, rc, "replace an idempotency record");
+	}
+	row_key(&k, it->uid, it->key, len);
+	kv = db_key_val(&k);
+	if (db_seal_put(txn, d->t[DB_IDEM], &kv, it->value.data, it->value.len, e) != 0)
+		return err_wrap(e, "idempotency record");
+	time_key(&k, it->real_us, it->uid, it->key, len);
+	kv = db_key_val(&k);
+	rc = mdb_put(txn, d->t[DB_IDEM_TIME], &kv, &none, 0);
+	return rc == 0 ? 0 : db_err(e, rc, "idempotency record");
+}
+
+int idem_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned max, unsigned *ret_removed, struct err *e)
+{
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	unsigned removed = 0;
+	int rc = mdb_cursor_open(txn, d->t[DB_IDEM_TIME], &cur);
+
+	if (rc != 0)
+		return db_err(e, rc, "remove old idempotency records");
+	while (removed < max && (rc = mdb_cursor_get(cur, &kv, &v, MDB_FIRST)) == 0) {
+		struct db_key k;
+
+		if (kv.mv_size <= 12 || db_u64_at(kv.mv_data) >= before_us)
+			break;
+		db_key_reset(&k);
+		db_key_add(&k, (char *)kv.mv_data + 8, kv.mv_size - 8);
+		MDB_val row = db_key_val(&k);
+		rc = mdb_cursor_del(cur, 0);
+		if (rc == 0)
+			rc = mdb_del(txn, d->t[DB_IDEM], &row, NULL);
+		if (rc != 0 && rc != MDB_NOTFOUND)
+			break;
+		removed++;
+	}
+	mdb_cursor_close(cur);
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return db_err(e, rc, "remove old idempotency records");
+	*ret_removed = removed;
+	return 0;
+}
+
+int store_idem_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32], struct buf *result,
+		   struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	struct idem_row row;
+	const char *text;
+	size_t n;
+	int rc;
+
+	if (strlen(key) > IDEM_KEY_MAX)
+		return 1;
+	if (reader_begin(s, &r, e) != 0)
+		return -1;
+	rc = row_get(r.txn, r.db, uid, key, &row, &text, &n, e);
+	if (rc != 0)
+		return rc;
+	memcpy(method, row.method, sizeof(row.method));
+	memcpy(body_hash, row.body_hash, sizeof(row.body_hash));
+	buf_append(result, text, n);
+	return 0;
+}

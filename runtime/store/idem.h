@@ -1,0 +1,20 @@
+#ifndef BAILIFF_STORE_IDEM_H
+#define BAILIFF_STORE_IDEM_H
+
+/* Idempotency records (internal to runtime/store): by uid and key, and by time so that old ones can go. */
+
+#include "runtime/store/db.h"
+
+struct batch_item;
+struct buf;
+struct err;
+
+#define IDEM_KEY_MAX 200
+#define IDEM_METHOD_MAX 64
+
+void idem_encode(struct buf *out, uint64_t real_us, const char *method, const uint8_t body_hash[32], const char *result, size_t n);
+int idem_put(MDB_txn *txn, const struct db *d, const struct batch_item *it, struct err *e);
+/* Removes at most `max` records that are older; *ret_removed < max means that none is left. */
+int idem_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned max, unsigned *ret_removed, struct err *e);
+
+#endif

@@ -1,0 +1,173 @@
+#include "runtime/store/models.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/store/reader.h"
+#include "runtime/store/store.h"
+
+#include <string.h>
+
+static int model_key(struct db_key *k, uint8_t kind, const char *id, size_t id_len, struct err *e)
+{
+	if (id_len == 0 || id_len > MODEL_ID_MAX)
+		return err_set(e, ERR_INTERNAL, "a model's id of %zu bytes", id_len);
+	db_key_reset(k);
+	db_key_u8(k, kind);
+	db_key_add(k, id, id_len);
+	return 0;
+}
+
+static int wrap(struct err *e, uint8_t kind, const char *id, size_t id_len)
+{
+	return err_wrap(e, "model %u '%.*s'", kind, id_len < 80 ? (int)id_len : 80, id);
+}
+
+int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len, struct err *e)
+{
+	struct db_key k;
+	const void *p;
+	int rc;
+
+	if (id_len == 0 || id_len > MODEL_ID_MAX)
+		return 1;
+	if (model_key(&k, kind, id, id_len, e) != 0)
+		return -1;
+	MDB_val kv = db_key_val(&k);
+	rc = db_seal_get(m->txn, m->dbi, &kv, &p, ret_len, e);
+	if (rc < 0)
+		return wrap(e, kind, id, id_len);
+	if (rc == 0)
+		*ret = p;
+	return rc;
+}
+
+int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len, struct err *e)
+{
+	struct db_key k;
+
+	if (model_key(&k, kind, id, id_len, e) != 0)
+		return -1;
+	MDB_val kv = db_key_val(&k);
+	m->puts++;
+	if (db_seal_put(m->txn, m->dbi, &kv, json, len, e) != 0)
+		return wrap(e, kind, id, id_len);
+	return 0;
+}
+
+int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, struct err *e)
+{
+	struct db_key k;
+	int rc;
+
+	if (model_key(&k, kind, id, id_len, e) != 0)
+		return -1;
+	MDB_val kv = db_key_val(&k);
+	m->puts++;
+	rc = mdb_del(m->txn, m->dbi, &kv, NULL);
+	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "remove a model");
+}
+
+int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	struct models m = { 0 };
+	const char *p;
+	size_t n;
+	int rc;
+
+	if (reader_begin(s, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0)
+		return -1;
+	m.txn = r.txn;
+	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
+	if (rc == 0)
+		buf_append(out, p, n);
+	return rc;
+}
+
+/* The first key that is larger than every key with this prefix; false when there is none. */
+static bool key_after_prefix(struct db_key *k)
+{
+	while (k->len > 0) {
+		if (k->bytes[k->len - 1] != 0xff) {
+			k->bytes[k->len - 1]++;
+			return true;
+		}
+		k->len--;
+	}
+	return false;
+}
+
+/* Puts the cursor on the scan's first entry. */
+static int scan_start(MDB_cursor *cur, const struct db_key *prefix, const struct db_key *after, bool descending, MDB_val *kv,
+		      MDB_val *v)
+{
+	struct db_key from = after ? *after : *prefix;
+	size_t common = prefix->len < from.len ? prefix->len : from.len;
+	int cmp = memcmp(from.bytes, prefix->bytes, common);
+	int rc;
+
+	/* `after` may lie outside the prefix: then the scan starts at the prefix's own end */
+	if (descending) {
+		bool bounded = true;
+
+		if (!after || cmp > 0) {
+			from = *prefix;
+			bounded = key_after_prefix(&from);
+		}
+		*kv = db_key_val(&from);
+		rc = bounded ? mdb_cursor_get(cur, kv, v, MDB_SET_RANGE) : MDB_NOTFOUND;
+		if (rc != 0 && rc != MDB_NOTFOUND)
+			return rc;
+		return mdb_cursor_get(cur, kv, v, rc == 0 ? MDB_PREV : MDB_LAST);
+	}
+	if (after && (cmp < 0 || (cmp == 0 && from.len < prefix->len))) {
+		from = *prefix;
+		after = NULL;
+	}
+	*kv = db_key_val(&from);
+	rc = mdb_cursor_get(cur, kv, v, MDB_SET_RANGE);
+	if (rc == 0 && after && kv->mv_size == from.len && memcmp(kv->mv_data, from.bytes, from.len) == 0)
+		rc = mdb_cursor_get(cur, kv, v, MDB_NEXT);
+	return rc;
+}
+
+int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending,
+		     bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	struct db_key pk = { .len = 0 }, ak = { .len = 0 };
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	MDB_dbi dbi;
+	int rc;
+
+	db_key_u8(&pk, kind);
+	if (prefix)
+		db_key_add(&pk, prefix, strlen(prefix));
+	db_key_u8(&ak, kind);
+	if (after)
+		db_key_add(&ak, after, strlen(after));
+	if (!db_key_ok(&pk) || !db_key_ok(&ak))
+		return 0; /* longer than any id is */
+	if (reader_begin(s, &r, e) != 0 || reader_models(&r, &dbi, e) != 0)
+		return -1;
+	rc = mdb_cursor_open(r.txn, dbi, &cur);
+	if (rc != 0)
+		return db_err(e, rc, "list models");
+	rc = scan_start(cur, &pk, after ? &ak : NULL, descending, &kv, &v);
+	for (; rc == 0; rc = mdb_cursor_get(cur, &kv, &v, descending ? MDB_PREV : MDB_NEXT)) {
+		const void *json;
+		size_t len;
+
+		if (kv.mv_size < pk.len || memcmp(kv.mv_data, pk.bytes, pk.len) != 0)
+			break;
+		if (db_seal_open(&kv, &v, &json, &len, e) != 0) {
+			mdb_cursor_close(cur);
+			return wrap(e, kind, (const char *)kv.mv_data + 1, kv.mv_size - 1);
+		}
+		if (!fn(ctx, (const char *)kv.mv_data + 1, kv.mv_size - 1, json, len))
+			break;
+	}
+	mdb_cursor_close(cur);
+	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "list models");
+}

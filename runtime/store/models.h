@@ -1,0 +1,18 @@
+#ifndef BAILIFF_STORE_MODELS_H
+#define BAILIFF_STORE_MODELS_H
+
+/* struct models (internal to runtime/store): the table that a fold writes to, in a transaction. */
+
+#include "runtime/store/db.h"
+
+#include <stdint.h>
+
+#define MODEL_ID_MAX 480
+
+struct models {
+	MDB_txn *txn;
+	MDB_dbi dbi;
+	unsigned puts; /* since it was made */
+};
+
+#endif

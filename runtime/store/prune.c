@@ -1,0 +1,131 @@
+/*
+ * Retention, in steps that are each complete: a transaction folds the oldest events into the snapshot (`base`), removes
+ * them and their index entries, and moves the floor. At every moment models = snapshot + kept log.
+ */
+
+#include "runtime/base/mem.h"
+#include "runtime/store/idem.h"
+#include "runtime/store/models.h"
+#include "runtime/store/state.h"
+#include "runtime/store/writer.h"
+
+#include <string.h>
+
+#define STEP_EVENTS 64
+#define STEP_PUTS 900
+#define STEP_IDEM 200
+
+struct prune {
+	struct job job;
+	uint64_t floor, idem_before_us, removed;
+	unsigned step_events; /* fewer when there is hardly room to copy pages */
+	unsigned idem_removed;
+	struct tip next_floor;
+	uint64_t next_removed;
+	void (*done)(void *ctx, uint64_t removed, const struct err *e);
+	void *ctx;
+};
+
+static int remove_event(struct store *s, MDB_txn *txn, struct models *m, struct tip *floor, struct err *e)
+{
+	struct event_view ev;
+	struct db_key k = { .len = 0 };
+	const void *event;
+	MDB_val kv, v;
+	size_t len;
+	int rc;
+
+	db_key_u64(&k, floor->sequence + 1);
+	kv = db_key_val(&k);
+	rc = mdb_get(txn, s->db.t[DB_EVENTS], &kv, &v);
+	if (rc == MDB_NOTFOUND)
+		return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)floor->sequence + 1);
+	if (rc != 0)
+		return db_err(e, rc, "read an event");
+	if (record_follow(v.mv_data, v.mv_size, floor->sequence + 1, floor, &event, &len, e) != 0)
+		return -1;
+	/* the record must outlive the puts of the fold, and LMDB's memory does not */
+	mem_auto void *copy = mem_dup(event, len);
+	if (event_view_of(copy, len, floor->sequence, &ev, e) != 0)
+		return -1;
+	if (s->fold && s->fold(m, &ev, e) != 0)
+		return err_wrap(e, "fold event %llu", (unsigned long long)ev.sequence);
+	rc = mdb_del(txn, s->db.t[DB_EVENTS], &kv, NULL);
+	for (int f = 0; f < ID_FIELD_COUNT && rc == 0; f++) {
+		if (!commit_index_key(&ev, f, &k))
+			continue;
+		kv = db_key_val(&k);
+		rc = mdb_del(txn, s->db.t[DB_INDEX], &kv, NULL);
+		m->puts++;
+		if (rc == MDB_NOTFOUND)
+			rc = 0;
+	}
+	m->puts++;
+	return rc == 0 ? 0 : db_err(e, rc, "remove an event");
+}
+
+static int prune_txn(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
+{
+	struct prune *p = ctx;
+	struct models m = { .txn = txn, .dbi = s->db.t[DB_BASE] };
+	struct tip floor = { 0 };
+	uint64_t end = p->floor < s->tip.sequence ? p->floor : s->tip.sequence; /* the newest stays */
+
+	if (db_meta_get(txn, &s->db, META_FLOOR, &floor, sizeof(floor), e) < 0)
+		return -1;
+	p->next_removed = p->idem_removed = 0;
+	for (unsigned i = 0; i < p->step_events && m.puts < STEP_PUTS && floor.sequence + 1 < end; i++) {
+		if (remove_event(s, txn, &m, &floor, e) != 0)
+			return -1;
+		p->next_removed++;
+	}
+	p->next_floor = floor;
+	if (p->next_removed)
+		return db_meta_put(txn, &s->db, META_FLOOR, &floor, sizeof(floor), e);
+	return idem_prune(txn, &s->db, p->idem_before_us, p->step_events < STEP_EVENTS ? p->step_events : STEP_IDEM,
+			  &p->idem_removed, e);
+}
+
+static enum job_step prune_step(struct store *s, struct job *j)
+{
+	struct prune *p = (struct prune *)j;
+
+	if (writer_txn(s, prune_txn, p, &j->err) != 0) {
+		if (j->err.code != ERR_EXHAUSTED || p->step_events == 1)
+			return JOB_FAILED;
+		p->step_events /= 8;
+		if (p->step_events == 0)
+			p->step_events = 1;
+		j->err = ERR_INIT;
+		return JOB_MORE;
+	}
+	p->removed += p->next_removed;
+	atomic_store(&s->first, p->next_floor.sequence + 1);
+	if (p->next_removed || p->idem_removed)
+		return JOB_MORE;
+	return JOB_FINISHED;
+}
+
+static void prune_run(struct store *s, struct completion *c)
+{
+	struct prune *p = (struct prune *)c;
+
+	if (p->done)
+		p->done(p->ctx, p->removed, p->job.failed ? &p->job.err : NULL);
+	free(p);
+}
+
+void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us, void (*done)(void *ctx, uint64_t removed, const struct err *e),
+		 void *ctx)
+{
+	struct prune *p = mem_zalloc(1, sizeof(*p));
+
+	p->job.completion.run = prune_run;
+	p->job.step = prune_step;
+	p->floor = floor;
+	p->idem_before_us = idem_before_us;
+	p->step_events = STEP_EVENTS;
+	p->done = done;
+	p->ctx = ctx;
+	store_job(s, &p->job, false);
+}

@@ -1,0 +1,231 @@
+/* Reading events: from the ring what is recent, from the database what is older. */
+
+#include "runtime/store/commit.h"
+#include "runtime/store/reader.h"
+#include "runtime/store/state.h"
+
+#include <string.h>
+
+/* No read transaction serves more than this many events: one that stays open keeps every page it sees from reuse. */
+#define EVENTS_A_TXN 512
+
+struct scan {
+	struct store *s;
+	const struct store_query *q;
+	size_t id_len;
+	uint64_t next, last; /* still to be given: [next, last] */
+	bool (*fn)(void *ctx, const struct event_view *ev);
+	void *ctx;
+	bool stopped;
+};
+
+static int expired(struct err *e, uint64_t after, uint64_t first)
+{
+	return err_set(e, ERR_EXPIRED, "events after %llu are asked for, but the first that is kept is %llu",
+		       (unsigned long long)after, (unsigned long long)first);
+}
+
+/* Prune may have gone on since the last transaction of this scan. */
+static int check_floor(const struct reader *r, const struct scan *c, struct err *e)
+{
+	struct tip floor;
+
+	if (reader_floor(r, &floor, e) != 0)
+		return -1;
+	return c->next <= floor.sequence ? expired(e, c->next - 1, floor.sequence + 1) : 0;
+}
+
+static int give(struct scan *c, const MDB_val *v, uint64_t sequence, struct err *e)
+{
+	struct event_view ev;
+
+	if (record_view(v->mv_data, v->mv_size, sequence, &ev, e) != 0)
+		return -1;
+	if (c->q->index >= 0) {
+		const struct id_text *id = &ev.ids[c->q->index];
+
+		if (!id->text || id->len != c->id_len || memcmp(id->text, c->q->id, id->len) != 0)
+			return err_set(e, ERR_CORRUPT, "event %llu: an index entry is wrong", (unsigned long long)sequence);
+	}
+	c->next = sequence + 1;
+	c->stopped = !c->fn(c->ctx, &ev);
+	return 0;
+}
+
+/* One transaction's worth of the log up to `last`. */
+static int scan_log(struct scan *c, uint64_t last, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	unsigned budget = EVENTS_A_TXN;
+	MDB_cursor *cur;
+	struct db_key k;
+	MDB_val kv, v;
+	int rc;
+
+	if (reader_begin(c->s, &r, e) != 0 || check_floor(&r, c, e) != 0)
+		return -1;
+	rc = mdb_cursor_open(r.txn, r.db->t[DB_EVENTS], &cur);
+	if (rc != 0)
+		return db_err(e, rc, "read events");
+	db_key_reset(&k);
+	db_key_u64(&k, c->next);
+	kv = db_key_val(&k);
+	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
+	for (; rc == 0 && c->next <= last && !c->stopped && budget--; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
+		if (kv.mv_size != 8 || db_u64_at(kv.mv_data) != c->next) {
+			rc = err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)c->next);
+			break;
+		}
+		if (give(c, &v, c->next, e) != 0) {
+			rc = -1;
+			break;
+		}
+	}
+	mdb_cursor_close(cur);
+	if (rc == -1)
+		return -1;
+	if (rc == MDB_NOTFOUND && c->next <= last && !c->stopped)
+		return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)c->next);
+	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read events");
+}
+
+static int scan_index(struct scan *c, uint64_t last, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	unsigned budget = EVENTS_A_TXN;
+	MDB_cursor *cur;
+	struct db_key k = { .len = 0 };
+	MDB_val kv, v;
+	size_t prefix;
+	int rc;
+
+	if (reader_begin(c->s, &r, e) != 0 || check_floor(&r, c, e) != 0)
+		return -1;
+	rc = mdb_cursor_open(r.txn, r.db->t[DB_INDEX], &cur);
+	if (rc != 0)
+		return db_err(e, rc, "read an index");
+	db_key_u8(&k, (uint8_t)c->q->index);
+	db_key_add(&k, c->q->id, c->id_len + 1);
+	prefix = k.len;
+	db_key_u64(&k, c->next);
+	kv = db_key_val(&k);
+	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
+	for (; rc == 0 && !c->stopped; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
+		struct db_key ek = { .len = 0 };
+		uint64_t sequence;
+
+		if (kv.mv_size != prefix + 8 || memcmp(kv.mv_data, k.bytes, prefix) != 0)
+			break;
+		sequence = db_u64_at((const char *)kv.mv_data + prefix);
+		if (sequence > last)
+			break;
+		if (budget-- == 0) {
+			mdb_cursor_close(cur);
+			return 0; /* c->next says where to go on */
+		}
+		db_key_u64(&ek, sequence);
+		MDB_val ekv = db_key_val(&ek);
+		rc = mdb_get(r.txn, r.db->t[DB_EVENTS], &ekv, &v);
+		if (rc == MDB_NOTFOUND)
+			rc = err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)sequence);
+		else if (rc == 0)
+			rc = give(c, &v, sequence, e);
+		if (rc != 0)
+			break;
+	}
+	mdb_cursor_close(cur);
+	if (rc == -1)
+		return -1;
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return db_err(e, rc, "read an index");
+	if (!c->stopped)
+		c->next = last + 1;
+	return 0;
+}
+
+static int scan_ring(struct scan *c, struct err *e)
+{
+	while (c->next <= c->last && !c->stopped) {
+		struct event_view ev;
+		size_t len;
+		const void *p = ring_get(&c->s->ring, c->next, &len);
+
+		if (!p)
+			return err_set(e, ERR_INTERNAL, "event %llu is not in memory", (unsigned long long)c->next);
+		if (event_view_of(p, len, c->next, &ev, e) != 0)
+			return -1;
+		c->next++;
+		if (c->q->index >= 0) {
+			const struct id_text *id = &ev.ids[c->q->index];
+
+			if (!id->text || id->len != c->id_len || memcmp(id->text, c->q->id, id->len) != 0)
+				continue;
+		}
+		c->stopped = !c->fn(c->ctx, &ev);
+	}
+	return 0;
+}
+
+int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev), void *ctx,
+		 struct err *e)
+{
+	struct scan c = { .s = s, .q = q, .next = q->after + 1, .last = s->last, .fn = fn, .ctx = ctx };
+	uint64_t first = atomic_load(&s->first), in_ring = ring_first(&s->ring);
+	int rc = 0;
+
+	if (q->index >= ID_FIELD_COUNT || (q->index >= 0 && (!id_field_indexed((enum id_field)q->index) || !q->id)))
+		return err_field(e, "index", "events are not indexed by that");
+	c.id_len = q->index >= 0 ? strlen(q->id) : 0;
+	if (q->before && q->before - 1 < c.last)
+		c.last = q->before - 1;
+	if (q->after == UINT64_MAX)
+		return 0;
+	if (c.next < first)
+		return expired(e, q->after, first);
+	if (q->index >= 0 && (c.id_len == 0 || c.id_len > ID_GIVEN_MAX))
+		return 0;
+	while (rc == 0 && !c.stopped && c.next <= c.last && (!in_ring || c.next < in_ring)) {
+		uint64_t last = in_ring && in_ring - 1 < c.last ? in_ring - 1 : c.last;
+
+		rc = q->index >= 0 ? scan_index(&c, last, e) : scan_log(&c, last, e);
+	}
+	if (rc == 0 && !c.stopped)
+		rc = scan_ring(&c, e);
+	return rc;
+}
+
+int store_sequence_at(struct store *s, uint64_t real_us, uint64_t *ret, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	uint64_t lo, hi = s->last + 1;
+	struct tip floor;
+
+	if (reader_begin(s, &r, e) != 0 || reader_floor(&r, &floor, e) != 0)
+		return -1;
+	lo = floor.sequence + 1;
+	/* the first event that is not older is also the first whose "latest so far" is not: that is sorted */
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo) / 2;
+		struct db_key k = { .len = 0 };
+		struct record_head h;
+		const void *event;
+		MDB_val kv, v;
+		int rc;
+
+		db_key_u64(&k, mid);
+		kv = db_key_val(&k);
+		rc = mdb_get(r.txn, r.db->t[DB_EVENTS], &kv, &v);
+		if (rc == MDB_NOTFOUND)
+			return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)mid);
+		if (rc != 0)
+			return db_err(e, rc, "read events");
+		if (record_check(v.mv_data, v.mv_size, mid, &h, &event, e) != 0)
+			return -1;
+		if (h.max_us >= real_us)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	*ret = lo;
+	return 0;
+}

@@ -1,0 +1,108 @@
+#include "runtime/store/scratch.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/folder.h"
+#include "runtime/store/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SCRATCH_MAP (64ull << 30)
+#define SCRATCH_MAP_MIN (64ull << 20)
+#define BREATHE_PUTS 10000
+
+/* Inside the store's folder; where that cannot be written to, in the place for temporary files. */
+static int make_place(struct store *s, struct scratch *c, char *path, size_t cap, struct err *e)
+{
+	const char *tmp = getenv("TMPDIR");
+	const char *places[] = { s->dir, tmp && *tmp ? tmp : "/tmp" };
+
+	for (size_t i = 0; i < countof(places); i++) {
+		int n = snprintf(path, cap, "%s/" FOLDER_SCRATCH "XXXXXX", places[i]);
+
+		if (n < 0 || (size_t)n >= cap || !mkdtemp(path))
+			continue;
+		c->parent_fd = open(places[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (c->parent_fd < 0) {
+			rmdir(path);
+			continue;
+		}
+		snprintf(c->name, sizeof(c->name), "%s", strrchr(path, '/') + 1);
+		return 0;
+	}
+	return err_sys(e, errno, "make a folder for the fresh fold");
+}
+
+static int open_env(const char *path, MDB_env **ret)
+{
+	uint64_t map = sizeof(size_t) > 4 ? SCRATCH_MAP : SCRATCH_MAP_MIN;
+
+	for (;; map /= 4) {
+		MDB_env *env;
+		int rc = mdb_env_create(&env), fd;
+
+		if (rc != 0)
+			return rc;
+		mdb_env_set_maxdbs(env, 1);
+		mdb_env_set_mapsize(env, map);
+		rc = mdb_env_open(env, path, MDB_NOSYNC | MDB_NOLOCK | MDB_NOTLS, 0600);
+		if (rc == 0 && mdb_env_get_fd(env, &fd) == 0) {
+			fd_cloexec(fd, true);
+			*ret = env;
+			return 0;
+		}
+		mdb_env_close(env);
+		if (rc != ENOMEM || map <= SCRATCH_MAP_MIN)
+			return rc ? rc : EIO;
+	}
+}
+
+int scratch_open(struct store *s, struct scratch *ret, struct err *e)
+{
+	struct scratch c = SCRATCH_INIT;
+	char path[4096];
+	int rc;
+
+	if (make_place(s, &c, path, sizeof(path), e) != 0)
+		return -1;
+	rc = open_env(path, &c.env);
+	if (rc == 0)
+		rc = mdb_txn_begin(c.env, NULL, 0, &c.models.txn);
+	if (rc == 0)
+		rc = mdb_dbi_open(c.models.txn, "models", MDB_CREATE, &c.models.dbi);
+	if (rc != 0) {
+		scratch_done(&c);
+		return db_err(e, rc, "make room for the fresh fold");
+	}
+	*ret = c;
+	return 0;
+}
+
+int scratch_breathe(struct scratch *c, struct err *e)
+{
+	int rc;
+
+	if (c->models.puts < BREATHE_PUTS)
+		return 0;
+	c->models.puts = 0;
+	rc = mdb_txn_commit(c->models.txn);
+	c->models.txn = NULL;
+	if (rc == 0)
+		rc = mdb_txn_begin(c->env, NULL, 0, &c->models.txn);
+	return rc == 0 ? 0 : db_err(e, rc, "fold");
+}
+
+void scratch_done(struct scratch *c)
+{
+	if (c->models.txn)
+		mdb_txn_abort(c->models.txn);
+	if (c->env)
+		mdb_env_close(c->env);
+	if (c->parent_fd >= 0)
+		folder_remove(c->parent_fd, c->name);
+	fd_close(&c->parent_fd);
+	*c = SCRATCH_INIT;
+}

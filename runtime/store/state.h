@@ -1,0 +1,121 @@
+#ifndef BAILIFF_STORE_STATE_H
+#define BAILIFF_STORE_STATE_H
+
+/*
+ * struct store (internal to runtime/store), grouped by who may touch what.
+ *
+ * Two locks. `mutex` guards the queues and the counters and is never held across I/O. `db_lock` guards the environment
+ * itself: every reader, on whatever thread, holds it shared for as long as its transaction lives (reader.h); only the
+ * writer takes it alone, to close and open the environment again (failed medium, compaction). The writer's own
+ * transactions need no lock, as no one else closes.
+ */
+
+#include "runtime/store/batch.h"
+#include "runtime/store/db.h"
+#include "runtime/store/record.h"
+#include "runtime/store/ring.h"
+#include "runtime/store/space.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/*
+ * Upkeep. On the writer's queue `step` is called between groups until it says that it is finished, so that no commit
+ * waits long; on the side queue it is called once on the side thread. Afterwards completion.run is called on the loop
+ * thread, with `err` set when it failed, and frees the job.
+ */
+enum job_step { JOB_FAILED = -1, JOB_FINISHED = 0, JOB_MORE = 1 };
+
+struct job {
+	struct completion completion;
+	struct job *next;
+	enum job_step (*step)(struct store *s, struct job *j);
+	bool exclusive; /* not beside a job of the side thread */
+	bool keeps_files; /* spool files are not removed while it runs */
+	bool failed;
+	struct err err;
+};
+
+struct job_queue {
+	struct job *head, **tail;
+	bool busy; /* one of it is running */
+};
+
+struct store {
+	/* set at open */
+	char *dir;
+	char *spool_dir;
+	char *schema_version;
+	char runtime_id[ID_TEXT_MAX];
+	struct event_env env;
+	store_fold_fn fold;
+	uint64_t map_bytes, soon_ns;
+	bool read_only, is_new;
+	int dir_fd, spool_fd, lock_fd, event_fd;
+
+	/* the loop thread's */
+	uint64_t last;
+	struct ring ring;
+	size_t pending; /* batches submitted and not yet dispatched */
+	void (*listener)(void *ctx, uint64_t last_sequence);
+	void *listener_ctx;
+	bool writer_up, side_up;
+	pthread_t writer, side_thread;
+
+	/* under db_lock */
+	pthread_rwlock_t db_lock;
+	struct db db;
+
+	/* under mutex */
+	pthread_mutex_t mutex;
+	pthread_cond_t wake;    /* the writer */
+	pthread_cond_t decided; /* store_flush; side thread */
+	struct store_batch *queue, **queue_tail;
+	size_t undecided, nheld;
+	uint64_t ready_ns;      /* when the queue is due; UINT64_MAX = nothing new in it */
+	struct completion *done, **done_tail;
+	struct job_queue jobs, side;
+	bool keep_files;        /* the side thread copies spool files */
+	bool alone;             /* an exclusive job runs: the side thread waits */
+	bool stop, side_end, flushing;
+	struct store_stats stats; /* commits batches refused max_commit_us sync_us_total spool_bytes spool_files */
+
+	atomic_bool full;
+	atomic_bool cancel, closing; /* either: side jobs leave as soon as they can */
+	_Atomic uint64_t first;   /* first kept sequence */
+
+	/* the writer's */
+	struct tip tip;
+	struct tip next_tip;      /* after the transaction at hand */
+	int models;               /* DB_MODELS_A or DB_MODELS_B */
+	bool spool_suspect;       /* a sync of a spool file has failed once */
+	size_t txn_id;            /* of the last write transaction that was begun */
+	uint64_t retry_ns;        /* when held batches are tried again; 0 = none are */
+	char **unlinks;           /* spool files of expired outputs, to be removed when no backup copies them */
+	size_t nunlinks;
+	struct space space;
+};
+
+/* Meta values. */
+#define STORE_VERSION 1u
+#define META_VERSION "version"    /* uint32_t */
+#define META_RUNTIME "runtime_id" /* text */
+#define META_FLOOR "floor"        /* struct tip: of the last removed event */
+#define META_MODELS "models"      /* uint8_t: 0 = a, 1 = b */
+#define META_USER "u:"
+
+uint64_t store_mono_ns(void);
+static inline bool store_cancelled(struct store *s)
+{
+	return atomic_load(&s->cancel) || atomic_load(&s->closing);
+}
+/* Any thread: has the loop thread run it. */
+void store_post(struct store *s, struct completion *c);
+void store_post_locked(struct store *s, struct completion *c);
+/* Loop thread: gives a job to the writer or to the side thread. */
+void store_job(struct store *s, struct job *j, bool on_side);
+
+/* store.c: reads floor, tip and the active models from an open database; checks the newest records. */
+int store_load(struct store *s, struct db *d, struct err *e);
+
+#endif

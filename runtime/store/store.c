@@ -1,0 +1,511 @@
+/* Opening and closing, and the loop thread's side of writing: submit, dispatch, flush. */
+
+#include "runtime/store/store.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/folder.h"
+#include "runtime/store/pages.h"
+#include "runtime/store/reader.h"
+#include "runtime/store/side.h"
+#include "runtime/store/state.h"
+#include "runtime/store/writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAP_DEFAULT (256ull << 30)
+#define SOON_DEFAULT_MS 50
+#define SCHEMA_DEFAULT "lime-profile-0.4.0"
+#define CHECK_LAST 64             /* records looked at when opening */
+#define CHECK_PAGES (64ull << 20) /* bytes of pages looked at when opening */
+
+uint64_t store_mono_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts); /* what condition variables can wait for */
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- loading ---- */
+
+static int check_version(const struct db *d, MDB_txn *txn, struct err *e)
+{
+	uint32_t version;
+	int rc = db_meta_get(txn, d, META_VERSION, &version, sizeof(version), e);
+
+	if (rc > 0)
+		return err_set(e, ERR_CORRUPT, "the store has no version");
+	if (rc < 0)
+		return -1;
+	if (version > STORE_VERSION)
+		return err_set(e, ERR_UNAVAILABLE, "the store is of version %u; this program knows up to version %u", version,
+			       STORE_VERSION);
+	return 0;
+}
+
+/* The end of the log: the newest records must match their checksums and their chain. */
+static int load_tip(const struct db *d, MDB_txn *txn, const struct tip *floor, struct tip *ret, struct err *e)
+{
+	struct tip tip = *floor;
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	bool chained = true;
+	int rc = mdb_cursor_open(txn, d->t[DB_EVENTS], &cur);
+
+	if (rc != 0)
+		return db_err(e, rc, "read the log");
+	rc = mdb_cursor_get(cur, &kv, &v, MDB_LAST);
+	for (int i = 1; rc == 0 && i < CHECK_LAST; i++)
+		rc = mdb_cursor_get(cur, &kv, &v, MDB_PREV);
+	if (rc == MDB_NOTFOUND)
+		rc = mdb_cursor_get(cur, &kv, &v, MDB_FIRST);
+	else
+		chained = false; /* what comes before the first one looked at is not known */
+	for (; rc == 0; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
+		struct record_head h;
+		const void *event;
+		size_t len;
+
+		if (kv.mv_size != 8) {
+			rc = err_set(e, ERR_CORRUPT, "an event has a malformed key");
+			break;
+		}
+		if (!chained) {
+			tip.sequence = db_u64_at(kv.mv_data) - 1;
+			if (record_check(v.mv_data, v.mv_size, tip.sequence + 1, &h, &event, e) != 0) {
+				rc = -1;
+				break;
+			}
+			tip.checksum = h.previous;
+			chained = true;
+		}
+		if (record_follow(v.mv_data, v.mv_size, db_u64_at(kv.mv_data), &tip, &event, &len, e) != 0) {
+			rc = -1;
+			break;
+		}
+	}
+	mdb_cursor_close(cur);
+	if (rc == -1)
+		return err_wrap(e, "the end of the log");
+	if (rc != MDB_NOTFOUND)
+		return db_err(e, rc, "read the log");
+	*ret = tip;
+	return 0;
+}
+
+static int load_txn(struct store *s, struct db *d, MDB_txn *txn, struct err *e)
+{
+	MDB_val key = { .mv_size = strlen(META_RUNTIME), .mv_data = (void *)(uintptr_t)META_RUNTIME };
+	struct tip floor = { 0 }, tip;
+	uint8_t models = 0;
+	const void *id;
+	size_t n;
+
+	if (check_version(d, txn, e) != 0 || db_meta_get(txn, d, META_FLOOR, &floor, sizeof(floor), e) < 0 ||
+	    db_meta_get(txn, d, META_MODELS, &models, sizeof(models), e) < 0)
+		return -1;
+	if (db_seal_get(txn, d->t[DB_META], &key, &id, &n, e) != 0 || n >= sizeof(s->runtime_id))
+		return err_set(e, ERR_CORRUPT, "the store has no runtime id");
+	if (load_tip(d, txn, &floor, &tip, e) != 0)
+		return -1;
+	if (!s->runtime_id[0])
+		memcpy(s->runtime_id, id, n); /* later loads are on the writer thread: others read it */
+	s->tip = tip;
+	s->models = models ? DB_MODELS_B : DB_MODELS_A;
+	atomic_store(&s->first, floor.sequence + 1);
+	return 0;
+}
+
+int store_load(struct store *s, struct db *d, struct err *e)
+{
+	MDB_txn *txn;
+	int rc = mdb_txn_begin(d->env, NULL, MDB_RDONLY, &txn);
+
+	if (rc != 0)
+		return db_err(e, rc, "read the store");
+	rc = load_txn(s, d, txn, e);
+	mdb_txn_abort(txn);
+	return rc;
+}
+
+static int make_new(struct store *s, struct err *e)
+{
+	char id[ID_TEXT_MAX];
+	uint32_t version = STORE_VERSION;
+	MDB_txn *txn;
+	int rc = mdb_txn_begin(s->db.env, NULL, 0, &txn);
+
+	if (rc != 0)
+		return db_err(e, rc, "make the store");
+	id_make(ID_KIND_RUNTIME, id);
+	if (db_make(&s->db, txn, e) != 0 || db_meta_put(txn, &s->db, META_VERSION, &version, sizeof(version), e) != 0 ||
+	    db_meta_put(txn, &s->db, META_RUNTIME, id, strlen(id), e) != 0) {
+		mdb_txn_abort(txn);
+		return -1;
+	}
+	rc = mdb_txn_commit(txn);
+	if (rc != 0)
+		return db_err(e, rc, "make the store");
+	s->is_new = true;
+	return folder_sync_new(s, e);
+}
+
+/* ---- open and close ---- */
+
+static void store_init(struct store *s, const struct store_options *o)
+{
+	pthread_condattr_t attr;
+
+	s->dir = mem_strdup(o->dir);
+	s->spool_dir = mem_strdup(o->spool_dir);
+	s->schema_version = mem_strdup(o->schema_version ? o->schema_version : SCHEMA_DEFAULT);
+	s->env = (struct event_env){ .runtime_id = s->runtime_id, .schema_version = s->schema_version };
+	s->fold = o->fold;
+	s->map_bytes = o->map_bytes ? o->map_bytes : MAP_DEFAULT;
+	s->soon_ns = (o->soon_ms ? o->soon_ms : SOON_DEFAULT_MS) * 1000000ull;
+	s->read_only = o->read_only;
+	s->dir_fd = s->spool_fd = s->lock_fd = s->event_fd = -1;
+	s->queue_tail = &s->queue;
+	s->done_tail = &s->done;
+	s->jobs.tail = &s->jobs.head;
+	s->side.tail = &s->side.head;
+	s->ready_ns = UINT64_MAX;
+	pthread_mutex_init(&s->mutex, NULL);
+	pthread_rwlock_init(&s->db_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&s->wake, &attr);
+	pthread_cond_init(&s->decided, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void store_free(struct store *s)
+{
+	db_close(&s->db);
+	ring_done(&s->ring);
+	fd_close(&s->event_fd);
+	fd_close(&s->spool_fd);
+	fd_close(&s->dir_fd);
+	fd_close(&s->lock_fd); /* last: now another may open it */
+	pthread_cond_destroy(&s->wake);
+	pthread_cond_destroy(&s->decided);
+	pthread_mutex_destroy(&s->mutex);
+	pthread_rwlock_destroy(&s->db_lock);
+	free(s->dir);
+	free(s->spool_dir);
+	free(s->schema_version);
+	free(s);
+}
+
+static int open_database(struct store *s, struct err *e)
+{
+	unsigned flags = s->read_only ? MDB_RDONLY | MDB_NOLOCK : 0;
+	bool empty = false;
+	int rc;
+
+	/* before LMDB follows a pointer that a bad disk wrote */
+	rc = pages_check_file(s->dir_fd, CHECK_PAGES, e);
+	if (rc < 0)
+		return err_wrap(e, "check data.mdb");
+	if (rc > 0 && s->read_only)
+		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
+	if (rc > 0)
+		unlinkat(s->dir_fd, FOLDER_DATA, 0);
+	if (db_open(s->dir, s->map_bytes, flags, &s->db, &empty, e) != 0)
+		return -1;
+	if (s->db.smaller)
+		log_warning("store: the address space allows a map of only %llu MiB", (unsigned long long)(s->db.map_bytes >> 20));
+	if (empty && s->read_only)
+		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
+	if (empty && make_new(s, e) != 0)
+		return -1;
+	return store_load(s, &s->db, e);
+}
+
+int store_open(const struct store_options *o, struct store **ret, struct err *e)
+{
+	struct store *s = mem_zalloc(1, sizeof(*s));
+
+	store_init(s, o);
+	s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->event_fd < 0) {
+		err_sys(e, errno, "make an eventfd");
+		goto fail;
+	}
+	if (folder_open(s, e) != 0 || open_database(s, e) != 0)
+		goto fail;
+	s->last = s->tip.sequence;
+	if (folder_count_spool(s, e) != 0)
+		goto fail;
+	space_init(s, o->quota_bytes, o->ballast_bytes);
+	if (!s->read_only && writer_start(s, e) != 0)
+		goto fail;
+	*ret = s;
+	return 0;
+fail:
+	err_wrap(e, "open the store in '%s'", o->dir);
+	store_free(s);
+	return -1;
+}
+
+static void fail_jobs(struct store *s, struct job_queue *q)
+{
+	while (q->head) {
+		struct job *j = q->head;
+
+		q->head = j->next;
+		j->failed = true;
+		err_set(&j->err, ERR_UNAVAILABLE, "the store is being closed");
+		store_post(s, &j->completion);
+	}
+	q->tail = &q->head;
+}
+
+void store_close(struct store *s)
+{
+	if (!s)
+		return;
+	atomic_store(&s->closing, true);
+	side_stop(s);
+	writer_stop(s);
+	fail_jobs(s, &s->jobs);
+	fail_jobs(s, &s->side);
+	while (s->done)
+		store_dispatch(s);
+	store_free(s);
+}
+
+/* ---- what it is ---- */
+
+const char *store_runtime_id(const struct store *s)
+{
+	return s->runtime_id;
+}
+
+const struct event_env *store_env(const struct store *s)
+{
+	return &s->env;
+}
+
+bool store_is_new(const struct store *s)
+{
+	return s->is_new;
+}
+
+uint64_t store_last_sequence(const struct store *s)
+{
+	return s->last;
+}
+
+uint64_t store_first_sequence(const struct store *s)
+{
+	return atomic_load(&s->first);
+}
+
+size_t store_queued(const struct store *s)
+{
+	return s->pending;
+}
+
+bool store_full(const struct store *s)
+{
+	return atomic_load(&s->full);
+}
+
+/* ---- submit and dispatch ---- */
+
+static void batch_run(struct store *s, struct completion *c)
+{
+	struct store_batch *b = (struct store_batch *)c;
+	struct store_result r = {
+		.status = b->status,
+		.err = b->status ? &b->err : NULL,
+		.first_sequence = b->first_sequence,
+		.last_sequence = b->last_sequence,
+	};
+
+	s->pending--;
+	if (b->status == 0 && b->nevents) {
+		s->last = b->last_sequence;
+		ring_push(&s->ring, b);
+	}
+	if (b->done)
+		b->done(b->ctx, &r);
+	store_batch_free(b);
+}
+
+void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_done_fn done, void *ctx)
+{
+	b->flags = flags;
+	b->done = done;
+	b->ctx = ctx;
+	b->completion.run = batch_run;
+	s->pending++;
+	if (!s->writer_up) {
+		b->status = err_set(&b->err, ERR_UNAVAILABLE, s->read_only ? "the store is open for reading only"
+									    : "the store is being closed");
+		store_post(s, &b->completion);
+		return;
+	}
+	writer_enqueue(s, b);
+}
+
+void store_post_locked(struct store *s, struct completion *c)
+{
+	uint64_t one = 1;
+
+	c->next = NULL;
+	if (!s->done && write(s->event_fd, &one, sizeof(one)) < 0)
+		log_error("store: eventfd: %s", strerror(errno));
+	*s->done_tail = c;
+	s->done_tail = &c->next;
+}
+
+void store_post(struct store *s, struct completion *c)
+{
+	pthread_mutex_lock(&s->mutex);
+	store_post_locked(s, c);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+int store_dispatch_fd(const struct store *s)
+{
+	return s->event_fd;
+}
+
+void store_dispatch(struct store *s)
+{
+	uint64_t before = s->last, count;
+
+	for (;;) {
+		struct completion *c;
+
+		/* one at a time: a callback may come back here through store_flush, and order must hold */
+		pthread_mutex_lock(&s->mutex);
+		c = s->done;
+		if (c)
+			s->done = c->next;
+		if (!s->done) {
+			s->done_tail = &s->done;
+			if (read(s->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+				log_error("store: eventfd: %s", strerror(errno));
+		}
+		pthread_mutex_unlock(&s->mutex);
+		if (!c)
+			break;
+		c->run(s, c);
+	}
+	if (s->last != before && s->listener)
+		s->listener(s->listener_ctx, s->last);
+}
+
+void store_listen(struct store *s, void (*fn)(void *ctx, uint64_t last_sequence), void *ctx)
+{
+	s->listener = fn;
+	s->listener_ctx = ctx;
+}
+
+void store_flush(struct store *s)
+{
+	bool more = true;
+
+	while (more && s->writer_up) {
+		pthread_mutex_lock(&s->mutex);
+		s->flushing = true;
+		pthread_cond_signal(&s->wake);
+		while (s->undecided > s->nheld)
+			pthread_cond_wait(&s->decided, &s->mutex);
+		s->flushing = false;
+		pthread_mutex_unlock(&s->mutex);
+		store_dispatch(s);
+		pthread_mutex_lock(&s->mutex);
+		more = s->undecided > s->nheld || s->done;
+		pthread_mutex_unlock(&s->mutex);
+	}
+}
+
+void store_job(struct store *s, struct job *j, bool on_side)
+{
+	struct job_queue *q = on_side ? &s->side : &s->jobs;
+
+	j->next = NULL;
+	if (!on_side && !s->writer_up) {
+		j->failed = true;
+		err_set(&j->err, ERR_UNAVAILABLE, s->read_only ? "the store is open for reading only" : "the store is being closed");
+		store_post(s, &j->completion);
+		return;
+	}
+	if (on_side && side_start(s, &j->err) != 0) {
+		j->failed = true;
+		store_post(s, &j->completion);
+		return;
+	}
+	pthread_mutex_lock(&s->mutex);
+	*q->tail = j;
+	q->tail = &j->next;
+	pthread_cond_signal(&s->wake);
+	pthread_cond_broadcast(&s->decided);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+/* ---- small readers ---- */
+
+int store_meta_get(struct store *s, const char *key, struct buf *out, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	struct db_key k = { .len = 0 };
+	const void *p;
+	MDB_val kv;
+	size_t n;
+	int rc;
+
+	db_key_add(&k, META_USER, strlen(META_USER));
+	db_key_add(&k, key, strlen(key));
+	if (!db_key_ok(&k))
+		return 1;
+	if (reader_begin(s, &r, e) != 0)
+		return -1;
+	kv = db_key_val(&k);
+	rc = db_seal_get(r.txn, r.db->t[DB_META], &kv, &p, &n, e);
+	if (rc == 0)
+		buf_append(out, p, n);
+	return rc;
+}
+
+int store_stats_get(struct store *s, struct store_stats *ret, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	struct store_stats st;
+	struct tip floor;
+	MDB_dbi models;
+
+	if (reader_begin(s, &r, e) != 0 || reader_floor(&r, &floor, e) != 0 || reader_models(&r, &models, e) != 0)
+		return -1;
+	pthread_mutex_lock(&s->mutex);
+	st = s->stats;
+	pthread_mutex_unlock(&s->mutex);
+	st.events = db_entries(r.txn, r.db->t[DB_EVENTS]);
+	st.first_sequence = floor.sequence + 1;
+	st.last_sequence = s->last;
+	st.models = db_entries(r.txn, models);
+	st.idem_records = db_entries(r.txn, r.db->t[DB_IDEM]);
+	st.map_bytes = r.db->map_bytes;
+	if (r.db->smaller)
+		snprintf(st.note, sizeof(st.note), "the address space allows a map of only %llu MiB",
+			 (unsigned long long)(r.db->map_bytes >> 20));
+	reader_end(&r);
+	st.db_bytes = space_db_bytes(s);
+	st.quota_bytes = s->space.quota;
+	st.full = atomic_load(&s->full);
+	if (faccessat(s->dir_fd, "ballast", F_OK, 0) != 0 && !s->read_only && !st.note[0])
+		snprintf(st.note, sizeof(st.note), "there is no ballast file for a full disk");
+	*ret = st;
+	return 0;
+}

@@ -1,0 +1,427 @@
+/*
+ * Verify: everything that can be proved about a store, over one consistent snapshot, while the writer goes on.
+ *
+ * First the pages themselves (pages.h), so that nothing below can lead LMDB astray. Then the log: every record's
+ * checksum and the chain, every index entry, and a fresh fold of it on top of the retention snapshot, which must give
+ * the stored models byte for byte. Then the sealed values. The transaction is given up before the spool files are
+ * read, which may take long: chunks are looked up in portions, and one that does not match is only a problem if its row
+ * is still there afterwards (its output may have expired meanwhile).
+ */
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/chunk.h"
+#include "runtime/store/commit.h"
+#include "runtime/store/pages.h"
+#include "runtime/store/reader.h"
+#include "runtime/store/scratch.h"
+#include "runtime/store/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SNAPSHOT_TRIES 1000
+#define CHUNKS_A_TXN 256
+
+struct verify {
+	struct job job;
+	struct store *s;
+	struct reader r;
+	struct scratch scratch;
+	struct store_verdict v;
+	uint64_t index_entries;
+	bool log_ok;
+	void (*done)(void *ctx, const struct store_verdict *v, const struct err *e);
+	void *ctx;
+};
+
+static void problem(struct verify *y, uint64_t sequence, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+static void problem(struct verify *y, uint64_t sequence, const char *fmt, ...)
+{
+	va_list ap;
+
+	y->v.ok = false;
+	if (y->v.nproblems < countof(y->v.problems)) {
+		struct store_problem *p = &y->v.problems[y->v.nproblems];
+
+		p->sequence = sequence;
+		va_start(ap, fmt);
+		vsnprintf(p->what, sizeof(p->what), fmt, ap);
+		va_end(ap);
+	}
+	y->v.nproblems++;
+}
+
+static int interrupted(struct verify *y, struct err *e)
+{
+	return store_cancelled(y->s) ? err_set(e, ERR_UNAVAILABLE, "verify was interrupted") : 0;
+}
+
+/* A snapshot whose pages are sound: 0; 1 = they are not (and that is a problem now); −1. */
+static int take_snapshot(struct verify *y, struct err *e)
+{
+	for (int i = 0; i < SNAPSHOT_TRIES; i++) {
+		struct err pe = ERR_INIT;
+		int fd, rc;
+
+		if (interrupted(y, e) || reader_begin(y->s, &y->r, e) != 0)
+			return -1;
+		if (mdb_env_get_fd(y->r.db->env, &fd) != 0)
+			return err_set(e, ERR_INTERNAL, "the environment has no descriptor");
+		rc = pages_check_fd(fd, mdb_txn_id(y->r.txn), UINT64_MAX, &pe);
+		if (rc == 0)
+			return 0;
+		if (rc < 0 && pe.code != ERR_CORRUPT) {
+			*e = pe;
+			return -1;
+		}
+		if (rc < 0) {
+			problem(y, 0, "data.mdb: %s", pe.message);
+			return 1;
+		}
+		reader_end(&y->r); /* two commits came since it began */
+	}
+	return err_set(e, ERR_UNAVAILABLE, "the store is too busy to be verified");
+}
+
+/* ---- the log ---- */
+
+static int check_index(struct verify *y, const struct event_view *ev, struct err *e)
+{
+	for (int f = 0; f < ID_FIELD_COUNT; f++) {
+		struct db_key k;
+		MDB_val kv, v;
+		int rc;
+
+		if (!commit_index_key(ev, f, &k))
+			continue;
+		y->index_entries++;
+		kv = db_key_val(&k);
+		rc = mdb_get(y->r.txn, y->r.db->t[DB_INDEX], &kv, &v);
+		if (rc == MDB_NOTFOUND)
+			problem(y, ev->sequence, "event %llu is not in the index of %s", (unsigned long long)ev->sequence,
+				id_field_member((enum id_field)f));
+		else if (rc != 0)
+			return db_err(e, rc, "read an index");
+	}
+	return 0;
+}
+
+static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, struct tip *tip, struct err *e)
+{
+	uint64_t sequence = kv->mv_size == 8 ? db_u64_at(kv->mv_data) : 0;
+	struct err bad = ERR_INIT;
+	struct record_head h = { 0 };
+	struct event_view ev;
+	const void *event;
+	size_t len;
+
+	if (record_follow(v->mv_data, v->mv_size, sequence, tip, &event, &len, &bad) != 0 ||
+	    event_view_of(event, len, sequence, &ev, &bad) != 0) {
+		problem(y, sequence, "%s", bad.message);
+		y->log_ok = false;
+		/* go on behind it: its successor says what its checksum was */
+		if (v->mv_size >= sizeof(h))
+			memcpy(&h, v->mv_data, sizeof(h));
+		*tip = (struct tip){ .sequence = sequence, .checksum = h.checksum, .max_us = h.max_us };
+		return 0;
+	}
+	y->v.events++;
+	if (check_index(y, &ev, e) != 0)
+		return -1;
+	if (!y->log_ok || !y->s->fold)
+		return 0;
+	if (y->s->fold(&y->scratch.models, &ev, &bad) != 0) {
+		if (bad.code == ERR_EXHAUSTED || bad.code == ERR_SYS) {
+			*e = bad;
+			return -1;
+		}
+		problem(y, sequence, "folding event %llu: %s", (unsigned long long)sequence, bad.message);
+		y->log_ok = false;
+	}
+	return scratch_breathe(&y->scratch, e);
+}
+
+static int copy_base(struct verify *y, struct err *e)
+{
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	int rc = mdb_cursor_open(y->r.txn, y->r.db->t[DB_BASE], &cur);
+
+	while (rc == 0 && (rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) == 0) {
+		rc = mdb_put(y->scratch.models.txn, y->scratch.models.dbi, &kv, &v, MDB_APPEND);
+		y->scratch.models.puts++;
+		if (rc == 0 && scratch_breathe(&y->scratch, e) != 0) {
+			mdb_cursor_close(cur);
+			return -1;
+		}
+	}
+	mdb_cursor_close(cur);
+	return rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "copy the snapshot");
+}
+
+static int check_log(struct verify *y, struct err *e)
+{
+	struct tip tip;
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	int rc;
+
+	if (reader_floor(&y->r, &tip, e) != 0)
+		return -1;
+	y->v.first_sequence = tip.sequence + 1;
+	y->log_ok = true;
+	if (y->s->fold && (scratch_open(y->s, &y->scratch, e) != 0 || copy_base(y, e) != 0))
+		return -1;
+	rc = mdb_cursor_open(y->r.txn, y->r.db->t[DB_EVENTS], &cur);
+	if (rc != 0)
+		return db_err(e, rc, "read the log");
+	while ((rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) == 0)
+		if (interrupted(y, e) || check_event(y, &kv, &v, &tip, e) != 0) {
+			mdb_cursor_close(cur);
+			return -1;
+		}
+	mdb_cursor_close(cur);
+	if (rc != MDB_NOTFOUND)
+		return db_err(e, rc, "read the log");
+	y->v.last_sequence = tip.sequence;
+	if (y->log_ok && y->index_entries != db_entries(y->r.txn, y->r.db->t[DB_INDEX]))
+		problem(y, 0, "the indexes have %llu entries; the log accounts for %llu",
+			(unsigned long long)db_entries(y->r.txn, y->r.db->t[DB_INDEX]), (unsigned long long)y->index_entries);
+	return 0;
+}
+
+/* ---- the models ---- */
+
+static void model_problem(struct verify *y, const MDB_val *key, const char *what)
+{
+	const char *k = key->mv_data;
+	int n = key->mv_size > 81 ? 80 : (int)key->mv_size - 1;
+
+	problem(y, 0, "model %u '%.*s' %s", (unsigned)(unsigned char)k[0], n, k + 1, what);
+}
+
+static int key_order(const MDB_val *a, const MDB_val *b)
+{
+	size_t n = a->mv_size < b->mv_size ? a->mv_size : b->mv_size;
+	int cmp = memcmp(a->mv_data, b->mv_data, n);
+
+	return cmp ? cmp : a->mv_size < b->mv_size ? -1 : a->mv_size > b->mv_size;
+}
+
+/* Both tables side by side, in key order. */
+static int compare_models(struct verify *y, MDB_cursor *stored, MDB_cursor *fresh, struct err *e)
+{
+	MDB_val sk, sv, fk, fv;
+	int src = mdb_cursor_get(stored, &sk, &sv, MDB_NEXT), frc = mdb_cursor_get(fresh, &fk, &fv, MDB_NEXT);
+
+	while (src == 0 || frc == 0) {
+		int cmp = src != 0 ? 1 : frc != 0 ? -1 : key_order(&sk, &fk);
+
+		if (interrupted(y, e))
+			return -1;
+		if (cmp < 0)
+			model_problem(y, &sk, "is stored, but the log does not give it");
+		else if (cmp > 0)
+			model_problem(y, &fk, "is missing");
+		else if (sv.mv_size != fv.mv_size || memcmp(sv.mv_data, fv.mv_data, sv.mv_size) != 0)
+			model_problem(y, &sk, "differs from what the log gives");
+		if (cmp <= 0)
+			src = mdb_cursor_get(stored, &sk, &sv, MDB_NEXT);
+		if (cmp >= 0)
+			frc = mdb_cursor_get(fresh, &fk, &fv, MDB_NEXT);
+	}
+	if (src != MDB_NOTFOUND || frc != MDB_NOTFOUND)
+		return db_err(e, src != MDB_NOTFOUND ? src : frc, "compare the models");
+	return 0;
+}
+
+static int check_models(struct verify *y, struct err *e)
+{
+	MDB_cursor *stored, *fresh;
+	MDB_dbi dbi;
+	int rc;
+
+	if (!y->s->fold)
+		return 0;
+	if (!y->log_ok) {
+		problem(y, 0, "the models were not compared, as the log is damaged");
+		return 0;
+	}
+	if (reader_models(&y->r, &dbi, e) != 0)
+		return -1;
+	rc = mdb_cursor_open(y->r.txn, dbi, &stored);
+	if (rc != 0)
+		return db_err(e, rc, "compare the models");
+	rc = mdb_cursor_open(y->scratch.models.txn, y->scratch.models.dbi, &fresh);
+	if (rc == 0) {
+		rc = compare_models(y, stored, fresh, e);
+		mdb_cursor_close(fresh);
+	} else {
+		rc = db_err(e, rc, "compare the models");
+	}
+	mdb_cursor_close(stored);
+	return rc;
+}
+
+/* ---- the rest ---- */
+
+static int check_sealed(struct verify *y, enum db_table table, const char *what, struct err *e)
+{
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	int rc = mdb_cursor_open(y->r.txn, y->r.db->t[table], &cur);
+
+	while (rc == 0 && (rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) == 0) {
+		struct err bad = ERR_INIT;
+		const void *p;
+		size_t n;
+
+		if (db_seal_open(&kv, &v, &p, &n, &bad) != 0)
+			problem(y, 0, "%s: %s", what, bad.message);
+	}
+	mdb_cursor_close(cur);
+	return rc == MDB_NOTFOUND ? 0 : db_err(e, rc, what);
+}
+
+static int check_tables(struct verify *y, struct err *e)
+{
+	uint64_t idem = db_entries(y->r.txn, y->r.db->t[DB_IDEM]), times = db_entries(y->r.txn, y->r.db->t[DB_IDEM_TIME]);
+
+	if (check_sealed(y, DB_META, "meta value", e) != 0 || check_sealed(y, DB_BASE, "snapshot", e) != 0 ||
+	    check_sealed(y, DB_BLOBS, "inline output", e) != 0 || check_sealed(y, DB_IDEM, "idempotency record", e) != 0)
+		return -1;
+	if (idem != times)
+		problem(y, 0, "there are %llu idempotency records, but %llu in the index of their times", (unsigned long long)idem,
+			(unsigned long long)times);
+	return 0;
+}
+
+struct portion {
+	struct db_key after; /* the last key of the portion before */
+	size_t count;
+	struct {
+		char ref[BATCH_REF_MAX];
+		struct chunk chunk;
+	} rows[CHUNKS_A_TXN];
+};
+
+static int next_portion(struct verify *y, struct portion *p, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	struct db_key from = p->after;
+	MDB_val kv = db_key_val(&from), v;
+	MDB_cursor *cur;
+	int rc;
+
+	p->count = 0;
+	if (reader_begin(y->s, &r, e) != 0)
+		return -1;
+	rc = mdb_cursor_open(r.txn, r.db->t[DB_CHUNKS], &cur);
+	if (rc != 0)
+		return db_err(e, rc, "read chunks");
+	rc = mdb_cursor_get(cur, &kv, &v, from.len ? MDB_SET_RANGE : MDB_FIRST);
+	if (rc == 0 && kv.mv_size == from.len && memcmp(kv.mv_data, from.bytes, from.len) == 0)
+		rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT);
+	for (; rc == 0 && p->count < CHUNKS_A_TXN; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
+		struct err bad = ERR_INIT;
+
+		if (chunk_parse(&kv, &v, p->rows[p->count].ref, &p->rows[p->count].chunk, &bad) == 0)
+			p->count++;
+		else
+			problem(y, 0, "%s", bad.message);
+		db_key_reset(&p->after);
+		db_key_add(&p->after, kv.mv_data, kv.mv_size);
+	}
+	mdb_cursor_close(cur);
+	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read chunks");
+}
+
+static bool still_there(struct verify *y, const char *ref, const struct chunk *c)
+{
+	reader_auto struct reader r = READER_INIT;
+	struct db_key k;
+	MDB_val kv, v;
+
+	chunk_key(&k, ref, c->offset);
+	kv = db_key_val(&k);
+	return reader_begin(y->s, &r, NULL) == 0 && mdb_get(r.txn, r.db->t[DB_CHUNKS], &kv, &v) == 0;
+}
+
+static int check_spool(struct verify *y, struct err *e)
+{
+	mem_auto struct portion *p = mem_zalloc(1, sizeof(*p));
+	mem_auto char *tmp = mem_alloc(CHUNK_MAX);
+	char open_ref[BATCH_REF_MAX] = "", missing[BATCH_REF_MAX] = "";
+	fd_auto int fd = -1;
+
+	do {
+		if (next_portion(y, p, e) != 0)
+			return -1;
+		for (size_t i = 0; i < p->count; i++) {
+			const char *ref = p->rows[i].ref;
+			struct err bad = ERR_INIT;
+
+			if (interrupted(y, e))
+				return -1;
+			if (strcmp(ref, missing) == 0)
+				continue;
+			if (strcmp(ref, open_ref) != 0) {
+				fd_close(&fd);
+				fd = openat(y->s->spool_fd, ref, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+				memcpy(open_ref, ref, sizeof(open_ref));
+			}
+			if (fd < 0) {
+				memcpy(missing, ref, sizeof(missing));
+				if (still_there(y, ref, &p->rows[i].chunk))
+					problem(y, 0, "spool file '%s': %s", ref, strerror(errno));
+			} else if (chunk_read(fd, ref, &p->rows[i].chunk, tmp, &bad) != 0 &&
+				   still_there(y, ref, &p->rows[i].chunk)) {
+				problem(y, 0, "%s", bad.message);
+			}
+		}
+	} while (p->count == CHUNKS_A_TXN);
+	return 0;
+}
+
+static enum job_step verify_step(struct store *s, struct job *j)
+{
+	struct verify *y = (struct verify *)j;
+	int rc;
+
+	y->v.ok = true;
+	rc = take_snapshot(y, &j->err);
+	if (rc == 0 && (check_log(y, &j->err) != 0 || check_models(y, &j->err) != 0 || check_tables(y, &j->err) != 0))
+		rc = -1;
+	scratch_done(&y->scratch);
+	reader_end(&y->r);
+	if (rc == 0 && check_spool(y, &j->err) != 0)
+		rc = -1;
+	return rc < 0 ? JOB_FAILED : JOB_FINISHED;
+}
+
+static void verify_run(struct store *s, struct completion *c)
+{
+	struct verify *y = (struct verify *)c;
+
+	if (y->done)
+		y->done(y->ctx, &y->v, y->job.failed ? &y->job.err : NULL);
+	free(y);
+}
+
+void store_verify(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e), void *ctx)
+{
+	struct verify *y = mem_zalloc(1, sizeof(*y));
+
+	y->job.completion.run = verify_run;
+	y->job.step = verify_step;
+	y->s = s;
+	y->scratch = SCRATCH_INIT;
+	y->done = done;
+	y->ctx = ctx;
+	store_job(s, &y->job, true);
+}

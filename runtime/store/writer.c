@@ -1,0 +1,560 @@
+/*
+ * The writer thread: group commit.
+ *
+ * Batches stand in a queue in the order of submission and are committed in that order, whatever happens. The writer
+ * sleeps until the queue is due: at once when a batch must commit now, otherwise when the oldest one has waited long
+ * enough for company. It then takes as many as fit into one transaction, makes the spool bytes they cite durable
+ * (outside of the transaction), and commits.
+ *
+ * When a transaction fails, batches that may be refused are refused. Those that must be written are *held*: they go
+ * back to the head of the queue and are tried again, at the latest after RETRY_NS. While any is held nothing may
+ * overtake it, so new batches join the held ones or are refused (sift).
+ *
+ * LMDB keeps a failed commit's damage: after a failed meta write every later transaction fails too. So after each
+ * failure that is not just lack of room the environment is closed and opened again; the id of its last transaction
+ * then tells whether the commit in doubt happened after all.
+ *
+ * All signals are blocked here: an interrupted fdatasync fails a commit.
+ */
+
+#include "runtime/store/writer.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/chunk.h"
+#include "runtime/store/spool.h"
+#include "runtime/store/state.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#define PUTS_MAX 1000u
+#define RETRY_NS (250ull * 1000 * 1000)
+
+/* ---- deciding batches ---- */
+
+static void post_group(struct store *s, struct store_batch *group)
+{
+	pthread_mutex_lock(&s->mutex);
+	while (group) {
+		struct store_batch *b = group;
+
+		group = b->next;
+		s->undecided--;
+		s->stats.batches++;
+		if (b->status != 0)
+			s->stats.refused++;
+		store_post_locked(s, &b->completion);
+	}
+	pthread_cond_broadcast(&s->decided);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+static void set_refused(struct store_batch *b, const struct err *why)
+{
+	b->status = -1;
+	b->err = *why;
+	if (why->code == ERR_SYS) {
+		b->err.code = ERR_UNAVAILABLE;
+		err_wrap(&b->err, "the store's medium failed");
+	}
+}
+
+/* Splits a list into those that may be refused (which are, at once) and those that must be written (returned). */
+static struct store_batch *refuse(struct store *s, struct store_batch *group, const struct err *why, bool also_must)
+{
+	struct store_batch *keep = NULL, **keep_tail = &keep, *gone = NULL, **gone_tail = &gone, *next;
+
+	for (struct store_batch *b = group; b; b = next) {
+		next = b->next;
+		b->next = NULL;
+		if (batch_is_must(b) && !also_must) {
+			*keep_tail = b;
+			keep_tail = &b->next;
+		} else {
+			set_refused(b, why);
+			*gone_tail = b;
+			gone_tail = &b->next;
+		}
+	}
+	post_group(s, gone);
+	return keep;
+}
+
+/* Puts batches back at the head of the queue. */
+static void put_back(struct store *s, struct store_batch *group, bool held)
+{
+	struct store_batch *last = group;
+
+	if (!group)
+		return;
+	pthread_mutex_lock(&s->mutex);
+	for (struct store_batch *b = group; b; b = b->next) {
+		b->held = held;
+		s->nheld += held;
+		last = b;
+	}
+	last->next = s->queue;
+	if (!s->queue)
+		s->queue_tail = &last->next;
+	s->queue = group;
+	if (!held)
+		s->ready_ns = 0;
+	pthread_cond_broadcast(&s->decided);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+/* What a group that failed becomes. At the end there is no later: everything is refused. */
+static void fail_group(struct store *s, struct store_batch *group, const struct err *why)
+{
+	bool stop;
+
+	pthread_mutex_lock(&s->mutex);
+	stop = s->stop;
+	pthread_mutex_unlock(&s->mutex);
+	group = refuse(s, group, why, stop);
+	if (!group)
+		return;
+	if (!s->retry_ns)
+		log_warning("store: what must be written waits: %s", why->message);
+	s->retry_ns = store_mono_ns() + RETRY_NS;
+	put_back(s, group, true);
+}
+
+/* While some are held: whatever came since joins them or is refused. */
+static void sift(struct store *s)
+{
+	struct store_batch *all, *keep;
+	struct err why = ERR_INIT;
+
+	if (atomic_load(&s->full))
+		err_set(&why, ERR_EXHAUSTED, "the store is full");
+	else
+		err_set(&why, ERR_UNAVAILABLE, "the store's medium has failed; it is tried again");
+	pthread_mutex_lock(&s->mutex);
+	all = s->queue;
+	s->queue = NULL;
+	s->queue_tail = &s->queue;
+	s->nheld = 0;
+	s->ready_ns = UINT64_MAX;
+	pthread_mutex_unlock(&s->mutex);
+	keep = refuse(s, all, &why, false);
+	put_back(s, keep, true);
+}
+
+/* ---- the environment ---- */
+
+int writer_reopen(struct store *s, int (*between)(struct store *s, struct err *e), struct err *e)
+{
+	bool empty = false;
+	int rc = 0;
+
+	/* a long reader leaves when it sees this; the loop's are short */
+	atomic_store(&s->cancel, true);
+	pthread_rwlock_wrlock(&s->db_lock);
+	atomic_store(&s->cancel, false);
+	db_close(&s->db);
+	if (between)
+		rc = between(s, e);
+	if (db_open(s->dir, s->map_bytes, 0, &s->db, &empty, rc == 0 ? e : NULL) != 0) {
+		rc = -1;
+	} else if (empty || store_load(s, &s->db, rc == 0 ? e : NULL) != 0) {
+		if (empty)
+			err_set(e, ERR_CORRUPT, "the database is empty all of a sudden");
+		db_close(&s->db);
+		rc = -1;
+	}
+	pthread_rwlock_unlock(&s->db_lock);
+	return rc;
+}
+
+/* After a failure: a fresh environment. True when the transaction in doubt is there, and durable, after all. */
+static bool recover(struct store *s, bool in_doubt, const struct err *why)
+{
+	struct err e = ERR_INIT;
+	size_t id = s->txn_id;
+	MDB_envinfo info;
+
+	log_error("store: %s; opening the database again", why->message);
+	if (writer_reopen(s, NULL, &e) != 0) {
+		log_error("store: the database cannot be opened again yet: %s", e.message);
+		return false;
+	}
+	if (!in_doubt || mdb_env_info(s->db.env, &info) != 0 || info.me_last_txnid != id)
+		return false;
+	return mdb_env_sync(s->db.env, 1) == 0;
+}
+
+int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx, struct err *e)
+{
+	bool in_doubt = false;
+
+	if (!s->db.env && writer_reopen(s, NULL, e) != 0)
+		return -1;
+	if (commit_txn(s, fn, ctx, &in_doubt, e) == 0)
+		return 0;
+	if (space_failed(s, e)) {
+		if (!space_give_ballast(s))
+			return -1;
+		*e = ERR_INIT;
+		if (commit_txn(s, fn, ctx, &in_doubt, e) == 0)
+			return 0;
+	}
+	if (e->code == ERR_SYS && recover(s, in_doubt, e))
+		return 0;
+	return -1;
+}
+
+/* ---- groups ---- */
+
+static void finish_group(struct store *s, struct store_batch *group)
+{
+	for (struct store_batch *b = group; b; b = b->next)
+		for (size_t i = 0; i < b->nitems; i++) {
+			if (b->items[i].kind != ITEM_EXPIRE)
+				continue;
+			space_spool_add(s, -(int64_t)b->items[i].freed, -1);
+			s->unlinks = mem_realloc(s->unlinks, (s->nunlinks + 1) * sizeof(*s->unlinks));
+			s->unlinks[s->nunlinks++] = mem_strdup(b->items[i].key);
+		}
+	s->retry_ns = 0;
+	post_group(s, group);
+}
+
+static void remove_expired(struct store *s)
+{
+	bool keep;
+
+	if (s->nunlinks == 0)
+		return;
+	pthread_mutex_lock(&s->mutex);
+	keep = s->keep_files;
+	pthread_mutex_unlock(&s->mutex);
+	if (keep)
+		return;
+	for (size_t i = 0; i < s->nunlinks; i++) {
+		if (spool_unlink(s->spool_fd, s->unlinks[i]) != 0 && errno != ENOENT)
+			log_warning("store: remove spool file '%s': %s", s->unlinks[i], strerror(errno));
+		free(s->unlinks[i]);
+	}
+	free(s->unlinks);
+	s->unlinks = NULL;
+	s->nunlinks = 0;
+}
+
+/* Whether a failed group is there after all. A failed commit leaves the environment unusable, so that is renewed. */
+static bool happened_anyway(struct store *s, struct store_batch *group, bool in_doubt, const struct err *e)
+{
+	if (!in_doubt || (e->code == ERR_EXHAUSTED && e->sys == 0) || !recover(s, true, e))
+		return false;
+	commit_done(s, group);
+	finish_group(s, group);
+	return true;
+}
+
+/* No room: refuse what may be refused, give the ballast for the rest and try once more. */
+static void group_without_room(struct store *s, struct store_batch *group, const struct err *why)
+{
+	struct err e = *why;
+	bool in_doubt = false;
+
+	group = refuse(s, group, why, false);
+	if (group && s->db.env && s->space.disk_full && space_give_ballast(s)) {
+		e = ERR_INIT;
+		if (commit_group(s, group, &in_doubt, &e) == 0) {
+			finish_group(s, group);
+			return;
+		}
+		if (happened_anyway(s, group, in_doubt, &e))
+			return;
+		space_failed(s, &e);
+	}
+	if (group)
+		fail_group(s, group, &e);
+}
+
+static void commit_or_fail(struct store *s, struct store_batch *group)
+{
+	struct err e = ERR_INIT;
+	bool in_doubt = false;
+
+	if (!group)
+		return;
+	if (commit_group(s, group, &in_doubt, &e) == 0) {
+		finish_group(s, group);
+		return;
+	}
+	if (happened_anyway(s, group, in_doubt, &e))
+		return;
+	if (space_failed(s, &e)) {
+		group_without_room(s, group, &e);
+		return;
+	}
+	if (!in_doubt && e.code != ERR_SYS) {
+		/* one batch is at fault, and trying it again would not help: find it, and let the others through */
+		struct store_batch *rest = group->next;
+
+		if (!rest) {
+			log_error("store: a batch was refused: %s", e.message);
+			refuse(s, group, &e, true);
+			return;
+		}
+		group->next = NULL;
+		put_back(s, rest, false);
+		commit_or_fail(s, group);
+		return;
+	}
+	if (!in_doubt)
+		recover(s, false, &e);
+	fail_group(s, group, &e);
+}
+
+/* Makes cited bytes durable; the group is cut before a batch where that fails. */
+static struct store_batch *prepare(struct store *s, struct store_batch *group, struct store_batch **ret_failed, struct err *e)
+{
+	struct chunk_syncs syncs = { 0 };
+	struct store_batch **at = &group;
+
+	*ret_failed = NULL;
+	while (*at && chunk_prepare(s, *at, &syncs, e) == 0)
+		at = &(*at)->next;
+	*ret_failed = *at;
+	*at = NULL;
+	chunk_syncs_done(&syncs);
+	return group;
+}
+
+static void write_group(struct store *s, struct store_batch *group)
+{
+	struct store_batch *failed = NULL, *rest;
+	struct err e = ERR_INIT;
+
+	if (!s->db.env && writer_reopen(s, NULL, &e) != 0) {
+		if (e.code != ERR_EXHAUSTED)
+			e.code = ERR_UNAVAILABLE;
+		fail_group(s, group, &e);
+		return;
+	}
+	if (space_check(s)) {
+		err_set(&e, ERR_EXHAUSTED, "the store is full");
+		group = refuse(s, group, &e, false);
+		if (group && s->space.map_tight) {
+			fail_group(s, group, &e);
+			return;
+		}
+		e = ERR_INIT;
+	}
+	group = prepare(s, group, &failed, &e);
+	if (failed) {
+		rest = failed->next;
+		failed->next = NULL;
+		put_back(s, rest, false);
+	}
+	commit_or_fail(s, group);
+	if (!failed)
+		return;
+	if (s->retry_ns) { /* something before it is held now: it must stand behind that */
+		pthread_mutex_lock(&s->mutex);
+		struct store_batch **at = &s->queue;
+		while (*at && (*at)->held)
+			at = &(*at)->next;
+		failed->next = *at;
+		if (!*at)
+			s->queue_tail = &failed->next;
+		*at = failed;
+		pthread_mutex_unlock(&s->mutex);
+		return;
+	}
+	if (space_failed(s, &e) && batch_is_must(failed))
+		space_give_ballast(s);
+	if (e.code == ERR_CORRUPT)
+		refuse(s, failed, &e, true);
+	else
+		fail_group(s, failed, &e);
+}
+
+static struct store_batch *take_group(struct store *s)
+{
+	struct store_batch *group = s->queue, **at = &group;
+	unsigned weight = 0;
+
+	while (*at && (at == &group || weight + (*at)->weight <= PUTS_MAX)) {
+		weight += (*at)->weight;
+		if ((*at)->held)
+			s->nheld--;
+		(*at)->held = false;
+		at = &(*at)->next;
+	}
+	s->queue = *at;
+	*at = NULL;
+	if (!s->queue)
+		s->queue_tail = &s->queue;
+	s->ready_ns = s->queue ? 0 : UINT64_MAX;
+	return group;
+}
+
+/* ---- the thread ---- */
+
+enum work { WORK_GROUP, WORK_JOB, WORK_CHECK, WORK_END };
+
+static bool queue_due(const struct store *s, uint64_t now)
+{
+	if (!s->queue)
+		return false;
+	return s->stop || s->ready_ns <= now || (s->flushing && s->ready_ns != UINT64_MAX) || (s->retry_ns && s->retry_ns <= now);
+}
+
+static bool job_due(const struct store *s)
+{
+	return s->jobs.head && !(s->jobs.head->exclusive && s->side.busy);
+}
+
+/* Called and returns with the mutex held. */
+static enum work wait_for_work(struct store *s, bool after_group)
+{
+	uint64_t check_ns = 0;
+
+	for (;;) {
+		uint64_t now = store_mono_ns(), until = UINT64_MAX;
+
+		if (!s->stop && after_group && job_due(s))
+			return WORK_JOB; /* in turn, or a busy queue would starve it */
+		if (queue_due(s, now))
+			return WORK_GROUP;
+		if (s->stop)
+			return WORK_END;
+		if (job_due(s))
+			return WORK_JOB;
+		if (atomic_load(&s->full) || !s->db.env || s->nunlinks) {
+			if (!check_ns)
+				check_ns = now + RETRY_NS;
+			else if (check_ns <= now)
+				return WORK_CHECK;
+			until = check_ns;
+		}
+		if (s->queue && s->ready_ns < until)
+			until = s->ready_ns;
+		if (s->queue && s->retry_ns && s->retry_ns < until)
+			until = s->retry_ns;
+		if (until == UINT64_MAX) {
+			pthread_cond_wait(&s->wake, &s->mutex);
+		} else {
+			struct timespec ts = { .tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u) };
+			pthread_cond_timedwait(&s->wake, &s->mutex, &ts);
+		}
+	}
+}
+
+static void run_group(struct store *s, bool stopping)
+{
+	struct store_batch *group;
+
+	/* held ones wait for their time, unless there is room already */
+	if (s->retry_ns && store_mono_ns() < s->retry_ns && !stopping && (!atomic_load(&s->full) || space_check(s))) {
+		sift(s);
+		return;
+	}
+	pthread_mutex_lock(&s->mutex);
+	group = take_group(s);
+	pthread_mutex_unlock(&s->mutex);
+	write_group(s, group);
+	remove_expired(s);
+}
+
+static void run_job(struct store *s, struct job *j)
+{
+	enum job_step r = j->step(s, j);
+
+	pthread_mutex_lock(&s->mutex);
+	if (r == JOB_FAILED || r == JOB_FINISHED) {
+		j->failed = r == JOB_FAILED;
+		s->jobs.head = j->next;
+		if (!s->jobs.head)
+			s->jobs.tail = &s->jobs.head;
+		s->alone = false;
+		store_post_locked(s, &j->completion);
+		pthread_cond_broadcast(&s->decided);
+	}
+	pthread_mutex_unlock(&s->mutex);
+	space_check(s);
+}
+
+static void *writer_main(void *arg)
+{
+	struct store *s = arg;
+	bool after_group = false;
+
+	for (;;) {
+		struct job *j;
+		enum work w;
+		bool stop;
+
+		pthread_mutex_lock(&s->mutex);
+		w = wait_for_work(s, after_group);
+		j = w == WORK_JOB ? s->jobs.head : NULL;
+		if (j && j->exclusive)
+			s->alone = true;
+		stop = s->stop;
+		pthread_mutex_unlock(&s->mutex);
+		after_group = w == WORK_GROUP;
+		if (w == WORK_END)
+			break;
+		if (w == WORK_GROUP) {
+			run_group(s, stop);
+		} else if (w == WORK_JOB) {
+			run_job(s, j);
+		} else {
+			if (!s->db.env)
+				writer_reopen(s, NULL, NULL);
+			space_check(s);
+			remove_expired(s);
+		}
+	}
+	remove_expired(s);
+	return NULL;
+}
+
+int writer_start(struct store *s, struct err *e)
+{
+	sigset_t all, old;
+	int rc;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	rc = pthread_create(&s->writer, NULL, writer_main, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc != 0)
+		return err_sys(e, rc, "start the store's writer");
+	s->writer_up = true;
+	return 0;
+}
+
+void writer_stop(struct store *s)
+{
+	if (!s->writer_up)
+		return;
+	pthread_mutex_lock(&s->mutex);
+	s->stop = true;
+	pthread_cond_signal(&s->wake);
+	pthread_mutex_unlock(&s->mutex);
+	pthread_join(s->writer, NULL);
+	s->writer_up = false;
+}
+
+void writer_enqueue(struct store *s, struct store_batch *b)
+{
+	uint64_t due = b->now || b->nevents == 0 ? 0 : store_mono_ns() + s->soon_ns;
+
+	pthread_mutex_lock(&s->mutex);
+	b->next = NULL;
+	*s->queue_tail = b;
+	s->queue_tail = &b->next;
+	s->undecided++;
+	if (due < s->ready_ns) {
+		s->ready_ns = due;
+		pthread_cond_signal(&s->wake);
+	}
+	pthread_mutex_unlock(&s->mutex);
+}
