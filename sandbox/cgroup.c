@@ -230,6 +230,8 @@ void cgroup_kill_leftovers(const char *tag)
 		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
 			kill_leaf(dirfd(d), entry->d_name);
 	}
-	if (d)
+	if (d) {
 		closedir(d);
+		rmdir(path);
+	}
 }

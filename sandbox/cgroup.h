@@ -38,7 +38,7 @@ int cgroup_tree_make(struct cgroup_tree *t, const struct plan_key *key);
 void cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key);
 /* Tries those again that were busy; how many ms until it is worth the next try, −1 = nothing left. */
 int cgroup_tree_tick(struct cgroup_tree *t);
-/* What an earlier guard of this home left: killed, waited for, removed. Never touches a cgroup that we are in. */
+/* What an earlier guard of this home left: killed, waited for, removed with the tag's folder. Never a cgroup that we are in. */
 void cgroup_kill_leftovers(const char *tag);
 
 /* clone3(2), for which glibc has no function: the child's 0, the parent's pid, or −1 with errno. */

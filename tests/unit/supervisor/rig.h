@@ -48,8 +48,9 @@ struct rig_hello {
 };
 
 static char *const rig_runtime_argv[] = { (char *)"rig: runtime", (char *)"--role", (char *)"runtime", NULL };
-static char *const rig_spawner_argv[] = { (char *)"rig: spawner", (char *)"--role", (char *)"spawner", NULL };
-static char *const rig_guard_argv[] = { (char *)"rig: guard", (char *)"--role", (char *)"guard", NULL };
+static char rig_tag[32]; /* of its cgroups: tests run beside each other */
+static char *const rig_spawner_argv[] = { (char *)"rig: spawner", (char *)"--role", (char *)"spawner", rig_tag, NULL };
+static char *const rig_guard_argv[] = { (char *)"rig: guard", (char *)"--role", (char *)"guard", rig_tag, NULL };
 
 static inline struct guard_options rig_guard_options(const char *exe)
 {
@@ -97,11 +98,12 @@ static inline int rig_role(int argc, char **argv)
 	title_init(&title, argc, argv);
 	if (strcmp(argv[2], "runtime") == 0)
 		return rig_role_runtime();
+	snprintf(rig_tag, sizeof rig_tag, "%s", argv[3]);
 	if (strcmp(argv[2], "spawner") == 0)
-		return spawner_main(&(struct spawner_options){ .cgroup_tag = "bailiff-unit-test", .title = &title });
+		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag, .title = &title });
 	mem_auto char *exe = rig_exe();
 	struct guard_options o = rig_guard_options(exe);
-	o.resume_fd = (int)strtol(argv[4], NULL, 10);
+	o.resume_fd = (int)strtol(argv[5], NULL, 10);
 	return guard_run(&o);
 }
 
@@ -132,6 +134,7 @@ static inline void rig_start(struct rig *r)
 	int meet[2];
 	*r = (struct rig){ .link = -1, .peer = -1 };
 	log_setup("rig", LOG_LEVEL_ERROR, false);
+	snprintf(rig_tag, sizeof rig_tag, "bailiff-unit-%d", getpid());
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, meet), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, r->client), 0);
 	r->guard = fork();
@@ -209,13 +212,21 @@ static inline void rig_sync(struct rig *r)
 	ck_assert_uint_eq(m.kind, SPAWN_SYNCED);
 }
 
-static inline void rig_stop(struct rig *r)
+static inline void rig_kill_guard(struct rig *r)
 {
-	int status;
+	if (!r->guard)
+		return;
 	kill(r->guard, SIGKILL);
-	ck_assert_int_eq(waitpid(r->guard, &status, 0), r->guard);
+	ck_assert_int_eq(waitpid(r->guard, NULL, 0), r->guard);
+	r->guard = 0;
 	rig_drop_links(r);
 	fd_close(&r->meet);
+}
+
+static inline void rig_stop(struct rig *r)
+{
+	rig_kill_guard(r);
+	cgroup_kill_leftovers(rig_tag);
 	fd_close(&r->guard_pidfd);
 	fd_close(&r->client[0]);
 	fd_close(&r->client[1]);

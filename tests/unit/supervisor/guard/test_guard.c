@@ -1,0 +1,328 @@
+#include "tests/unit/supervisor/rig.h"
+
+#include <time.h>
+
+static struct rig rig;
+
+static void setup(void)
+{
+	rig_start(&rig);
+}
+
+static void teardown(void)
+{
+	rig_stop(&rig);
+}
+
+/* What the guard hands over at an index: GUARD_ITEM or GUARD_END. */
+static struct guard_msg next(uint32_t index, int fds[GUARD_SLOT_COUNT])
+{
+	struct guard_msg m = { .kind = GUARD_NEXT, .index = index };
+	int got[GUARD_SLOT_COUNT];
+	size_t n = GUARD_SLOT_COUNT;
+	ck_assert_int_eq(fd_send(rig.link, &m, sizeof m, NULL, 0, 0), 0);
+	m = rig_guard_message(&rig, got, &n);
+	ck_assert_uint_eq(n, (size_t)__builtin_popcount(m.slots));
+	for (int slot = 0, i = 0; slot < GUARD_SLOT_COUNT; slot++)
+		fds[slot] = m.slots & 1u << slot ? got[i++] : -1;
+	return m;
+}
+
+/* A new runtime's first acts: the spawner is through with everything, then the hand-over of one process. */
+static void take_over(struct run *run)
+{
+	int fds[GUARD_SLOT_COUNT];
+	rig_sync(&rig);
+	struct guard_msg m = next(0, fds);
+	ck_assert_uint_eq(m.kind, GUARD_ITEM);
+	ck_assert_int_eq(memcmp(&m.key, &run->key, sizeof m.key), 0);
+	ck_assert_uint_eq(m.slots, (1u << (GUARD_SLOT_PIDFD + 1)) - 1);
+	ck_assert_int_eq(m.pid, run->pid);
+	memcpy(run->fd, fds, sizeof fds);
+	m = next(m.index, fds);
+	ck_assert_uint_eq(m.kind, GUARD_END);
+}
+
+static void start_reader(struct run *run)
+{
+	run_start(&rig, run, &(struct run_spec){ .argv = SH("echo begun; read x; echo got $x; exit 7"), .flags = PLAN_STDIN_PIPE });
+}
+
+/* Writes to it, and checks that all of its output and its status arrive. */
+static void finish_reader(struct run *run)
+{
+	char out[64];
+	ck_assert_int_eq(write(run->fd[GUARD_SLOT_STDIN], "it\n", 3), 3);
+	run_read(run, GUARD_SLOT_STDOUT, out, sizeof out);
+	ck_assert_str_eq(out, "begun\ngot it\n");
+	struct status_msg m = run_status(run);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 7);
+	run_release(&rig, run);
+	run_close(run);
+}
+
+START_TEST(release_of_the_unknown)
+{
+	struct run run = { .key = { .id = "proc_unknown", .attempt = 3 } };
+	ck_assert_uint_eq(run_release(&rig, &run), 0);
+}
+END_TEST
+
+START_TEST(release_kills_and_reaps)
+{
+	struct run run;
+	start_reader(&run);
+	ck_assert_uint_eq(run_release(&rig, &run), 1);
+	/* After RELEASED nothing of it exists: the init's pid is not even a zombie. */
+	ck_assert_int_eq(kill(run.pid, 0), -1);
+	ck_assert_int_eq(errno, ESRCH);
+	int fds[GUARD_SLOT_COUNT];
+	ck_assert_uint_eq(next(0, fds).kind, GUARD_END);
+	run_close(&run);
+}
+END_TEST
+
+START_TEST(kill_leaves_the_entry)
+{
+	struct run run;
+	start_reader(&run);
+	struct guard_msg m = { .kind = GUARD_KILL, .key = run.key };
+	ck_assert_int_eq(fd_send(rig.link, &m, sizeof m, NULL, 0, 0), 0);
+	rig_readable(run.fd[GUARD_SLOT_PIDFD], "its death");
+	int fds[GUARD_SLOT_COUNT];
+	ck_assert_uint_eq(next(0, fds).kind, GUARD_ITEM);
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		fd_close(&fds[i]);
+	ck_assert_uint_eq(run_release(&rig, &run), 0);
+	run_close(&run);
+}
+END_TEST
+
+START_TEST(process_survives_the_runtime)
+{
+	struct run run;
+	for (int i = 0; i < 20; i++) {
+		start_reader(&run);
+		run_close(&run);
+		rig_kill_runtime(&rig);
+		rig_meet(&rig);
+		take_over(&run);
+		finish_reader(&run);
+	}
+}
+END_TEST
+
+START_TEST(process_survives_the_spawner)
+{
+	struct run run;
+	for (int i = 0; i < 20; i++) {
+		start_reader(&run);
+		kill(rig_spawner_pid(&rig), SIGKILL);
+		rig_take_new_peer(&rig);
+		rig_sync(&rig);
+		finish_reader(&run);
+	}
+}
+END_TEST
+
+START_TEST(process_survives_both)
+{
+	struct run run;
+	for (int i = 0; i < 20; i++) {
+		start_reader(&run);
+		run_close(&run);
+		kill(rig_spawner_pid(&rig), SIGKILL);
+		rig_kill_runtime(&rig);
+		rig_meet(&rig);
+		/* The spawner may have died before or after this runtime was started: then it is told of the new one. */
+		struct pollfd p = { .fd = rig.peer, .events = POLLIN };
+		struct spawn_msg sync = { .kind = SPAWN_SYNC };
+		if (fd_send(rig.peer, &sync, sizeof sync, NULL, 0, 0) < 0 || poll(&p, 1, RIG_PATIENCE_MS) != 1 ||
+		    fd_recv(rig.peer, &sync, sizeof sync, NULL, NULL, 0) <= 0)
+			rig_take_new_peer(&rig);
+		take_over(&run);
+		finish_reader(&run);
+	}
+}
+END_TEST
+
+START_TEST(exit_while_nobody_looks)
+{
+	struct run run;
+	char out[64];
+	start_reader(&run);
+	pid_t pid = run.pid;
+	ck_assert_int_eq(write(run.fd[GUARD_SLOT_STDIN], "it\n", 3), 3);
+	int pidfd = fd_take(&run.fd[GUARD_SLOT_PIDFD]);
+	run_close(&run);
+	rig_kill_runtime(&rig);
+	rig_readable(pidfd, "its end");
+	rig_meet(&rig);
+	run.pid = pid;
+	take_over(&run);
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	ck_assert_str_eq(out, "begun\ngot it\n");
+	struct status_msg m = run_status(&run);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 7);
+	run_release(&rig, &run);
+	run_close(&run);
+	close(pidfd);
+}
+END_TEST
+
+/* What a runtime asked for before it died is done, and found in the hand-over: with the init, at the gate. */
+START_TEST(start_whose_sender_died)
+{
+	struct run run;
+	for (int i = 0; i < 50; i++) {
+		int fds[GUARD_SLOT_COUNT];
+		run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran") });
+		run_close(&run);
+		rig_kill_runtime(&rig);
+		rig_meet(&rig);
+		rig_sync(&rig);
+		struct guard_msg m = next(0, fds);
+		ck_assert_uint_eq(m.kind, GUARD_ITEM);
+		ck_assert(m.slots & 1u << GUARD_SLOT_PIDFD);
+		memcpy(run.fd, fds, sizeof fds);
+		ck_assert_uint_eq(run_release(&rig, &run), 1);
+		ck_assert_uint_eq(next(0, fds).kind, GUARD_END);
+		run_close(&run);
+	}
+}
+END_TEST
+
+/* From nothing at all to about as long as a start takes. */
+static void at_some_moment(void)
+{
+	struct timespec t = { .tv_nsec = rand() % 6000000 };
+	nanosleep(&t, NULL);
+}
+
+/* The spawner dies at any moment of a start: released, the start has left nothing. */
+START_TEST(spawner_dies_during_a_start)
+{
+	srand(1);
+	for (int i = 0; i < 200; i++) {
+		struct run run;
+		char out[64];
+		pid_t spawner = 0;
+		while (!spawner)
+			spawner = rig_spawner_pid(&rig);
+		rig_sync(&rig);
+		run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran; exec sleep 1000") });
+		at_some_moment();
+		kill(spawner, SIGKILL);
+		rig_take_new_peer(&rig);
+		rig_sync(&rig);
+		fd_close(&run.fd[GUARD_SLOT_GATE]);
+		run_release(&rig, &run);
+		ck_assert_uint_eq(run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out), 0);
+		run_close(&run);
+	}
+}
+END_TEST
+
+START_TEST(bad_messages_end_the_sender)
+{
+	struct guard_msg bad[] = {
+		{ .kind = 77 },
+		{ .kind = GUARD_ITEM },
+		{ .kind = GUARD_DEPOSIT, .slots = 1, .key = { .id = "proc_x" } },
+		{ .kind = GUARD_DEPOSIT, .slots = 1u << GUARD_SLOT_PIDFD, .key = { .id = "proc_x" } },
+	};
+	for (size_t i = 0; i < countof(bad); i++) {
+		ck_assert_int_eq(fd_send(rig.link, &bad[i], sizeof bad[i], NULL, 0, 0), 0);
+		rig_drop_links(&rig);
+		rig_meet(&rig);
+	}
+}
+END_TEST
+
+START_TEST(upgrade_under_a_running_process)
+{
+	struct run run;
+	for (int i = 0; i < 5; i++) {
+		start_reader(&run);
+		run_close(&run);
+		kill(rig.guard, SIGUSR2);
+		/* The old runtime is ended by the new guard: its links (ours) must go too, or it would wait for them. */
+		rig_drop_links(&rig);
+		rig_meet(&rig);
+		take_over(&run);
+		finish_reader(&run);
+	}
+}
+END_TEST
+
+START_TEST(stop_and_reload_reach_the_runtime)
+{
+	kill(rig.guard, SIGHUP);
+	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_RELOAD);
+	kill(rig.guard, SIGTERM);
+	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_STOP);
+	/* A runtime that dies while it stops is started again, and told again. */
+	rig_kill_runtime(&rig);
+	rig_meet(&rig);
+	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_STOP);
+	kill(rig.guard, SIGTERM);
+	rig_readable(rig.guard_pidfd, "the guard's end");
+}
+END_TEST
+
+/* Nothing outlives the guard, whenever it dies: every holder of the command's outputs and of the status socket is gone. */
+START_TEST(nothing_survives_the_guard)
+{
+	srand(2);
+	unsigned begun = 0;
+	for (int i = 0; i < 200; i++) {
+		struct run run;
+		char out[64];
+		rig_sync(&rig);
+		run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran; setsid sleep 1000 & exec sleep 1000") });
+		if (i % 2)
+			run_open_gate(&run);
+		at_some_moment();
+		rig_kill_guard(&rig);
+		begun += run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out) > 0;
+		while (run_status(&run).kind != 0)
+			continue;
+		run_close(&run);
+		rig_stop(&rig);
+		rig_start(&rig);
+	}
+	printf("# of 200, %u commands had begun when the guard was killed\n", begun);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	int role = rig_role(argc, argv);
+	if (role >= 0)
+		return role;
+	Suite *s = suite_create("guard");
+	TCase *t = tcase_create("guard");
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 600);
+	tcase_add_test(t, release_of_the_unknown);
+	tcase_add_test(t, release_kills_and_reaps);
+	tcase_add_test(t, kill_leaves_the_entry);
+	tcase_add_test(t, process_survives_the_runtime);
+	tcase_add_test(t, process_survives_the_spawner);
+	tcase_add_test(t, process_survives_both);
+	tcase_add_test(t, exit_while_nobody_looks);
+	tcase_add_test(t, start_whose_sender_died);
+	tcase_add_test(t, spawner_dies_during_a_start);
+	tcase_add_test(t, bad_messages_end_the_sender);
+	tcase_add_test(t, upgrade_under_a_running_process);
+	tcase_add_test(t, stop_and_reload_reach_the_runtime);
+	tcase_add_test(t, nothing_survives_the_guard);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
