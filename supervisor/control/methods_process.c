@@ -2,14 +2,13 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/control/control.h"
+#include "supervisor/control/output_range.h"
+#include "supervisor/control/yield.h"
 
-#define READ_MAX (1024u * 1024)
 #define READ_DEFAULT (64u * 1024)
 #define ARGUMENTS_MAX 32768u
 #define ENVIRONMENT_MAX 4096u
@@ -187,6 +186,8 @@ static int start_request_of(const struct call *c, struct start_texts *t, struct 
 	};
 	if (check_available(c, e) < 0 || take_command(c, t, r, e) < 0 || take_environment(c, t, r, e) < 0)
 		return -1;
+	if (yield_check(c, e) < 0)
+		return -1;
 	if (text_at_most(c, "justification", TEXT_MAX, e) < 0 || text_at_most(c, "profile", REASON_MAX, e) < 0)
 		return -1;
 	return take_limits(c, &r->limits, e);
@@ -204,8 +205,10 @@ static void on_started(void *ctx, const struct err *e, const char *json, size_t 
 {
 	if (e && e->code == ERR_UNAVAILABLE && e->field[0] && !json)
 		fail_unavailable(ctx, e);
+	else if (e)
+		call_fail_data(ctx, e, json, json ? len : 0);
 	else
-		call_engine_reply(ctx, e, json, len);
+		yield_reply(ctx, NULL, json, len);
 }
 
 void method_start_process(struct call *c)
@@ -224,20 +227,45 @@ void method_start_process(struct call *c)
 
 /* ---- steering ---- */
 
+/* A write that is answered with what the process prints next. */
+struct write {
+	struct call *call;
+	struct buf before; /* the process as it was */
+};
+
+static void on_written(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct write *w = ctx;
+
+	if (e)
+		call_fail_data(w->call, e, json, json ? len : 0);
+	else
+		yield_reply(w->call, &w->before, json, len);
+	buf_done(&w->before);
+	free(w);
+}
+
 void method_write_process_stdin(struct call *c)
 {
 	buf_auto struct buf bytes = BUF_INIT;
 	const json_t *data = call_obj(c, "data");
+	const char *id = call_str(c, "processId");
 	struct err e = ERR_INIT;
+	struct write *w;
 
-	if (!is(c, "encoding", "base64"))
+	if (yield_check(c, &e) == 0 && !is(c, "encoding", "base64"))
 		buf_append(&bytes, json_string_value(data), json_string_length(data));
-	else if (text_base64_decode(json_string_value(data), json_string_length(data), &bytes) < 0) {
+	else if (!e.code && text_base64_decode(json_string_value(data), json_string_length(data), &bytes) < 0)
 		err_field(&e, "data", "is not base64");
+	if (e.code) {
 		call_fail(c, &e);
 		return;
 	}
-	engine_write_stdin(call_engine(c), call_str(c, "processId"), buf_cstr(&bytes), bytes.len, &c->caller, call_engine_reply, c);
+	w = mem_zalloc(1, sizeof(*w));
+	w->call = c;
+	if (yield_wanted(c) && view_process(call_store(c), viewer(c), id, &w->before, &e) < 0)
+		buf_reset(&w->before); /* the engine says what is wrong */
+	engine_write_stdin(call_engine(c), id, buf_cstr(&bytes), bytes.len, &c->caller, on_written, w);
 }
 
 void method_close_process_stdin(struct call *c)
@@ -337,76 +365,6 @@ void method_get_process(struct call *c)
 
 /* ---- read_output ---- */
 
-struct output_range {
-	uint64_t offset, length;
-	bool base64;
-	struct view_output_brief brief;
-	struct buf bytes;
-};
-
-/* How much of what was read is text. 0 = none of it. */
-static size_t text_part(const struct output_range *o)
-{
-	bool last = o->offset + o->bytes.len >= o->brief.bytes;
-	size_t n = o->bytes.len;
-
-	/* The rest of a character that is cut off here comes with the next read, or with more output. */
-	if (!last || !o->brief.ended)
-		n = text_utf8_cut(o->bytes.data, n);
-	return text_utf8_valid(o->bytes.data, n) ? n : 0;
-}
-
-static void write_range(const struct output_range *o, uint64_t skipped, struct buf *out)
-{
-	size_t n = o->bytes.len, text = o->base64 || !n ? 0 : text_part(o);
-	bool waits = n && !text && !o->base64 && !o->brief.ended && o->offset + n == o->brief.bytes &&
-		     text_utf8_cut(o->bytes.data, n) == 0;
-	bool base64 = o->base64 || (n && !text && !waits);
-	uint64_t next = o->offset + skipped + (base64 ? n : text);
-	struct jw w = jw_on(out);
-
-	jw_obj(&w);
-	jw_key(&w, "data");
-	if (base64)
-		jw_base64(&w, buf_cstr(&o->bytes), n);
-	else
-		jw_strn(&w, buf_cstr(&o->bytes), text);
-	jw_kstr(&w, "encoding", base64 ? "base64" : "utf8");
-	jw_kuint(&w, "offset", o->offset);
-	jw_kuint(&w, "nextOffset", next);
-	jw_kuint(&w, "totalBytes", o->brief.bytes);
-	jw_kbool(&w, "eof", o->brief.ended && next >= o->brief.bytes);
-	if (skipped)
-		jw_kuint(&w, "omittedBytes", skipped);
-	jw_obj_end(&w);
-}
-
-/* Fills `bytes`, or *ret_skipped when the offset lies in the range that was left out. */
-static int read_range(struct call *c, struct output_range *o, uint64_t *ret_skipped, struct err *e)
-{
-	const struct view_output_brief *b = &o->brief;
-	const char *ref = call_str(c, "outputRef");
-	uint64_t n = o->length;
-
-	*ret_skipped = 0;
-	if (o->offset >= b->bytes)
-		return 0;
-	if (o->offset >= b->omitted_from && o->offset < b->omitted_to) {
-		*ret_skipped = b->omitted_to - o->offset;
-		return 0;
-	}
-	if (n > b->bytes - o->offset)
-		n = b->bytes - o->offset;
-	if (o->offset < b->omitted_from && n > b->omitted_from - o->offset && b->omitted_to > b->omitted_from)
-		n = b->omitted_from - o->offset;
-	if (store_output_read(call_store(c), ref, o->offset, (size_t)n, &o->bytes, e) < 0)
-		return -1;
-	if (n && !o->bytes.len && b->ended)
-		return err_set(e, ERR_CORRUPT, "output '%s' has no bytes at %llu, though it is said to have %llu", ref,
-			       (unsigned long long)o->offset, (unsigned long long)b->bytes);
-	return 0;
-}
-
 static void fail_expired(struct call *c)
 {
 	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention and are gone; "
@@ -419,33 +377,27 @@ static void fail_expired(struct call *c)
 
 void method_read_output(struct call *c)
 {
+	uint64_t length = call_uint(c, "length", READ_DEFAULT);
 	struct output_range o = {
+		.ref = call_str(c, "outputRef"),
 		.offset = call_uint(c, "offset", 0),
-		.length = call_uint(c, "length", READ_DEFAULT),
+		.length = (size_t)length,
 		.base64 = is(c, "encoding", "base64"),
 	};
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
-	uint64_t skipped = 0;
 	int r;
 
-	if (o.length < 1 || o.length > READ_MAX) {
-		err_field(&e, "length", "must be 1 to %u", READ_MAX);
+	if (length < 1 || length > OUTPUT_RANGE_MAX) {
+		err_field(&e, "length", "must be 1 to %u", OUTPUT_RANGE_MAX);
 		call_fail(c, &e);
 		return;
 	}
-	r = view_output_brief(call_store(c), viewer(c), call_str(c, "outputRef"), &o.brief, &e);
-	if (r > 0)
-		r = err_set(&e, ERR_NOT_FOUND, "no output '%s'", call_str(c, "outputRef"));
-	if (r == 0 && !o.brief.expired)
-		r = read_range(c, &o, &skipped, &e);
-	if (o.brief.expired || (r < 0 && e.code == ERR_EXPIRED))
-		fail_expired(c);
-	else if (r < 0)
-		call_fail(c, &e);
-	else {
-		write_range(&o, skipped, &out);
+	r = output_range_write(call_store(c), viewer(c), &o, &out, &e);
+	if (r == 0)
 		call_reply(c, out.data, out.len);
-	}
-	buf_done(&o.bytes);
+	else if (e.code == ERR_EXPIRED)
+		fail_expired(c);
+	else
+		call_fail(c, &e);
 }
