@@ -38,8 +38,12 @@ static int make_folders(const char *path, mode_t mode, struct err *e)
 			continue;
 		memcpy(part, path, i);
 		part[i] = 0;
-		if (mkdir(part, i == len ? mode : 0755) < 0 && errno != EEXIST)
-			return err_sys(e, errno, "make folder '%s'", part);
+		if (mkdir(part, 0700) < 0) {
+			if (errno != EEXIST)
+				return err_sys(e, errno, "make folder '%s'", part);
+		} else if (chmod(part, i == len ? mode : 0755) < 0) { /* the umask must have no say */
+			return err_sys(e, errno, "set the mode of '%s'", part);
+		}
 	}
 	return 0;
 }
@@ -116,8 +120,6 @@ int home_take(struct home *h, const struct home_options *o, struct err *e)
 		return err_sys(e, errno, "clear the pid file");
 	if (open_inner(h, "store", o, &h->store_fd, e) < 0 || open_inner(h, "spool", o, &h->spool_fd, e) < 0)
 		return -1;
-	if (o->config && access(o->config, R_OK) < 0)
-		return err_sys(e, errno, "--config: open '%s'", o->config);
 	return 0;
 }
 

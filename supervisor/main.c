@@ -46,7 +46,7 @@ struct daemon {
 
 static int complain(const struct err *e, int status)
 {
-	fprintf(stderr, "bailiffd: %s\n", e->message);
+	fprintf(stderr, "bailiffd: %s%s%s\n", e->field, e->field[0] ? ": " : "", e->message);
 	return status;
 }
 
@@ -167,9 +167,9 @@ static int find_names(struct daemon *d, struct paths *ret, struct err *e)
 {
 	if (paths_find(d->o.home, geteuid(), ret, e) < 0)
 		return -1;
-	if (d->o.config && d->o.config[0] != '/') {
+	if (d->o.config) {
 		char *real = realpath(d->o.config, NULL);
-		if (!real)
+		if (!real || access(real, R_OK) < 0)
 			return err_sys(e, errno, "--config: open '%s'", d->o.config);
 		d->o.config = real;
 	}
