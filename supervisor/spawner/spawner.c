@@ -54,7 +54,7 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 		answer.kind = SPAWN_FAILED;
 		answer.step = STEP_CLONE;
 		answer.error = e.sys ? e.sys : e.code == ERR_NOT_ALLOWED ? EPERM : EINVAL;
-		snprintf(answer.path, sizeof answer.path, "%s%s%.100s", e.field, e.field[0] ? ": " : "", e.message);
+		snprintf(answer.path, sizeof answer.path, "%.20s%s%.100s", e.field, e.field[0] ? ": " : "", e.message);
 		answer_runtime(s, &answer, NULL, 0);
 		return;
 	}
