@@ -89,6 +89,8 @@ static void execing_execed(struct process *p)
 	p->state = PROCESS_RUNNING;
 	p->execed = true;
 	g->counts.started++;
+	/* A tick finds out when its limits are due. */
+	engine_wake(g, engine_now(g));
 	process_answer_start(p);
 	if (p->end != PROCESS_END_NONE) {
 		p->kill_step = 0;

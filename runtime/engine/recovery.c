@@ -151,6 +151,7 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 		strmap_put(&g->busy_threads, p->thread_id, p);
 	g->o.ports->open_gate(g->o.world, p->id);
 	process_output_due(p);
+	engine_wake(g, engine_now(g)); /* its limits */
 	r->alive[r->nalive++] = p;
 }
 
