@@ -95,7 +95,7 @@ UNIT_SHARED := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(shell find tests/unit -n
 $(BUILD)/lib/tests_unit.a: $(UNIT_SHARED)
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $^
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/lib/tests_unit.a $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call say,LINK)
@@ -130,7 +130,7 @@ programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 # Everything that has a .c, compiled only: what the other compiler thinks of the tree.
 objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
-	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/fuzz_*.c))
+	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c)) $(UNIT_SHARED)
 
 export N GUARD_N SEED AS K FUZZ_S
 TEST_RUN = $(PYTHON) tests/run --build $(BUILD) --make '$(MAKE) --no-print-directory -s'

@@ -80,12 +80,15 @@ def test_sigterm_ends_and_records():
             assert rpc.call("verify_store")["ok"] is True
 
 
-def test_sighup(home):
+def test_sighup_disturbs_nothing(home):
     with home.rpc() as rpc:
-        before = len(rpc.events())
+        process = rpc.start(["cat"], stdin="pipe")["processId"]
+        parts = (home.part("runtime"), home.part("spawner"))
         home.guard.send_signal(signal.SIGHUP)
-        until("policy.changed", lambda: [e for e in rpc.events(after=before) if e["type"] == "policy.changed"])
         assert rpc.run(["true"])[1]["exitCode"] == 0
+        rpc.call("close_process_stdin", processId=process)
+        assert rpc.wait(process)["exitCode"] == 0
+        assert (home.part("runtime"), home.part("spawner")) == parts and home.guard.poll() is None
 
 
 def test_upgrade_in_place(home):

@@ -51,7 +51,12 @@ def test_compact(home):
 
 def test_backup_opens(home):
     log = fill(home)
-    copy = os.path.join(home.dir, "copy")
+    # A folder that the daemon's user may write to, whoever that is.
+    shared = os.path.join(home.dir, "shared")
+    os.mkdir(shared)
+    os.chmod(shared, 0o1777)
+    os.chmod(home.dir, 0o711)
+    copy = os.path.join(shared, "copy")
     home.cli("store", "backup", copy)
     done = home.cli("store", "backup", copy, status=None)
     assert done.status != 0 and copy.encode() in done.err, (done.status, done.err)
@@ -117,7 +122,8 @@ def flip(path, needle=None):
 def test_a_changed_event_is_noticed(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="a-title-to-be-found")["sessionId"]
-        rpc.run(["true"])
+        for _ in range(5):
+            rpc.call("emit_events", sessionId=session, events=[{"type": "run.status", "payload": {"phase": "running"}}] * 200)
         victim = [e for e in rpc.events() if e["type"] == "session.created" and e["sessionId"] == session][0]
     home.stop()
     needle, path = victim["eventId"].encode(), os.path.join(home.dir, "store", "data.mdb")

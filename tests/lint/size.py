@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Files of at most 700 lines, functions of at most 80: what does not fit a screen or two is split by noun."""
+"""Files of at most 700 lines (unit tests 1,000), functions of at most 80: what does not fit a screen or two is split by noun."""
 
 import os
 import re
@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-FILE_LINES, FUNCTION_LINES, COLUMNS = 700, 80, 160
+FILE_LINES, TEST_LINES, FUNCTION_LINES, COLUMNS = 700, 1000, 80, 180
 ALLOWED_FUNCTIONS = set()   # "path:function": none
 
 OPENS = re.compile(r"^[A-Za-z_].*\)\s*(?:__attribute__.*)?$|^[A-Za-z_].*\)\s*\{$")
@@ -42,8 +42,9 @@ def main():
             continue
         with open(full, encoding="utf-8") as f:
             lines = f.read().splitlines()
-        if len(lines) > FILE_LINES:
-            problems.append(f"{path}: {len(lines)} lines (at most {FILE_LINES})")
+        most = TEST_LINES if path.startswith("tests/unit/") else FILE_LINES
+        if len(lines) > most:
+            problems.append(f"{path}: {len(lines)} lines (at most {most})")
         for number, line in enumerate(lines, 1):
             if path.endswith((".c", ".h")) and len(line.expandtabs(8)) > COLUMNS:
                 problems.append(f"{path}:{number}: {len(line.expandtabs(8))} columns (at most {COLUMNS})")

@@ -17,7 +17,7 @@ EVERYWHERE = [
 ]
 CODE = [
     (re.compile(r"\bnot (yet )?implemented\b", re.I), "a promise instead of code"),
-    (re.compile(r"\b(alloca|atoi|atol|sscanf|putenv)\s*\("), "a function with no place here"),
+    (re.compile(r"\b(alloca|atoi|atol|putenv)\s*\("), "a function with no place here"),
     (re.compile(r"[^\t\n -~\u00a0-\uffff\U00010000-\U0010ffff]"), "a control character"),
     (re.compile(r"[ \t]+$", re.M), "white space at the end of a line"),
     (re.compile(r"^ {4,}\S", re.M), "spaces where a tab belongs"),
@@ -52,7 +52,9 @@ def main():
         rules = [(r, what, text) for r, what in EVERYWHERE]
         if path.endswith((".c", ".h")):
             bare = comment_free(text)
-            rules += [(r, what, text if "space" in what or "control" in what else bare) for r, what in CODE[1:3]]
+            if not path.startswith("tests/"):
+                rules.append((CODE[1][0], CODE[1][1], bare))
+            rules.append((CODE[2][0], CODE[2][1], text))
             rules += [(CODE[0][0], CODE[0][1], text), (CODE[3][0], CODE[3][1], text), (CODE[4][0], CODE[4][1], text)]
         for rule, what, where in rules:
             for m in rule.finditer(where):

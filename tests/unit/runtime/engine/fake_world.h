@@ -42,7 +42,7 @@ struct fake_reply {
 	unsigned count;
 	int code;        /* enum err_code; 0 = a result */
 	struct buf json;
-	char message[256];
+	char message[512];
 };
 void fake_reply_fn(void *ctx, const struct err *e, const char *json, size_t len);
 
