@@ -432,15 +432,15 @@ char *jval_strdup(struct jval v)
 /* Whole numbers only: "1.5", "1e3" and what does not fit are not integers. */
 static bool jscan_integer(struct jval v, bool *ret_negative, uint64_t *ret)
 {
-	const char *p = v.text, *end = v.text + v.len;
 	uint64_t n = 0;
 
 	if (v.type != JT_NUMBER)
 		return false;
-	*ret_negative = *p == '-';
-	for (p += *ret_negative; p < end; p++) {
-		if (*p < '0' || *p > '9' || __builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n))
+	*ret_negative = v.text[0] == '-';
+	for (size_t i = *ret_negative; i < v.len; i++) {
+		char c = v.text[i];
+
+		if (c < '0' || c > '9' || __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, (uint64_t)(c - '0'), &n))
 			return false;
 	}
 	*ret = n;
