@@ -177,7 +177,8 @@ static bool recover(struct store *s, bool in_doubt, const struct err *why)
 	size_t id = s->txn_id;
 	MDB_envinfo info;
 
-	log_error("store: %s; opening the database again", why->message);
+	if (why->code != ERR_EXHAUSTED) /* a full disk has been told of, and is tried again often */
+		log_error("store: %s; opening the database again", why->message);
 	if (writer_reopen(s, NULL, &e) != 0) {
 		log_error("store: the database cannot be opened again yet: %s", e.message);
 		return false;

@@ -1,0 +1,241 @@
+#include "runtime/base/clock.h"
+#include "runtime/store/spool.h"
+#include "tests/unit/runtime/store/rig.h"
+
+static void fill(struct rig *r, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct store_batch *b = store_batch_new(r->s);
+		char proc[32];
+
+		snprintf(proc, sizeof(proc), "proc_%u", i);
+		for (unsigned j = 0; j < 5; j++)
+			rig_event(b, EVENT_RUNTIME_WARNING, i % 3 ? "sess_a" : "sess_b", proc, i);
+		store_submit(r->s, b, 0, rig_result, r);
+	}
+	store_flush(r->s);
+	ck_assert_uint_eq(r->failed, 0);
+}
+
+static void prune_keeps_the_proof_in(struct rig *r)
+{
+	struct store_query q = { .index = -1 };
+	struct rig_seen seen = { .gapless = true };
+	buf_auto struct buf before = BUF_INIT, after = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct rig_job j;
+	struct rig_verdict x = { 0 };
+
+	rig_open(r);
+	fill(r, 200);
+	ck_assert_int_eq(store_model_get(r->s, 1, "sess_a", &before, &e), 0);
+	j = rig_prune(r, 601, 0);
+	ck_assert_msg(!j.failed && j.a == 600, "%s", j.e.message);
+	ck_assert_uint_eq(store_first_sequence(r->s), 601);
+	ck_assert_uint_eq(store_last_sequence(r->s), 1000);
+	rig_verify_ok(r);
+	ck_assert_int_eq(store_model_get(r->s, 1, "sess_a", &after, &e), 0);
+	ck_assert_str_eq(buf_cstr(&before), buf_cstr(&after));
+	ck_assert_int_lt(store_events(r->s, &q, rig_see, &seen, &e), 0);
+	ck_assert_int_eq(e.code, ERR_EXPIRED);
+	ck_assert_ptr_nonnull(strstr(e.message, "601"));
+	q.after = 599;
+	ck_assert_int_lt(store_events(r->s, &q, rig_see, &seen, &e), 0);
+	q.after = 600;
+	ck_assert_int_eq(store_events(r->s, &q, rig_see, &seen, &e), 0);
+	ck_assert(seen.gapless && seen.first == 601 && seen.last == 1000);
+	rig_close(r);
+	rig_open(r);
+	ck_assert_uint_eq(store_first_sequence(r->s), 601);
+	seen = rig_events(r, 600, 0, ID_SESSION, "sess_a");
+	ck_assert_uint_gt(seen.count, 0);
+	fill(r, 20);
+	rig_verify_ok(r);
+	store_rebuild(r->s, rig_verdict_cb, &x); /* on top of the snapshot */
+	rig_wait(r, &x.done);
+	ck_assert_msg(!x.failed, "%s", x.e.message);
+	rig_verify_ok(r);
+	j = rig_prune(r, UINT64_MAX, 0); /* never the newest */
+	ck_assert(!j.failed);
+	ck_assert_uint_eq(store_first_sequence(r->s), 1100);
+	rig_verify_ok(r);
+	j = rig_prune(r, 5, 0);
+	ck_assert(!j.failed && j.a == 0);
+	rig_close(r);
+	rig_open(r);
+	rig_append(r, 3, "sess_a", NULL);
+	ck_assert_uint_eq(store_last_sequence(r->s), 1103);
+	rig_verify_ok(r);
+}
+RIG_TEST(prune_keeps_the_proof)
+
+static void prune_beside_the_writer_in(struct rig *r)
+{
+	struct rig_job j = { 0 };
+
+	rig_open(r);
+	fill(r, 300);
+	store_prune(r->s, 1400, 0, rig_prune_cb, &j);
+	while (!j.done)
+		rig_append(r, 1, "sess_c", "proc_1");
+	ck_assert(!j.failed && j.a == 1399);
+	rig_verify_ok(r);
+}
+RIG_TEST(prune_beside_the_writer)
+
+static void old_keys_go_in(struct rig *r)
+{
+	uint8_t hash[32] = { 0 }, got[32];
+	char method[64];
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t middle = 0;
+	struct store_stats st;
+
+	rig_open(r);
+	rig_append(r, 1, "sess_a", NULL);
+	for (int i = 0; i < 600; i++) {
+		struct store_batch *b = store_batch_new(r->s);
+		char key[16];
+
+		if (i == 300) {
+			uint64_t now = clock_real_us();
+
+			while ((middle = clock_real_us()) == now)
+				continue;
+		}
+		snprintf(key, sizeof(key), "key-%d", i);
+		store_batch_idem(b, 1000, key, "m", hash, "{}", 2);
+		store_submit(r->s, b, 0, rig_result, r);
+	}
+	store_flush(r->s);
+	struct rig_job j = rig_prune(r, 0, middle);
+	ck_assert_msg(!j.failed, "%s", j.e.message);
+	ck_assert_int_eq(store_stats_get(r->s, &st, &e), 0);
+	ck_assert_uint_eq(st.idem_records, 300);
+	ck_assert_int_eq(store_idem_get(r->s, 1000, "key-299", method, got, &out, &e), 1);
+	ck_assert_int_eq(store_idem_get(r->s, 1000, "key-300", method, got, &out, &e), 0);
+	rig_verify_ok(r);
+}
+RIG_TEST(old_keys_go)
+
+static void compact_shrinks_in(struct rig *r)
+{
+	struct rig_job j = { 0 };
+	struct rig_seen x;
+
+	rig_open(r);
+	fill(r, 600);
+	rig_prune(r, 2900, 0);
+	store_compact(r->s, rig_compact_cb, &j);
+	while (!j.done)
+		rig_append(r, 1, "sess_c", "proc_1");
+	ck_assert_msg(!j.failed, "%s", j.e.message);
+	ck_assert_uint_lt(j.b, j.a / 2);
+	rig_append(r, 5, "sess_c", "proc_1");
+	rig_verify_ok(r);
+	x = rig_events(r, 2899, 0, -1, NULL);
+	ck_assert(x.gapless && x.first == 2900 && x.last == store_last_sequence(r->s));
+	rig_close(r);
+	rig_open(r);
+	rig_verify_ok(r);
+}
+RIG_TEST(compact_shrinks)
+
+static void a_backup_is_a_store_in(struct rig *r)
+{
+	struct spool_file f = SPOOL_FILE_INIT;
+	struct store_batch *b;
+	struct rig_job j = { 0 };
+	struct err e = ERR_INIT;
+	char dir[128];
+	struct rig copy;
+	int spool;
+
+	rig_open(r);
+	fill(r, 100);
+	spool = open(r->spool_dir, O_RDONLY | O_DIRECTORY);
+	ck_assert_int_eq(spool_open(spool, "out_1", 0, &f, &e), 0);
+	ck_assert_int_eq(pwrite(f.fd, "hello", 5, 1 << 20), 5); /* with a hole */
+	b = store_batch_new(r->s);
+	rig_event(b, EVENT_PROCESS_OUTPUT, "sess_a", "proc_1", 1);
+	store_batch_spool(b, "out_1", f.fd, 1 << 20, 5);
+	store_submit(r->s, b, 0, rig_result, r);
+	store_flush(r->s);
+	snprintf(dir, sizeof(dir), "%.100s/backup", r->dir);
+	store_backup(r->s, dir, rig_backup_cb, &j);
+	/* what expires meanwhile is still in the copy */
+	b = store_batch_new(r->s);
+	store_batch_expire_output(b, "out_2");
+	store_submit(r->s, b, 0, rig_result, r);
+	while (!j.done)
+		rig_append(r, 1, "sess_c", "proc_1");
+	ck_assert_msg(!j.failed, "%s", j.e.message);
+	j = (struct rig_job){ 0 };
+	store_backup(r->s, dir, rig_backup_cb, &j); /* it is there now */
+	rig_wait(r, &j.done);
+	ck_assert(j.failed && j.e.code == ERR_INVALID);
+	j = (struct rig_job){ 0 };
+	store_backup(r->s, "/proc/nowhere/x", rig_backup_cb, &j);
+	rig_wait(r, &j.done);
+	ck_assert(j.failed);
+	spool_done(&f);
+	close(spool);
+	rig_close(r);
+
+	rig_at(&copy, dir);
+	rig_open(&copy);
+	ck_assert(!store_is_new(copy.s));
+	ck_assert_uint_ge(store_last_sequence(copy.s), 501);
+	rig_verify_ok(&copy);
+	buf_auto struct buf out = BUF_INIT;
+	ck_assert_int_eq(store_output_read(copy.s, "out_1", 1 << 20, 100, &out, &e), 0);
+	ck_assert_str_eq(buf_cstr(&out), "hello");
+	rig_append(&copy, 3, "sess_a", NULL);
+	rig_close(&copy);
+}
+RIG_TEST(a_backup_is_a_store)
+
+/* Killed in the middle of upkeep, at random: whatever was reached is a whole store. */
+static void killed_upkeep_in(struct rig *r)
+{
+	unsigned seed = (unsigned)time(NULL);
+
+	printf("# seed %u\n", seed);
+	srand(seed);
+	rig_open(r);
+	fill(r, 300);
+	rig_close(r);
+	for (int i = 0; i < 40; i++) {
+		useconds_t wait = (useconds_t)(rand() % 30000);
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			uint64_t floor;
+
+			rig_open(r);
+			floor = store_first_sequence(r->s) + 20;
+			store_prune(r->s, floor, UINT64_MAX, NULL, NULL);
+			store_rebuild(r->s, NULL, NULL);
+			store_compact(r->s, NULL, NULL);
+			for (;;)
+				rig_append(r, 1, "sess_c", "proc_1");
+		}
+		usleep(wait);
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		rig_open(r);
+		rig_verify_ok(r);
+		rig_append(r, 1, "sess_d", "proc_1");
+		rig_close(r);
+	}
+	rig_open(r);
+	rig_verify_ok(r);
+}
+RIG_TEST(killed_upkeep)
+
+int main(void)
+{
+	return SUITE("upkeep", prune_keeps_the_proof, prune_beside_the_writer, old_keys_go, compact_shrinks, a_backup_is_a_store,
+		     killed_upkeep);
+}
