@@ -18,6 +18,7 @@
 #include "supervisor/config.h"
 #include "supervisor/confine.h"
 #include "supervisor/control/control.h"
+#include "supervisor/retention.h"
 #include "supervisor/world.h"
 
 #include <errno.h>
@@ -29,6 +30,7 @@
 
 #define CONFIG_MAX (1u << 20)
 #define IDLE_CHECK_S 1
+#define RETENTION_S 3600
 
 struct runtime {
 	const struct runtime_options *o;
@@ -38,7 +40,8 @@ struct runtime {
 	struct engine *engine;
 	struct control *control;
 	struct world world;
-	struct event *store_ev, *idle_ev;
+	struct event *store_ev, *idle_ev, *retention_ev;
+	bool pruning;
 	uint64_t idle_since_ns; /* 0 = not idle */
 	bool stopping;
 };
@@ -136,6 +139,37 @@ static void on_idle_check(evutil_socket_t fd, short what, void *ctx)
 		on_stop(r);
 }
 
+/* ---- retention, as configured: at the start and every hour ---- */
+
+static void on_pruned(void *ctx, const struct retention_result *n, const struct err *e)
+{
+	struct runtime *r = ctx;
+
+	r->pruning = false;
+	if (e)
+		engine_warn(r->engine, "retention_failed", "look at the disk; it is tried again within the hour",
+			    "old events could not be pruned: %s", e->message);
+	else if (n->events || n->outputs)
+		log_info("retention: %llu events and %llu outputs removed", (unsigned long long)n->events,
+			 (unsigned long long)n->outputs);
+}
+
+static void on_retention(evutil_socket_t fd, short what, void *ctx)
+{
+	struct runtime *r = ctx;
+	uint64_t now = clock_real_us(), floor = 0;
+	struct err e = ERR_INIT;
+
+	if (r->pruning)
+		return;
+	if (retention_floor(r->store, &r->config, now, &floor, &e) < 0) {
+		log_error("retention: %s", e.message);
+		return;
+	}
+	r->pruning = true;
+	retention_run(r->store, floor, retention_idem_before(&r->config, now), on_pruned, r);
+}
+
 /* ---- set-up ---- */
 
 static void engine_start(struct runtime *r)
@@ -209,6 +243,10 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	event_add(r->store_ev, NULL);
 	control_start(r);
 	world_listen(&r->world);
+	const struct timeval hour = { .tv_sec = RETENTION_S };
+	r->retention_ev = event_new(r->base, -1, EV_PERSIST, on_retention, r);
+	event_add(r->retention_ev, &hour);
+	event_active(r->retention_ev, EV_TIMEOUT, 0);
 	if (r->o->embedded) {
 		const struct timeval every = { .tv_sec = IDLE_CHECK_S };
 		r->idle_ev = event_new(r->base, -1, EV_PERSIST, on_idle_check, r);
@@ -229,6 +267,8 @@ static void runtime_tear_down(struct runtime *r)
 		event_free(r->store_ev);
 	if (r->idle_ev)
 		event_free(r->idle_ev);
+	if (r->retention_ev)
+		event_free(r->retention_ev);
 	store_close(r->store);
 	if (r->base)
 		event_base_free(r->base);

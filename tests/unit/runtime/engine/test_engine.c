@@ -186,7 +186,6 @@ START_TEST(a_wall_limit_asks_first_and_kills_then)
 	r.limits.wall_ms = 1000;
 	struct fake_process *p = fake_run(&w, &r, &reply);
 
-	engine_tick(w.engine);
 	fake_advance(&w, 999);
 	ck_assert_uint_eq(p->signals, 0);
 	fake_advance(&w, 2);
@@ -211,7 +210,6 @@ START_TEST(output_keeps_an_idle_limit_away)
 	r.limits.idle_ms = 1000;
 	struct fake_process *p = fake_run(&w, &r, &reply);
 
-	engine_tick(w.engine);
 	fake_advance(&w, 900);
 	fake_print(&w, p, STREAM_STDERR, "still here\n", 11);
 	fake_advance(&w, 900);
@@ -557,7 +555,6 @@ START_TEST(a_client_that_does_not_come_back_after_a_restart_is_gone)
 	fake_crash(&w);
 	const struct port_held held = { .id = id, .attempt = 1, .started = true };
 	fake_reopen(&w, &held, 1);
-	engine_tick(w.engine);
 	fake_advance(&w, 29000);
 	ck_assert_uint_eq(p->signals, 0);
 	engine_client_follows(w.engine, id, &fake_caller);
