@@ -198,12 +198,13 @@ static void man(struct buf *out)
 		bool any = false;
 
 		buf_printf(out, ".Ss %s", v->name);
-		buf_str(out, "\n.Nm bailiff ");
-		mdoc_text(v->name, out);
-		buf_byte(out, ' ');
+		buf_printf(out, "\n.Dl bailiff %s ", v->name);
 		mdoc_text(v->usage, out);
+		while (out->data[out->len - 1] == ' ')
+			out->len--;
 		buf_str(out, "\n.Pp\n");
-		mdoc_text(v->summary, out);
+		buf_byte(out, (char)(v->summary[0] - 'a' + 'A'));
+		mdoc_text(v->summary + 1, out);
 		buf_str(out, ".\n");
 		if (v->details) {
 			buf_str(out, ".Bd -unfilled\n");

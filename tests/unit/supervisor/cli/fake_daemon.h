@@ -246,6 +246,7 @@ static inline void fake_request(struct fake *f, struct fake_client *c, struct jv
 		fake_reply(&out, id, "result", "{\"subscriptionId\":\"s\"}");
 	} else if (strcmp(method, "read_output") == 0) {
 		if (f->break_reads && ++f->reads % f->break_reads == 0) {
+			fake_send(c, &c->reads); /* or nothing would ever arrive */
 			c->broken = true;
 			return;
 		}

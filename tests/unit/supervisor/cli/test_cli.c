@@ -31,6 +31,7 @@ static pid_t spawn(const char *const *argv, int in, int out, int err)
 	dup2(in, 0);
 	dup2(out, 1);
 	dup2(err, 2);
+	fd_close_range(3, ~0u); /* or it would hold the other end of its own stdin */
 	while (argv[argc])
 		argc++;
 	/* exit, not _exit: under a sanitizer leaks count too */
