@@ -78,14 +78,14 @@ static void drain(struct client *cl, size_t n)
 
 /* ---- the end ---- */
 
-/* Calls that nobody else will answer now go with the client; the others lose it. */
+/* Calls that only wait for another's answer go with the client; the others lose it, and are answered to nobody. */
 static void leave_calls(struct client *cl)
 {
 	struct call_private *p, *next;
 	for (p = TAILQ_FIRST(&cl->calls); p; p = next) {
 		next = TAILQ_NEXT(p, entry);
 		p->call.client = NULL;
-		if (p->follows || p->call.method->waits)
+		if (p->follows)
 			call_drop(&p->call);
 	}
 }
@@ -119,9 +119,9 @@ void client_end(struct client *cl)
 	LIST_INSERT_HEAD(&k->leaving, cl, entry);
 	k->nclients--;
 	cl->account->connections--;
-	if (k->o.engine)
-		engine_client_gone(k->o.engine, cl->number);
 	leave_calls(cl);
+	if (k->o.engine)
+		engine_client_gone(k->o.engine, cl->number); /* answers those that wait for a process */
 	leave(cl);
 }
 

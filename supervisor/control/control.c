@@ -256,11 +256,12 @@ void control_free(struct control *k)
 	if (!k)
 		return;
 	control_stop_accepting(k);
-	if (k->keeps)
-		store_flush(k->o.store); /* their callbacks know this struct */
 	listing_drop_all(k);
 	while (!LIST_EMPTY(&k->clients))
 		client_end(LIST_FIRST(&k->clients));
+	/* Commits that are under way still know calls; twice, because an answer may be kept by a further commit. */
+	for (int i = 0; i < 2 && !LIST_EMPTY(&k->leaving); i++)
+		store_flush(k->o.store);
 	while (!LIST_EMPTY(&k->leaving)) {
 		struct client *cl = LIST_FIRST(&k->leaving);
 		call_drop(&TAILQ_FIRST(&cl->calls)->call);

@@ -45,7 +45,7 @@ struct control_options {
 };
 
 struct control *control_new(const struct control_options *o);
-/* Before engine_free, which then calls none of the callbacks that were given to it. */
+/* Before engine_free, which then must call none of the callbacks that were given to it. */
 void control_free(struct control *k);
 void control_stop_accepting(struct control *k);
 unsigned control_clients(const struct control *k);   /* connections at present (embedded idle exit) */
@@ -112,7 +112,6 @@ struct method {
 	const char *name;
 	enum engine_role role;      /* the least role that may call it */
 	bool mutating;              /* takes idempotencyKey (declared for all of these by the table) */
-	bool waits;                 /* the engine forgets it when the client has gone, and does not answer */
 	void (*handler)(struct call *c);
 	const struct param *params; /* ends with name == NULL */
 	const char *summary;

@@ -70,7 +70,7 @@ static void replay_error(struct call *c, struct jval stored)
 	mem_auto char *message = jval_strdup(jval_get(stored, "message"));
 	err_set(&e, rpc_category_code(code ? code : ""), "%s", message ? message : "");
 	struct jval data = jval_get(stored, "data");
-	jval_str(jval_get(data, "field"), e.field, sizeof e.field);
+	jval_str(jval_get(stored, "field"), e.field, sizeof e.field);
 	if (data.type == JT_OBJECT && data.len > 2)
 		call_finish_error(c, &e, data.text + 1, data.len - 2);
 	else
@@ -187,7 +187,8 @@ static void reply_all(struct call *c, const char *json, size_t len)
 	call_finish(c, json, len);
 }
 
-static bool is_kept(struct call *c)
+/* The engine's record was written before its commit's sequence was known: what is replied may say more. */
+static bool is_kept(struct call *c, const char *json, size_t len)
 {
 	struct idem_flight *f = c->priv->flight;
 	char method[64];
@@ -196,14 +197,12 @@ static bool is_kept(struct call *c)
 	struct buf buf_auto result = BUF_INIT;
 	if (store_idem_get(c->control->o.store, c->caller.uid, f->key, method, hash, &result, &e) != 0)
 		return false;
-	struct jval record = jval_of(result.data, result.len);
-	return !(record.type == JT_OBJECT && jval_get(record, "pending").type == JT_TRUE);
+	return result.len == len && memcmp(result.data, json, len) == 0;
 }
 
 static void keep_done(void *ctx, const struct store_result *r)
 {
 	struct idem_keep *keep = ctx;
-	keep->call->control->keeps--;
 	if (r->status < 0)
 		/* It did happen, so that is what the caller hears; only a repetition would not find it. */
 		log_warning("the result of %s could not be kept under its idempotency key: %s", keep->call->method->name,
@@ -215,7 +214,7 @@ static void keep_done(void *ctx, const struct store_result *r)
 
 void idem_reply(struct call *c, const char *json, size_t len)
 {
-	if (is_kept(c)) {
+	if (is_kept(c, json, len)) {
 		reply_all(c, json, len);
 		return;
 	}
@@ -226,7 +225,6 @@ void idem_reply(struct call *c, const char *json, size_t len)
 	buf_append(&keep->json, json, len);
 	struct store_batch *b = store_batch_new(s);
 	store_batch_idem(b, c->caller.uid, f->key, f->method->name, f->hash, json, len);
-	c->control->keeps++;
 	store_submit(s, b, 0, keep_done, keep);
 }
 

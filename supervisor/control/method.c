@@ -11,7 +11,6 @@
 /* ---- the table: methods.def expanded to parameter lists, then to rows ---- */
 
 #define KEY_READING
-#define KEY_WAITING
 #define KEY_MUTATING \
 	{ "idempotencyKey", PARAM_STRING, 0, NULL, NULL, "a request repeated with the same key gives the first one's result" },
 
@@ -27,11 +26,11 @@
 #undef OBJECT
 #undef END
 
-enum method_kind { READING, MUTATING, WAITING };
+enum method_kind { READING, MUTATING };
 
 const struct method control_methods[] = {
 #define MEMBERS(name)
-#define METHOD(name, role, kind, summary) { #name, ROLE_##role, (kind) == MUTATING, (kind) == WAITING, method_##name, params_##name, summary },
+#define METHOD(name, role, kind, summary) { #name, ROLE_##role, (kind) == MUTATING, method_##name, params_##name, summary },
 #define PARAM(name, type, flags, detail, summary)
 #define OBJECT(name, members, flags, summary)
 #define END()

@@ -129,7 +129,6 @@ static const struct param emit_params[] = {
 	EMIT_MEMBER(limitState, PARAM_ANY)                                                                             \
 	EMIT_MEMBER(costState, PARAM_ANY)                                                                              \
 	EMIT_MEMBER(telemetry, PARAM_ANY)                                                                              \
-	EMIT_MEMBER(correlation, PARAM_ANY)                                                                            \
 	EMIT_MEMBER(benchmark, PARAM_ANY)                                                                              \
 	EMIT_MEMBER(trajectory, PARAM_ANY)
 	EMIT_MEMBERS

@@ -47,7 +47,6 @@ struct control {
 	unsigned nsubscriptions;
 	TAILQ_HEAD(, listing) listings;  /* under way */
 	struct strmap flights;           /* idem.c: "uid:key" to the call under way */
-	unsigned keeps;                  /* idem.c: results on their way to the store */
 	uint64_t next_connection, next_subscription;
 	struct method_count *methods;    /* like control_methods */
 	struct control_counts counts;

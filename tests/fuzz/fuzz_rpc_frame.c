@@ -1,0 +1,103 @@
+/*
+ * Any bytes on a connection, in pieces of any size, through framing, dispatch and the handlers that an agent may call,
+ * on an empty store and a fake engine. What comes back is whole lines of JSON, and the connection ends when it should.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/store/store.h"
+#include "supervisor/config.h"
+#include "supervisor/control/client.h"
+#include "supervisor/control/state.h"
+#include "tests/unit/supervisor/control/fake_engine.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct event_base *base;
+static struct control *control;
+static struct store *store;
+static struct config config;
+
+static void set_up(void)
+{
+	static char dir[] = "/tmp/bailiff-fuzz-XXXXXX";
+	char db[64], spool[64];
+	struct err e = ERR_INIT;
+	if (!mkdtemp(dir))
+		abort();
+	snprintf(db, sizeof db, "%s/store", dir);
+	snprintf(spool, sizeof spool, "%s/spool", dir);
+	mkdir(db, 0700);
+	mkdir(spool, 0700);
+	struct store_options so = { .dir = db, .spool_dir = spool, .map_bytes = 64u << 20 };
+	if (store_open(&so, &store, &e) < 0)
+		abort();
+	base = event_base_new();
+	config_defaults(&config);
+	struct control_options o = { .base = base, .store = store, .engine = (struct engine *)&fake, .config = &config, .listen_fd = -1 };
+	control = control_new(&o);
+}
+
+static void turn_round(int fd, struct buf *out)
+{
+	char piece[4096];
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	store_dispatch(store);
+	for (ssize_t n; (n = read(fd, piece, sizeof piece)) > 0;)
+		buf_append(out, piece, (size_t)n);
+}
+
+static void check_replies(const struct buf *out)
+{
+	for (size_t at = 0; at < out->len;) {
+		const char *newline = memchr(out->data + at, '\n', out->len - at);
+		if (!newline)
+			abort();
+		size_t n = (size_t)(newline - out->data) - at;
+		json_auto_t *line = json_loadb(out->data + at, n, JSON_ALLOW_NUL, NULL);
+		if (!line)
+			abort();
+		at += n + 1;
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int fds[2];
+	struct peer peer = { .uid = (uint32_t)geteuid(), .gid = (uint32_t)getegid(), .pid = (int32_t)getpid() };
+	struct buf buf_auto out = BUF_INIT;
+	if (!control)
+		set_up();
+	if (size < 1)
+		return 0;
+	size_t piece = data[0] ? (size_t)data[0] * 16 : 1;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) < 0)
+		abort();
+	control_adopt(control, fds[1], &peer)->role = ROLE_AGENT;
+	for (size_t at = 1; at < size;) {
+		size_t n = size - at < piece ? size - at : piece;
+		ssize_t sent = send(fds[0], data + at, n, MSG_NOSIGNAL);
+		if (sent > 0)
+			at += (size_t)sent;
+		turn_round(fds[0], &out);
+	}
+	shutdown(fds[0], SHUT_WR);
+	/* Subscriptions outlive the half-close; everything else is answered and the connection ends. */
+	for (int i = 0; i < 64 && control_clients(control); i++) {
+		store_flush(store);
+		turn_round(fds[0], &out);
+	}
+	check_replies(&out);
+	close(fds[0]);
+	for (int i = 0; control_clients(control); i++) {
+		event_base_loop(base, EVLOOP_NONBLOCK);
+		if (i > 1000)
+			abort();
+	}
+	if (!LIST_EMPTY(&control->leaving) || !LIST_EMPTY(&control->accounts))
+		abort();
+	return 0;
+}
