@@ -43,7 +43,7 @@ struct runtime {
 	struct event *store_ev, *idle_ev, *retention_ev;
 	bool pruning;
 	uint64_t idle_since_ns; /* 0 = not idle */
-	bool stopping;
+	bool stop_wanted, stopping;
 };
 
 static int config_load(struct runtime *r, struct err *e)
@@ -108,7 +108,8 @@ static void on_stop(void *ctx)
 {
 	struct runtime *r = ctx;
 
-	if (r->stopping)
+	r->stop_wanted = true;
+	if (r->stopping || !r->control) /* before it serves: runtime_main comes back to it */
 		return;
 	r->stopping = true;
 	log_info("stopping");
@@ -292,6 +293,8 @@ int runtime_main(const struct runtime_options *o)
 		return is_hopeless(&e) ? GUARD_EXIT_CONFIG : 1;
 	}
 	guard_link_ready(&r.world.guard);
+	if (r.stop_wanted)
+		on_stop(&r);
 	event_base_dispatch(r.base);
 	runtime_tear_down(&r);
 	return GUARD_EXIT_DONE;

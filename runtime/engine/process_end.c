@@ -250,8 +250,9 @@ static void ending_fact(struct process *p, const struct ending *r, struct store_
 		jw_kstr(&f.w, "status", r->status);
 	} else if (r->type == EVENT_PROCESS_TERMINATED) {
 		bool by_signal = p->end == PROCESS_END_NONE;
-		jw_kstr(&f.w, "reason", by_signal ? "user" : end_names[p->end]);
-		jw_kopt(&f.w, "note", p->end_reason);
+		const char *cause = by_signal ? "user" : end_names[p->end];
+		jw_kstr(&f.w, "reason", p->end == PROCESS_END_USER && p->end_reason && *p->end_reason ? p->end_reason : cause);
+		jw_kstr(&f.w, "cause", cause);
 		fact_requester(&f.w, "requestedBy", by_signal ? &p->signal_by : &p->end_by);
 		jw_kbool(&f.w, "treeEmpty", true);
 		jw_kstr(&f.w, "status", r->status);

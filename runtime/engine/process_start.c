@@ -68,8 +68,6 @@ static void environment_build(struct process *p, const struct start_request *r, 
 	g->o.ports->base_env(g->o.world, p->uid, &v->text);
 	buf_printf(&v->text, "PWD=%s", p->cwd);
 	buf_byte(&v->text, '\0');
-	buf_printf(&v->text, "BAILIFF_PROCESS_ID=%s", p->id);
-	buf_byte(&v->text, '\0');
 	for (const char *s = v->text.data; s < v->text.data + v->text.len; s += strlen(s) + 1)
 		count++;
 	v->vars = mem_zalloc(count + r->nenv_set + 1, sizeof *v->vars);

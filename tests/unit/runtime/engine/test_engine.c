@@ -243,7 +243,8 @@ START_TEST(terminate_answers_when_it_is_recorded)
 	ck_assert_uint_eq(second.count, 1);
 	ck_assert(jval_is_str(answer(&second, "status"), "terminated"));
 	ck_assert(jval_bool(answer(&second, "treeEmpty"), false));
-	ck_assert(event_says("process.terminated", "payload.reason", "user"));
+	ck_assert(event_says("process.terminated", "payload.reason", "enough"));
+	ck_assert(event_says("process.terminated", "payload.cause", "user"));
 	ck_assert_int_eq(event_number("process.terminated", "payload.requestedBy.uid"), 1000);
 }
 END_TEST
