@@ -13,7 +13,10 @@
 
 #include "sandbox/plan.h"
 
+#include <stddef.h>
 #include <stdint.h>
+
+struct err;
 
 enum spawn_kind {
 	SPAWN_START = 1,    /* runtime → spawner */
@@ -35,5 +38,10 @@ struct spawn_msg {
 	struct plan_key key;
 	char path[128];
 };
+
+/* How many descriptors a START with these flags brings. */
+size_t spawn_msg_start_fds(uint32_t flags);
+/* What the runtime may send: the size, a kind that is permitted, known flags, its number of descriptors, a proper key. */
+int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e);
 
 #endif

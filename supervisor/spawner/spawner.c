@@ -73,33 +73,14 @@ static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fd
 	cgroup_tree_remove(&s->cgroup, &m->key);
 }
 
-/* What the runtime may send: everything that is not a row is fatal. */
-static const struct {
-	enum spawn_kind kind;
-	bool has_key;
-	bool has_fds;
-	void (*handle)(struct spawner *s, const struct spawn_msg *m, const int *fds);
-} permitted[] = {
-	{ SPAWN_START, true, true, on_start },
-	{ SPAWN_SYNC, false, false, on_sync },
-	{ SPAWN_CLEAN, true, false, on_clean },
-};
-
-#define START_FLAGS ((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE))
-
-static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fds, size_t nfds)
+static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
-	for (size_t i = 0; i < countof(permitted); i++) {
-		if (permitted[i].kind != m->kind)
-			continue;
-		if (m->flags & ~START_FLAGS || nfds != (permitted[i].has_fds ? start_fd_count(m->flags) : 0))
-			fatal("a message of the runtime's with other descriptors than its kind has");
-		if (permitted[i].has_key && !plan_key_valid(&m->key))
-			fatal("a message of the runtime's with a bad key");
-		permitted[i].handle(s, m, fds);
-		return;
-	}
-	fatal("a message of an unknown kind from the runtime");
+	static void (*const handlers[])(struct spawner *s, const struct spawn_msg *m, const int *fds) = {
+		[SPAWN_START] = on_start,
+		[SPAWN_SYNC] = on_sync,
+		[SPAWN_CLEAN] = on_clean,
+	};
+	handlers[m->kind](s, m, fds);
 }
 
 /* One message; false when the runtime's end is closed (or, with MSG_DONTWAIT, when there is nothing). */
@@ -115,9 +96,12 @@ static bool take_peer(struct spawner *s, int flags)
 		fd_close(&s->peer_fd);
 		return false;
 	}
-	if (n != (ssize_t)sizeof m)
-		fatal("a message of a wrong size from the runtime");
-	dispatch(s, &m, fds, nfds);
+	struct err e = ERR_INIT;
+	if (n < 0)
+		fatal(errno == EMSGSIZE ? "too long a message from the runtime" : strerror(errno));
+	if (spawn_msg_check(&m, (size_t)n, nfds, &e) < 0)
+		fatal(e.message);
+	dispatch(s, &m, fds);
 	for (size_t i = 0; i < nfds; i++)
 		fd_close(&fds[i]);
 	return true;

@@ -49,8 +49,6 @@ struct spawn_identity {
 	size_t ngroups;
 };
 
-/* How many descriptors a START with these flags brings. */
-size_t start_fd_count(uint32_t flags);
 void start_fds_assign(struct start_fds *f, uint32_t flags, const int *fds);
 /* Clones the init and deposits its pidfd. On failure nothing exists. Fills pid, start_time and layers of the answer. */
 int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer, int *ret_pidfd,

@@ -29,11 +29,6 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-size_t start_fd_count(uint32_t flags)
-{
-	return 5 + !(flags & PLAN_STDERR_MERGE) + !!(flags & PLAN_STDIN_PIPE);
-}
-
 void start_fds_assign(struct start_fds *f, uint32_t flags, const int *fds)
 {
 	size_t i = 5;

@@ -1,0 +1,45 @@
+#include "supervisor/spawner/spawn_msg.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#define START_FLAGS ((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE))
+
+/* Everything that is not a row is refused. */
+static const struct {
+	enum spawn_kind kind;
+	bool has_key;
+	bool has_fds;
+} permitted[] = {
+	{ SPAWN_START, true, true },
+	{ SPAWN_SYNC, false, false },
+	{ SPAWN_CLEAN, true, false },
+};
+
+size_t spawn_msg_start_fds(uint32_t flags)
+{
+	return 5 + !(flags & PLAN_STDERR_MERGE) + !!(flags & PLAN_STDIN_PIPE);
+}
+
+int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
+{
+	struct spawn_msg m;
+	if (len != sizeof m)
+		return err_set(e, ERR_INVALID, "a message of %zu bytes from the runtime", len);
+	memcpy(&m, message, sizeof m);
+	for (size_t i = 0; i < countof(permitted); i++) {
+		if (permitted[i].kind != m.kind)
+			continue;
+		if (m.flags & ~START_FLAGS)
+			return err_set(e, ERR_INVALID, "a message of the runtime's with unknown flags");
+		if (nfds != (permitted[i].has_fds ? spawn_msg_start_fds(m.flags) : 0))
+			return err_set(e, ERR_INVALID, "a message of the runtime's with %zu descriptors", nfds);
+		if (permitted[i].has_key && !plan_key_valid(&m.key))
+			return err_set(e, ERR_INVALID, "a message of the runtime's with a bad key");
+		return 0;
+	}
+	return err_set(e, ERR_INVALID, "a message of an unknown kind (%u) from the runtime", m.kind);
+}

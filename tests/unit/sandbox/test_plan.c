@@ -1,0 +1,169 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "sandbox/plan.h"
+#include "sandbox/probe.h"
+#include "sandbox/steps.h"
+#include "tests/unit/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const argv_[] = { "sh", "-c", "echo \xff\"", "" };
+static const char *const envv_[] = { "PATH=/bin", "EMPTY=" };
+
+static struct plan_spec spec(void)
+{
+	return (struct plan_spec){ .flags = PLAN_STDIN_PIPE, .layers = PLAN_LAYER_NAMESPACES | PLAN_LAYER_CGROUP,
+				   .require = PLAN_LAYER_NAMESPACES, .cwd = "/tmp", .argv = argv_, .argc = countof(argv_), .envv = envv_,
+				   .envc = countof(envv_), .cpu_ms = 5, .open_files = PLAN_UNLIMITED, .file_bytes = 7 };
+}
+
+static void build(struct buf *b)
+{
+	struct plan_spec s = spec();
+	struct err e = ERR_INIT;
+	ck_assert_msg(plan_build(&s, b, &e) == 0, "%s", e.message);
+}
+
+START_TEST(round_trip)
+{
+	buf_auto struct buf b = BUF_INIT;
+	build(&b);
+	struct err e = ERR_INIT;
+	ck_assert_msg(plan_check(b.data, b.len, &e) == 0, "%s %s", e.field, e.message);
+	const struct plan_head *p = (const struct plan_head *)b.data;
+	ck_assert_uint_eq(p->argc, 4);
+	for (uint32_t i = 0; i < p->argc; i++)
+		ck_assert_str_eq(plan_arg(p, i), argv_[i]);
+	for (uint32_t i = 0; i < p->envc; i++)
+		ck_assert_str_eq(plan_env(p, i), envv_[i]);
+	ck_assert_str_eq(plan_string(p, p->cwd_off), "/tmp");
+	ck_assert_uint_eq(p->cpu_ms, 5);
+	ck_assert_uint_eq(p->open_files, PLAN_UNLIMITED);
+}
+END_TEST
+
+/* The same request gives the same bytes: the plan's hash is written down. */
+START_TEST(deterministic)
+{
+	buf_auto struct buf a = BUF_INIT, b = BUF_INIT;
+	build(&a);
+	build(&b);
+	ck_assert_uint_eq(a.len, b.len);
+	ck_assert_int_eq(memcmp(a.data, b.data, a.len), 0);
+}
+END_TEST
+
+START_TEST(bad_specs_name_the_field)
+{
+	static const char *const nothing[] = { "" }, *const nameless[] = { "=x" }, *const none[] = { "x" };
+	struct {
+		struct plan_spec s;
+		const char *field;
+	} rows[] = {
+		{ spec(), "command" }, { spec(), "command" }, { spec(), "command" }, { spec(), "cwd" },
+		{ spec(), "cwd" },     { spec(), "env" },     { spec(), "env" },
+	};
+	rows[0].s.argc = 0;
+	rows[1].s.argv = nothing;
+	rows[1].s.argc = 1;
+	rows[2].s.argc = PLAN_ARGS_MAX + 1;
+	rows[3].s.cwd = "tmp";
+	rows[4].s.cwd = NULL;
+	rows[5].s.envv = nameless;
+	rows[5].s.envc = 1;
+	rows[6].s.envv = none;
+	rows[6].s.envc = 1;
+	for (size_t i = 0; i < countof(rows); i++) {
+		buf_auto struct buf b = BUF_INIT;
+		struct err e = ERR_INIT;
+		ck_assert_int_eq(plan_build(&rows[i].s, &b, &e), -1);
+		ck_assert_str_eq(e.field, rows[i].field);
+		ck_assert_uint_eq(b.len, 0);
+	}
+}
+END_TEST
+
+START_TEST(too_large)
+{
+	mem_auto char *big = mem_alloc(PLAN_MAX + 1);
+	memset(big, 'x', PLAN_MAX);
+	big[PLAN_MAX] = 0;
+	const char *argv[] = { "echo", big };
+	struct plan_spec s = spec();
+	s.argv = argv;
+	s.argc = 2;
+	buf_auto struct buf b = BUF_INIT;
+	struct err e = ERR_INIT;
+	ck_assert_int_eq(plan_build(&s, &b, &e), -1);
+	ck_assert_str_eq(e.field, "command");
+}
+END_TEST
+
+/* Every byte of the head and the tables in turn: refused, or still safe to read. */
+START_TEST(damage_is_seen)
+{
+	buf_auto struct buf b = BUF_INIT;
+	build(&b);
+	static const uint8_t values[] = { 0, 1, 0x7f, 0x80, 0xff };
+	for (size_t i = 0; i < b.len; i++) {
+		for (size_t v = 0; v < countof(values); v++) {
+			mem_auto char *copy = mem_dup(b.data, b.len);
+			copy[i] = (char)values[v];
+			if (plan_check(copy, b.len, NULL) < 0)
+				continue;
+			const struct plan_head *p = (const struct plan_head *)copy;
+			for (uint32_t k = 0; k < p->argc; k++)
+				ck_assert(plan_arg(p, k) + strlen(plan_arg(p, k)) < copy + b.len);
+			for (uint32_t k = 0; k < p->envc; k++)
+				ck_assert(plan_env(p, k) + strlen(plan_env(p, k)) < copy + b.len);
+		}
+	}
+	for (size_t n = 0; n < b.len; n++)
+		ck_assert_int_eq(plan_check(b.data, n, NULL), -1);
+}
+END_TEST
+
+START_TEST(keys)
+{
+	struct plan_key k = { .id = "proc_01ABC-x" };
+	ck_assert(plan_key_valid(&k));
+	k.id[PLAN_KEY_MAX - 1] = 'x';
+	ck_assert(!plan_key_valid(&k)); /* something behind the end */
+	ck_assert(!plan_key_valid(&(struct plan_key){ .id = "" }));
+	ck_assert(!plan_key_valid(&(struct plan_key){ .id = "../x" }));
+	ck_assert(!plan_key_valid(&(struct plan_key){ .id = "a b" }));
+	ck_assert(!plan_key_valid(&(struct plan_key){ .id = "a", .reserved = 1 }));
+	memset(k.id, 'a', sizeof k.id);
+	ck_assert(!plan_key_valid(&k));
+}
+END_TEST
+
+START_TEST(steps_have_names)
+{
+	ck_assert_str_eq(sandbox_step_name(STEP_CLONE), "clone");
+	ck_assert_str_eq(sandbox_step_name(STEP_NO_NEW_PRIVS), "no_new_privs");
+	ck_assert_str_eq(sandbox_step_name(STEP_EXEC), "exec");
+	ck_assert_str_eq(sandbox_step_name(STEP_COUNT), "unknown");
+}
+END_TEST
+
+START_TEST(probe_says_something)
+{
+	struct probe_row rows[PROBE_ROWS_MAX];
+	size_t n = probe_run(rows, countof(rows));
+	ck_assert_uint_ge(n, 6);
+	for (size_t i = 0; i < n; i++) {
+		ck_assert(strcmp(rows[i].state, "enforced") == 0 || strcmp(rows[i].state, "unavailable") == 0);
+		ck_assert(rows[i].detail[0]);
+	}
+	ck_assert_uint_eq(probe_run(rows, 2), 2);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("sandbox", round_trip, deterministic, bad_specs_name_the_field, too_large, damage_is_seen, keys, steps_have_names,
+		     probe_says_something);
+}
