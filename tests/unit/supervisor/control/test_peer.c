@@ -4,6 +4,7 @@
 #include "runtime/base/fd.h"
 
 #include <check.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,16 +62,23 @@ static int listen_on(struct sockaddr_un *a, socklen_t *len)
 	return fd;
 }
 
-/* An init of a new pid namespace and below it a process that connects; −1 where namespaces cannot be made. */
+/*
+ * Below a child of ours, an init of a new pid namespace, and below that a process that connects. Unsharing is the
+ * child's business: it would follow this process. Ends by itself when the init is killed.
+ */
 static pid_t start_namespace(const struct sockaddr_un *a, socklen_t len)
 {
+	pid_t child = fork();
+	if (child)
+		return child;
 	if (unshare(CLONE_NEWPID) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0)
-		return -1;
+		_exit(77);
 	pid_t init = fork();
-	if (init)
-		return init;
-	pid_t below = fork();
-	if (below == 0) {
+	if (init) {
+		waitpid(init, NULL, 0);
+		_exit(0);
+	}
+	if (fork() == 0) {
 		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 		if (connect(fd, (const struct sockaddr *)a, len) < 0)
 			_exit(1);
@@ -84,22 +92,25 @@ START_TEST(a_peer_in_our_sandbox)
 	struct sockaddr_un a;
 	socklen_t len;
 	struct peer p;
+	struct peer_status status;
 	struct err e = ERR_INIT;
-	int listener = listen_on(&a, &len);
-	pid_t init = start_namespace(&a, len);
-	if (init < 0)
-		return; /* no namespaces for us here */
+	int listener = listen_on(&a, &len), ended;
+	pid_t child = start_namespace(&a, len);
+	struct pollfd ready = { .fd = listener, .events = POLLIN };
+	while (poll(&ready, 1, 10) == 0)
+		if (waitpid(child, &ended, WNOHANG) == child)
+			return; /* no namespaces for us here */
 	int fd = accept(listener, NULL, NULL);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(peer_read(fd, &p, &e), 0);
-	ck_assert_int_ne(p.pid, init);
-	int32_t ours = init, other = 1;
+	ck_assert_int_eq(peer_status(p.pid, &status), 0);
+	int32_t ours = status.parent, other = 1;
 	ck_assert_int_eq(peer_check(fd, &p, is_it, &other, &e), 0); /* somebody else's container */
 	ck_assert_int_eq(peer_check(fd, &p, is_it, &ours, &e), -1);
 	ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
 	ck_assert_msg(strstr(e.message, "inside a sandbox") != NULL, "%s", e.message);
-	kill(init, SIGKILL);
-	waitpid(init, NULL, 0);
+	kill(ours, SIGKILL);
+	waitpid(child, NULL, 0);
 	/* Nobody can say any more where it was. */
 	ck_assert_int_eq(peer_check(fd, &p, is_it, &other, &e), -1);
 	ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
