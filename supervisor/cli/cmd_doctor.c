@@ -6,6 +6,7 @@
 #include "supervisor/cli/remote.h"
 #include "supervisor/cli/show.h"
 
+#include <string.h>
 #include <unistd.h>
 
 static int nobody(struct cli *c, const struct err *e)
@@ -45,6 +46,56 @@ static void about(struct cli *c, struct jval hello, bool json, struct buf *out)
 	}
 }
 
+static enum show_colour colour_of(const char *state)
+{
+	return strcmp(state, "enforced") == 0 ? SHOW_GREEN : SHOW_YELLOW;
+}
+
+static void show_enforced(struct jval list, struct buf *out)
+{
+	static const char *const heads[] = { "THIS MACHINE", "STATE", "DETAIL" };
+	struct show_table t;
+
+	show_table_init(&t, heads, 3);
+	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
+		char name[64], state[32], detail[256];
+
+		jval_str(jval_get(it.value, "name"), name, sizeof(name));
+		jval_str(jval_get(it.value, "state"), state, sizeof(state));
+		jval_str(jval_get(it.value, "detail"), detail, sizeof(detail));
+		show_table_cell(&t, SHOW_PLAIN, name);
+		show_table_cell(&t, colour_of(state), state);
+		show_table_cell(&t, SHOW_DIM, detail);
+	}
+	show_table_render(&t, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), out);
+	show_table_done(&t);
+}
+
+/* Everything it says, and what is enforced as a table. */
+static void show_health(struct jval health, struct buf *out)
+{
+	buf_auto struct buf rest = BUF_INIT;
+	struct jw w = jw_on(&rest);
+	struct jval enforces = { 0 };
+
+	jw_obj(&w);
+	for (struct jiter it = jiter_on(health); jiter_next(&it);) {
+		char key[64];
+
+		jval_str(it.key, key, sizeof(key));
+		if (strcmp(key, "enforces") == 0 && it.value.type == JT_ARRAY)
+			enforces = it.value;
+		else
+			jw_kraw(&w, key, it.value.text, it.value.len);
+	}
+	jw_obj_end(&w);
+	show_json(jval_of(rest.data, rest.len), 2, out);
+	if (enforces.type == JT_ARRAY) {
+		buf_byte(out, '\n');
+		show_enforced(enforces, out);
+	}
+}
+
 int cmd_doctor(struct cli *c)
 {
 	remote_answer_auto struct remote_answer hello = REMOTE_ANSWER_INIT, health = REMOTE_ANSWER_INIT;
@@ -68,7 +119,7 @@ int cmd_doctor(struct cli *c)
 	} else {
 		about(c, hello.result, false, &out);
 		buf_str(&out, "health:\n");
-		show_json(health.result, 2, &out);
+		show_health(health.result, &out);
 	}
 	return show_out(&out);
 }

@@ -88,6 +88,19 @@ static int tail_start(struct cli *c, const char *ref, uint64_t size, uint64_t li
 
 /* ---- the flow ---- */
 
+/* What they count, also where the events that cited it are no longer kept. */
+static void note_outputs(struct flow *flow, struct jval outputs)
+{
+	for (struct jiter it = jiter_on(outputs); jiter_next(&it);) {
+		int stream = flow_stream_of(it.key);
+		char ref[72];
+
+		jval_str(jval_get(it.value, "outputRef"), ref, sizeof(ref));
+		if (stream >= 0 && ref[0])
+			flow_upto(flow, stream, ref, jval_uint(jval_get(it.value, "bytes"), 0));
+	}
+}
+
 static bool on_listed(void *ctx, struct jval event)
 {
 	struct logs *l = ctx;
@@ -95,7 +108,11 @@ static bool on_listed(void *ctx, struct jval event)
 
 	l->sequence = jval_uint(jval_get(event, "sequence"), l->sequence);
 	flow_event(l->flow, event);
-	l->ended |= outcome_of_event(event, &ignored);
+	if (outcome_of_event(event, &ignored)) {
+		l->ended = true;
+		note_outputs(l->flow, jval_path(event, "payload.outputs"));
+		flow_flush(l->flow);
+	}
 	return true;
 }
 
@@ -173,19 +190,6 @@ static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 	return 0;
 }
 
-/* What the process document counts, also where the events that cited it are no longer kept. */
-static void finish_streams(struct logs *l, struct jval process)
-{
-	for (struct jiter it = jiter_on(jval_get(process, "outputs")); jiter_next(&it);) {
-		int stream = flow_stream_of(it.key);
-		char ref[72];
-
-		jval_str(jval_get(it.value, "outputRef"), ref, sizeof(ref));
-		if (stream >= 0 && ref[0])
-			flow_upto(l->flow, stream, ref, jval_uint(jval_get(it.value, "bytes"), 0));
-	}
-}
-
 static void say_omitted(const struct flow *flow)
 {
 	for (int i = 0; i < FLOW_STREAMS; i++)
@@ -209,16 +213,15 @@ static int show_logs(struct logs *l, const char *id)
 	if (cli_call(l->cli, "get_process", &params, &a, &e) < 0 || prepare_streams(l, a.result, &e) < 0 ||
 	    listing_events(l->cli, &l->filter, &l->sequence, on_listed, l, &e) < 0)
 		return cli_fail(l->cli, EXIT_FAILED, &e, "%s", id);
-	finish_streams(l, a.result);
-	if (outcome_of_process(a.result, &ignored))
-		l->ended = true;
+	note_outputs(l->flow, jval_get(a.result, "outputs"));
+	l->ended |= outcome_of_process(a.result, &ignored);
 	if (follow && !l->ended) {
 		remote_listen(l->cli->remote, subscribe, on_event, l);
 		subscribe(l);
+	} else {
+		flow_flush(l->flow);
 	}
 	pump(l, follow);
-	flow_flush(l->flow);
-	pump(l, false);
 	remote_listen(l->cli->remote, NULL, NULL, NULL);
 	say_omitted(l->flow);
 	if (!l->status && flow_failed(l->flow))

@@ -145,7 +145,7 @@ static int refused(struct cli *c, const struct remote_answer *a, const struct er
 
 	if (a->error.type != JT_NONE)
 		outcome_of_error(a->error, &outcome);
-	return cli_fail(c, outcome.status, e, "%s", c->opts.args[0]);
+	return cli_fail(c, outcome.status, e, "run");
 }
 
 static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe)

@@ -3,6 +3,9 @@
  * (its bytes are here). Items are asked for from the front, while fewer than WINDOW bytes are under way or waiting, and
  * written from the front; so both streams keep the order of their events, and memory is bounded by the window. Ranges that
  * are merely cited cost a few bytes, and neighbours of one stream are joined.
+ *
+ * Past three quarters of the output limit the daemon gives nothing more until the end, because only then it is known what of
+ * it is kept. A stream whose read came back empty is stalled until flow_flush; the other one goes on past it.
  */
 
 #include "supervisor/cli/flow.h"
@@ -35,6 +38,7 @@ struct item {
 	struct buf data;        /* READY: length is 0, these are the bytes */
 	size_t pos;             /* written so far */
 	bool own;               /* a line of ours */
+	bool asked_final;       /* asked for after the end: the answer is the last word */
 	bool made_visible;
 };
 
@@ -48,6 +52,8 @@ struct flow {
 	uint64_t omitted[FLOW_STREAMS];
 	bool waits[FLOW_STREAMS];       /* writing may block: a pipe, a terminal, a socket */
 	bool closed[FLOW_STREAMS];      /* nobody reads it */
+	bool stalled[FLOW_STREAMS];
+	bool final;                     /* what cannot be read now was not kept */
 	char carry[FLOW_STREAMS][4];    /* the beginning of a character that a piece cut in two */
 	size_t ncarry[FLOW_STREAMS];
 	struct err failure;
@@ -108,13 +114,15 @@ static struct item *insert_after(struct flow *f, struct item *before, int stream
 	return it;
 }
 
-static void pop(struct flow *f)
+static void pop(struct flow *f, struct item *it)
 {
-	struct item *it = f->first;
+	struct item **at = &f->first, *before = NULL;
 
-	f->first = it->next;
-	if (!f->first)
-		f->last = NULL;
+	for (; *at != it; at = &before->next)
+		before = *at;
+	*at = it->next;
+	if (f->last == it)
+		f->last = before;
 	f->nitems--;
 	buf_done(&it->data);
 	free(it);
@@ -159,6 +167,7 @@ static void ask(struct flow *f, struct item *it)
 	jw_kstr(&w, "encoding", "base64");
 	jw_obj_end(&w);
 	it->state = ASKED;
+	it->asked_final = f->final;
 	f->under_way += it->length;
 	remote_send(f->o.remote, "read_output", &params, on_piece, it);
 }
@@ -166,8 +175,18 @@ static void ask(struct flow *f, struct item *it)
 static void ask_more(struct flow *f)
 {
 	for (struct item *it = f->first; it && f->under_way < WINDOW && !f->failed; it = it->next)
-		if (it->state == WANTED)
+		if (it->state == WANTED && !f->stalled[it->stream])
 			ask(f, it);
+}
+
+/* What is to be written next: the first item that does not belong to a stalled stream, if its bytes are here. */
+static struct item *next_ready(const struct flow *f)
+{
+	struct item *it = f->first;
+
+	while (it && it->state == WANTED && f->stalled[it->stream])
+		it = it->next;
+	return it && it->state == READY ? it : NULL;
 }
 
 static int decode(struct jval data, struct jval encoding, struct buf *out)
@@ -217,8 +236,13 @@ static void take_piece(struct flow *f, struct item *it, struct jval result)
 		it->data.len = offset < end ? (size_t)(end - offset) : 0;
 	if (next < offset + it->data.len)
 		next = offset + it->data.len;
+	if (next <= it->offset && !it->asked_final) {
+		f->stalled[it->stream] = !f->final;
+		it->state = WANTED;
+		return;
+	}
 	if (next <= it->offset || next > end)
-		next = end; /* no progress means that there is nothing to be had */
+		next = end;
 	f->omitted[it->stream] += next - it->offset - it->data.len;
 	if (next < end) {
 		struct item *rest = insert_after(f, it, it->stream, WANTED);
@@ -234,6 +258,7 @@ static void on_piece(void *ctx, struct jval result, struct jval error)
 	struct err e = ERR_INIT;
 
 	f->under_way -= it->length;
+	it->state = READY;
 	if (error.type == JT_NONE) {
 		take_piece(f, it, result);
 	} else {
@@ -241,9 +266,10 @@ static void on_piece(void *ctx, struct jval result, struct jval error)
 		err_wrap(&e, "read %s", it->stream == FLOW_STDOUT ? "stdout" : "stderr");
 		fail(f, &e);
 	}
-	it->length = 0;
-	it->state = READY;
-	f->under_way += it->data.len;
+	if (it->state == READY) {
+		it->length = 0;
+		f->under_way += it->data.len;
+	}
 	ask_more(f);
 }
 
@@ -360,6 +386,17 @@ static int write_item(struct flow *f, struct item *it)
 
 void flow_flush(struct flow *f)
 {
+	f->final = true;
+	for (int s = 0; s < FLOW_STREAMS; s++)
+		f->stalled[s] = false;
+	ask_more(f);
+}
+
+/* Everything was written but halves of characters: their other halves will not come. */
+static bool show_carry(struct flow *f)
+{
+	bool any = false;
+
 	for (int s = 0; s < FLOW_STREAMS; s++) {
 		if (!f->ncarry[s])
 			continue;
@@ -368,14 +405,20 @@ void flow_flush(struct flow *f)
 		it->made_visible = true;
 		f->under_way += it->data.len;
 		f->ncarry[s] = 0;
+		any = true;
 	}
+	return any;
 }
 
 int flow_write(struct flow *f, struct err *e)
 {
-	while (f->first && f->first->state == READY) {
-		struct item *it = f->first;
+	struct item *it;
+
+	while ((it = next_ready(f)) || (!f->first && f->final && show_carry(f))) {
 		int r = 0;
+
+		if (!it)
+			continue;
 
 		if (f->o.sanitize && !it->own && !it->made_visible)
 			make_visible(f, it);
@@ -389,7 +432,7 @@ int flow_write(struct flow *f, struct err *e)
 				return err_sys(e, errno, "write to stdout");
 		}
 		f->under_way -= it->data.len;
-		pop(f);
+		pop(f, it);
 		ask_more(f);
 	}
 	return 0;
@@ -397,7 +440,9 @@ int flow_write(struct flow *f, struct err *e)
 
 int flow_fd(const struct flow *f)
 {
-	return f->first && f->first->state == READY ? f->o.fd[f->first->stream] : -1;
+	const struct item *it = next_ready(f);
+
+	return it ? f->o.fd[it->stream] : -1;
 }
 
 bool flow_done(const struct flow *f)

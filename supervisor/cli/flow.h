@@ -37,7 +37,10 @@ void flow_line(struct flow *f, const char *text, size_t len);               /* a
 int flow_fd(const struct flow *f);      /* to poll for POLLOUT, or −1 */
 /* Writes what can be written without waiting. −1: sys = EPIPE when nobody reads stdout any more. */
 int flow_write(struct flow *f, struct err *e);
-/* The stream has ended: half a character that was waiting for its other half is shown after all. */
+/*
+ * Nothing more will be cited: what was held back now comes, or was not kept. (Half a character that was waiting for its other
+ * half is shown after all.)
+ */
 void flow_flush(struct flow *f);
 bool flow_done(const struct flow *f);   /* everything cited so far was written */
 size_t flow_held(const struct flow *f); /* bytes in memory */

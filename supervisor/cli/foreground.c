@@ -25,7 +25,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define STDIN_CHUNK (64u << 10)
+#define STDIN_CHUNK (256u << 10) /* each write is durable before its reply: fewer, larger ones are faster */
 #define HELD_MOST (8u << 20) /* --json: what waits for stdout before we stop listening */
 
 enum input_state { INPUT_READING, INPUT_BUSY, INPUT_OVER };

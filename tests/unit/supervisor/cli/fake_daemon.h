@@ -171,8 +171,10 @@ static inline void fake_read(struct fake *f, struct jval params, struct buf *out
 		n = f->hole_from - offset, next = f->hole_from;
 	if (offset >= f->hole_from && offset < f->hole_to)
 		n = 0, next = f->hole_to;
-	for (uint64_t i = offset; i < offset + n; i++)
-		buf_byte(&bytes, big ? fake_byte(i) : f->echo.data[i]);
+	char *to = buf_reserve(&bytes, (size_t)n + 1);
+	for (uint64_t i = 0; i < n; i++)
+		to[i] = big ? fake_byte(offset + i) : f->echo.data[offset + i];
+	bytes.len = (size_t)n;
 	jw_obj(&w);
 	jw_key(&w, "data");
 	jw_base64(&w, buf_cstr(&bytes), bytes.len);
