@@ -150,6 +150,8 @@ static int (*const checks[])(const struct param *p, json_t *v, const char *field
 
 static char *field_name(const char *prefix, const char *name)
 {
+	if (!*name)
+		name = "\"\""; /* a member without a name can be named, too */
 	return prefix && *prefix ? mem_printf("%s.%s", prefix, name) : mem_strdup(name);
 }
 

@@ -10,6 +10,7 @@
 #include "supervisor/control/state.h"
 #include "tests/unit/supervisor/control/fake_engine.h"
 
+#include <ftw.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,9 +22,23 @@ static struct control *control;
 static struct store *store;
 static struct config config;
 
+static char dir[] = "/tmp/bailiff-fuzz-XXXXXX";
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+static void tear_down(void)
+{
+	control_free(control);
+	store_close(store);
+	event_base_free(base);
+	nftw(dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 static void set_up(void)
 {
-	static char dir[] = "/tmp/bailiff-fuzz-XXXXXX";
 	char db[64], spool[64];
 	struct err e = ERR_INIT;
 	if (!mkdtemp(dir))
@@ -39,6 +54,7 @@ static void set_up(void)
 	config_defaults(&config);
 	struct control_options o = { .base = base, .store = store, .engine = (struct engine *)&fake, .config = &config, .listen_fd = -1 };
 	control = control_new(&o);
+	atexit(tear_down);
 }
 
 static void turn_round(int fd, struct buf *out)

@@ -55,6 +55,7 @@ static const struct { const char *json, *field, *part; } bad[] = {
 	{ "{\"cwd\":\"relative\"}", "cwd", "starts with /" },
 	{ "{\"cwd\":\"\"}", "cwd", "starts with /" },
 	{ "{\"nonsense\":1}", "nonsense", "unknown parameter" },
+	{ "{\"\":1}", "\"\"", "unknown parameter" },
 };
 
 START_TEST(names_the_field)
