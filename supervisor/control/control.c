@@ -137,6 +137,7 @@ static void welcome(struct control *k, int fd)
 {
 	struct err e = ERR_INIT;
 	struct peer peer;
+	k->exhausted = false;
 	if (check_peer(k, fd, &peer, &e) == 0) {
 		control_adopt(k, fd, &peer);
 		return;
@@ -155,7 +156,9 @@ static void rest(struct control *k)
 /* No descriptors: lets one in on the reserve, to refuse it. */
 static void accept_exhausted(struct control *k, int why)
 {
-	log_warning("cannot accept a connection: %s", strerror(why));
+	if (!k->exhausted)
+		log_warning("cannot accept connections: %s", strerror(why));
+	k->exhausted = true; /* said once, until it is over */
 	if (k->spare_fd < 0) {
 		rest(k);
 		return;

@@ -36,7 +36,7 @@ struct control {
 	uint32_t owner_uid;              /* sees everything, as root does */
 	struct event *accept_ev, *accept_again_ev, *turn_ev;
 	int spare_fd;                    /* given up for a moment to refuse a connection when there are no descriptors left */
-	bool accepting;
+	bool accepting, exhausted;
 	LIST_HEAD(, account) accounts;
 	LIST_HEAD(, client) clients;     /* connected */
 	unsigned nclients;

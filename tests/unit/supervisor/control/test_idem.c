@@ -21,7 +21,8 @@ START_TEST(same_key_same_result)
 	ck_assert(json_equal(at(one, "result"), at(two, "result")));
 	ck_assert_int_eq(int_at(two, "id"), 2);
 	/* The order of members is not part of a request. */
-	json_auto_t *three = ask(&w, &c, "{\"id\":3,\"method\":\"create_session\",\"params\":{\"idempotencyKey\":\"k\",\"workspaceId\":\"w\",\"title\":\"a\"},\"jsonrpc\":\"2.0\"}");
+	json_auto_t *three = ask(&w, &c, "{\"id\":3,\"method\":\"create_session\","
+					 "\"params\":{\"idempotencyKey\":\"k\",\"workspaceId\":\"w\",\"title\":\"a\"},\"jsonrpc\":\"2.0\"}");
 	ck_assert(json_equal(at(one, "result"), at(three, "result")));
 	ck_assert_uint_eq(fake.calls, 1);
 	/* And after a restart. */
