@@ -58,7 +58,12 @@ static int config_load(struct runtime *r, struct err *e)
 		return err_sys(e, errno, "read the configuration");
 	if ((size_t)n > CONFIG_MAX)
 		return err_set(e, ERR_INVALID, "the configuration is larger than 1 MiB");
-	return config_parse(text, (size_t)n, &r->config, e) < 0 ? err_wrap(e, "configuration") : 0;
+	if (config_parse(text, (size_t)n, &r->config, e) == 0)
+		return 0;
+	/* The key that is at fault belongs to the message: a log line has no fields. */
+	char key[ERR_FIELD_MAX];
+	snprintf(key, sizeof key, "%s", e->field);
+	return key[0] ? err_wrap(e, "configuration: %s", key) : err_wrap(e, "configuration");
 }
 
 static void boot_id(char out[40])

@@ -22,7 +22,7 @@ def refused(config):
 def test_config_errors_name_the_key():
     for config, word in (('{"stopGraceMs": "soon"}', "stopGraceMs"), ('{"noSuchKey": 1}', "noSuchKey"), ('{"stopGraceMs": -1}', "stopGraceMs"),
                          ('{"maxProcesses": 0}', "maxProcesses"), ('{"inlineBytes": 1e9}', "inlineBytes"), ('{"schemaVersion": 5}', "schemaVersion"),
-                         ('{"approvers": {"uids": ["x"]}}', "approvers"), ("{nonsense", "config.json"), ("[]", "config")):
+                         ('{"approvers": {"uids": ["x"]}}', "approvers"), ("{nonsense", "config"), ("[]", "config")):
         said = refused(config)
         assert word in said, f"{config}: {said}"
 

@@ -88,6 +88,22 @@ def test_every_event_is_valid(home):
             harness.validate(snapshot_validators(), [rpc.call("get_session", sessionId=session)])
 
 
+def test_the_schemas_see_what_is_wrong(home):
+    """The known-bad control of every validation here."""
+    with home.rpc() as rpc:
+        rpc.run(["true"])
+        good = next(e for e in rpc.events() if e["type"] == "turn.started")
+    validators = harness.event_validators()
+    harness.validate(validators, [good])
+    for bad in ({k: v for k, v in good.items() if k != "sessionId"}, {k: v for k, v in good.items() if k != "turnId"}, dict(good, type="no.such"),
+                dict(good, payload=[]), dict(good, sequence="1"), dict(good, payload={}), dict(good, threadId=5)):
+        try:
+            harness.validate(validators, [bad])
+        except AssertionError:
+            continue
+        raise AssertionError(f"passes: {bad}")
+
+
 def test_times_and_ids(home):
     with home.rpc() as rpc:
         rpc.run("echo x")
