@@ -60,7 +60,8 @@ static void expect(struct rig *r, const char *ref, uint64_t offset, size_t ask, 
 	ck_assert_msg(store_output_read(r->s, ref, offset, ask, &out, &e) == 0, "%s", e.message);
 	ck_assert_uint_eq(out.len, want);
 	for (size_t i = 0; i < out.len; i++)
-		ck_assert_int_eq(out.data[i], (char)((offset + i) * 31 >> 3));
+		if (out.data[i] != (char)((offset + i) * 31 >> 3))
+			ck_abort_msg("byte %llu is wrong", (unsigned long long)(offset + i));
 }
 
 static enum err_code fails(struct rig *r, const char *ref)
