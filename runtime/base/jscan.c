@@ -18,10 +18,24 @@ static const char *jscan_space(const char *p, const char *end)
 	return p;
 }
 
-/* p stands on the opening quote; returns what follows the closing one, or NULL. */
+/* True if none of the eight bytes is a quote, a backslash or a control character (the bit tricks are exact for that). */
+static bool jscan_plain8(const char *p)
+{
+	const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+	uint64_t v, quote, slash;
+
+	memcpy(&v, p, sizeof(v));
+	quote = v ^ ones * '"';
+	slash = v ^ ones * '\\';
+	return !((((v - ones * 0x20) & ~v) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops);
+}
+
+/* p stands on the opening quote; returns what follows the closing one, or NULL. Strings may be a megabyte of base64. */
 static const char *jscan_string(const char *p, const char *end)
 {
 	for (p++; p < end; p++) {
+		while (end - p > 8 && jscan_plain8(p))
+			p += 8;
 		if (*p == '"')
 			return p + 1;
 		if (*p == '\\')

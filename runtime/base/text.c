@@ -114,7 +114,19 @@ int text_base64_decode(const char *s, size_t n, struct buf *out)
 	if (n && p[n - 1] == '=')
 		pad = p[n - 2] == '=' ? 2 : 1;
 	at = buf_reserve(out, n / 4 * 3);
-	for (size_t i = 0; i < n; i += 4, at += 3) {
+	size_t i = 0;
+	/* All but the last four, which may be padded. */
+	for (; i + 4 < n; i += 4, at += 3) {
+		uint32_t a = base64_values[p[i]], b = base64_values[p[i + 1]], c = base64_values[p[i + 2]], d = base64_values[p[i + 3]];
+		uint32_t bits = (a - 1) << 18 | (b - 1) << 12 | (c - 1) << 6 | (d - 1);
+
+		if (!a || !b || !c || !d)
+			goto bad;
+		at[0] = (char)(bits >> 16);
+		at[1] = (char)(bits >> 8);
+		at[2] = (char)bits;
+	}
+	for (; i < n; i += 4, at += 3) {
 		size_t digits = i + 4 == n ? 4 - pad : 4;
 		uint32_t bits = 0;
 
