@@ -6,6 +6,7 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/remote.h"
 
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -127,8 +128,17 @@ static int run_verb(const struct verb *v, int argc, char **argv)
 	return status;
 }
 
+/* A standard descriptor that is closed would be the number of the next one opened: the daemon's socket, say. */
+static void fill_standard_fds(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+			abort();
+}
+
 int cli_main(int argc, char **argv)
 {
+	fill_standard_fds();
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {

@@ -25,7 +25,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define STDIN_CHUNK (256u << 10) /* each write is durable before its reply: fewer, larger ones are faster */
+#define STDIN_CHUNK (1u << 20) /* a write is durable before its reply, so fewer and larger ones are faster */
 #define HELD_MOST (8u << 20) /* --json: what waits for stdout before we stop listening */
 
 enum input_state { INPUT_READING, INPUT_BUSY, INPUT_OVER };
@@ -160,14 +160,32 @@ static void on_written(void *ctx, struct jval result, struct jval error)
 	terminate(f, "stdin_failed");
 }
 
+/* What is there now, up to a chunk: a pipe gives 64 KiB at a time. 0 at the end, −1 when there is nothing. */
+static ssize_t read_stdin(char *chunk)
+{
+	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+	size_t have = 0;
+
+	do {
+		ssize_t n = read(STDIN_FILENO, chunk + have, STDIN_CHUNK - have);
+
+		if (n < 0 && !have && (errno == EINTR || errno == EAGAIN))
+			return -1;
+		if (n <= 0)
+			break;
+		have += (size_t)n;
+	} while (have < STDIN_CHUNK && poll(&p, 1, 0) > 0);
+	return (ssize_t)have;
+}
+
 static void forward_stdin(struct follow *f)
 {
 	mem_auto char *chunk = mem_alloc(STDIN_CHUNK);
-	ssize_t n = read(STDIN_FILENO, chunk, STDIN_CHUNK);
+	ssize_t n = read_stdin(chunk);
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w;
 
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+	if (n < 0)
 		return;
 	w = open_params(f, &params, true);
 	if (n > 0) {
