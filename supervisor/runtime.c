@@ -25,11 +25,14 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #define CONFIG_MAX (1u << 20)
 #define IDLE_CHECK_S 1
+#define STORE_WAIT_MS 30000
+#define STORE_LOOK_MS 5
 #define RETENTION_S 3600
 
 struct runtime {
@@ -90,7 +93,13 @@ static int store_start(struct runtime *r, struct err *e)
 		.fold = view_fold,
 		.schema_version = r->config.schema_version,
 	};
-	return store_open(&o, &r->store, e) < 0 ? err_wrap(e, "open the store") : 0;
+	/* The home's lock keeps everyone out but the runtime of a guard that was killed: that one is dying, so wait for it. */
+	for (unsigned ms = 0; store_open(&o, &r->store, e) < 0; ms += STORE_LOOK_MS) {
+		if (e->code != ERR_CONFLICT || ms >= STORE_WAIT_MS)
+			return err_wrap(e, "open the store");
+		poll(NULL, 0, STORE_LOOK_MS);
+	}
+	return 0;
 }
 
 static void on_store(evutil_socket_t fd, short what, void *ctx)
