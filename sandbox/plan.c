@@ -5,7 +5,9 @@
 
 #include <string.h>
 
-#define KNOWN_FLAGS ((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE))
+#define KNOWN_FLAGS \
+	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW))
+#define KNOWN_MOUNT_FLAGS ((uint32_t)(PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED))
 #define KNOWN_LAYERS                                                                                     \
 	((uint32_t)(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
 		    PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP))
@@ -44,6 +46,42 @@ static void put_strings(struct buf *out, size_t base, uint32_t table_off, const 
 	}
 }
 
+static void put_mounts(struct buf *out, size_t base, uint32_t table_off, const struct plan_spec *spec)
+{
+	for (size_t i = 0; i < spec->nmounts; i++) {
+		struct plan_mount m = { .kind = spec->mounts[i].kind, .flags = spec->mounts[i].flags };
+		m.path_off = put_string(out, base, spec->mounts[i].path);
+		memcpy(out->data + base + table_off + i * sizeof m, &m, sizeof m);
+	}
+}
+
+/* Absolute, and without . or .. or // in it: what a mount says is where it is. */
+static bool path_ok(const char *path)
+{
+	if (path[0] != '/')
+		return false;
+	for (const char *p = path; *p; p++) {
+		if (p[0] != '/')
+			continue;
+		size_t n = strcspn(p + 1, "/");
+		if ((n == 0 && p != path) || (n == 0 && p[1]) || (n == 1 && p[1] == '.') || (n == 2 && p[1] == '.' && p[2] == '.'))
+			return false;
+	}
+	return true;
+}
+
+static int mounts_spec_check(const struct plan_spec *spec, size_t *total, struct err *e)
+{
+	if (spec->nmounts > PLAN_MOUNTS_MAX)
+		return err_field(e, "sandbox", "has more than %u paths", PLAN_MOUNTS_MAX);
+	for (size_t i = 0; i < spec->nmounts; i++) {
+		if (!path_ok(spec->mounts[i].path))
+			return err_field(e, "sandbox", "'%.200s' is not an absolute path without . and ..", spec->mounts[i].path);
+		*total += sizeof(struct plan_mount) + strlen(spec->mounts[i].path) + 1;
+	}
+	return 0;
+}
+
 static int spec_check(const struct plan_spec *spec, size_t *ret_total, struct err *e)
 {
 	if (spec->argc == 0)
@@ -65,6 +103,8 @@ static int spec_check(const struct plan_spec *spec, size_t *ret_total, struct er
 			return err_field(e, "env", "has a variable without a name");
 		total += strlen(spec->envv[i]) + 1;
 	}
+	if (mounts_spec_check(spec, &total, e) < 0)
+		return -1;
 	if (total > PLAN_MAX)
 		return err_field(e, "command", "arguments and environment together are larger than %u bytes", PLAN_MAX);
 	*ret_total = total;
@@ -87,12 +127,18 @@ int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e)
 		.require = spec->require,
 		.argc = (uint32_t)spec->argc,
 		.envc = (uint32_t)spec->envc,
-		.argv_off = sizeof h,
-		.envv_off = (uint32_t)(sizeof h + spec->argc * sizeof(uint32_t)),
+		.mount_count = (uint32_t)spec->nmounts,
+		.mounts_off = sizeof h,
+		.argv_off = (uint32_t)(sizeof h + spec->nmounts * sizeof(struct plan_mount)),
+		.network = spec->network,
+		.tmp_bytes = spec->tmp_bytes,
+		.memory_bytes = spec->memory_bytes,
+		.pids = spec->pids,
 		.cpu_ms = spec->cpu_ms,
 		.open_files = spec->open_files,
 		.file_bytes = spec->file_bytes,
 	};
+	h.envv_off = (uint32_t)(h.argv_off + spec->argc * sizeof(uint32_t));
 	h.cwd_off = (uint32_t)(h.envv_off + spec->envc * sizeof(uint32_t));
 	buf_append(out, &h, sizeof h);
 	memset(buf_reserve(out, h.cwd_off - sizeof h), 0, h.cwd_off - sizeof h);
@@ -100,6 +146,7 @@ int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e)
 	put_string(out, base, spec->cwd);
 	put_strings(out, base, h.argv_off, spec->argv, spec->argc);
 	put_strings(out, base, h.envv_off, spec->envv, spec->envc);
+	put_mounts(out, base, h.mounts_off, spec);
 	return 0;
 }
 
@@ -109,10 +156,9 @@ static bool string_ok(const char *plan, size_t len, uint32_t off)
 	return off >= sizeof(struct plan_head) && off < len && memchr(plan + off, 0, len - off);
 }
 
-static bool table_ok(size_t len, uint32_t off, uint32_t count)
+static bool table_ok(size_t len, uint32_t off, uint32_t count, size_t row)
 {
-	return off >= sizeof(struct plan_head) && off % sizeof(uint32_t) == 0 && off <= len &&
-	       count <= (len - off) / sizeof(uint32_t);
+	return off >= sizeof(struct plan_head) && off % sizeof(uint32_t) == 0 && off <= len && count <= (len - off) / row;
 }
 
 static int strings_check(const char *plan, size_t len, uint32_t table_off, uint32_t count, const char *what, struct err *e)
@@ -126,6 +172,22 @@ static int strings_check(const char *plan, size_t len, uint32_t table_off, uint3
 	return 0;
 }
 
+static int mounts_check(const struct plan_head *h, size_t len, struct err *e)
+{
+	if (h->mount_count > PLAN_MOUNTS_MAX || !table_ok(len, h->mounts_off, h->mount_count, sizeof(struct plan_mount)))
+		return err_field(e, "mounts", "has a bad count or place");
+	if (h->mount_count && !(h->flags & PLAN_PRIVATE_ROOT))
+		return err_field(e, "mounts", "without a private root");
+	for (uint32_t i = 0; i < h->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(h, i);
+		if (m->kind < PLAN_MOUNT_SYSTEM || m->kind > PLAN_MOUNT_PROTECT || m->flags & ~KNOWN_MOUNT_FLAGS || m->reserved)
+			return err_field(e, "mounts", "%u is of an unknown kind", i);
+		if (!string_ok((const char *)h, len, m->path_off) || !path_ok(plan_string(h, m->path_off)))
+			return err_field(e, "mounts", "%u is not an absolute path inside the plan", i);
+	}
+	return 0;
+}
+
 int plan_check(const void *plan, size_t len, struct err *e)
 {
 	const struct plan_head *h = plan;
@@ -135,18 +197,20 @@ int plan_check(const void *plan, size_t len, struct err *e)
 		return err_field(e, "plan", "is not a plan of version %u", PLAN_VERSION);
 	if (h->total_len != len)
 		return err_field(e, "plan", "says %u bytes but has %zu", h->total_len, len);
-	if (h->flags & ~KNOWN_FLAGS || h->reserved)
+	if (h->flags & ~KNOWN_FLAGS || h->network > PLAN_NET_ALLOW)
 		return err_field(e, "flags", "has unknown bits");
 	if (h->layers & ~KNOWN_LAYERS || h->require & ~h->layers)
 		return err_field(e, "layers", "has unknown bits");
-	if (h->argc == 0 || h->argc > PLAN_ARGS_MAX || !table_ok(len, h->argv_off, h->argc))
+	if (h->argc == 0 || h->argc > PLAN_ARGS_MAX || !table_ok(len, h->argv_off, h->argc, sizeof(uint32_t)))
 		return err_field(e, "argv", "has a bad count or place");
-	if (h->envc > PLAN_ARGS_MAX || !table_ok(len, h->envv_off, h->envc))
+	if (h->envc > PLAN_ARGS_MAX || !table_ok(len, h->envv_off, h->envc, sizeof(uint32_t)))
 		return err_field(e, "envv", "has a bad count or place");
 	if (!string_ok(plan, len, h->cwd_off) || ((const char *)plan)[h->cwd_off] != '/')
 		return err_field(e, "cwd", "is not an absolute path inside the plan");
 	if (strings_check(plan, len, h->argv_off, h->argc, "argv", e) < 0 ||
 	    strings_check(plan, len, h->envv_off, h->envc, "envv", e) < 0)
+		return -1;
+	if (mounts_check(h, len, e) < 0)
 		return -1;
 	if (!plan_arg(h, 0)[0])
 		return err_field(e, "argv", "has an empty name");
@@ -167,6 +231,11 @@ static const char *table_string(const struct plan_head *p, uint32_t table_off, u
 	uint32_t off;
 	memcpy(&off, (const char *)p + table_off + i * sizeof off, sizeof off);
 	return plan_string(p, off);
+}
+
+const struct plan_mount *plan_mount(const struct plan_head *p, uint32_t i)
+{
+	return (const struct plan_mount *)(const void *)((const char *)p + p->mounts_off) + i;
 }
 
 const char *plan_arg(const struct plan_head *p, uint32_t i)

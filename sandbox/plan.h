@@ -17,9 +17,10 @@ struct buf;
 struct err;
 
 #define PLAN_MAGIC 0x4e4c5042u /* "BPLN" */
-#define PLAN_VERSION 1u
+#define PLAN_VERSION 2u
 #define PLAN_MAX (4u << 20)
 #define PLAN_ARGS_MAX 32768u
+#define PLAN_MOUNTS_MAX 256u
 #define PLAN_KEY_MAX 40
 
 /* Which process this is about: its id, and which try at starting it. */
@@ -36,6 +37,37 @@ enum plan_flag {
 	PLAN_KEEP_TREE = 1u << 0,    /* do not kill what the command leaves behind when it ends */
 	PLAN_STDIN_PIPE = 1u << 1,   /* else /dev/null */
 	PLAN_STDERR_MERGE = 1u << 2, /* stderr is the same pipe as stdout */
+	PLAN_PRIVATE_ROOT = 1u << 3, /* confined: a root of its own, made from the mounts; never as root */
+	PLAN_COW = 1u << 4,          /* write roots are overlays: what is written stays beside them (with PRIVATE_ROOT) */
+};
+
+enum plan_network {
+	PLAN_NET_HOST = 0,           /* the host's network namespace */
+	PLAN_NET_NONE = 1,           /* an empty one with loopback */
+	PLAN_NET_ALLOW = 2,          /* an empty one with loopback and a listening socket that is handed to the runtime */
+};
+
+/*
+ * What a private root is made of, in this order. A path is the same inside and outside; the spawner's child looks it up
+ * once, as the peer.
+ */
+enum plan_mount_kind {
+	PLAN_MOUNT_SYSTEM = 1,       /* path "/": every entry of the host's root, read-only, but those that a sandbox makes itself */
+	PLAN_MOUNT_READ = 2,         /* this tree or file, read-only */
+	PLAN_MOUNT_WRITE = 3,        /* a write root */
+	PLAN_MOUNT_EMPTY = 4,        /* a private, empty, writable folder */
+	PLAN_MOUNT_HIDE = 5,         /* nothing to be seen there, and nothing to be made there */
+	PLAN_MOUNT_PROTECT = 6,      /* inside a write root: read-only, and not to be moved away with a parent */
+};
+enum plan_mount_flag {
+	PLAN_MOUNT_OPTIONAL = 1u << 0, /* may be missing */
+	PLAN_MOUNT_OWNED = 1u << 1,    /* the peer's own: a root peer's sandbox sees it with root's ids as its own */
+};
+struct plan_mount {
+	uint32_t kind;
+	uint32_t flags;
+	uint32_t path_off;
+	uint32_t reserved;
 };
 
 /* Layers, as bits: what is asked for, and what was possible (reported by the spawner). The names are sandbox.applied's. */
@@ -61,10 +93,20 @@ struct plan_head {
 	uint32_t cwd_off;        /* offsets from the start of the plan to NUL-terminated strings */
 	uint32_t argv_off;       /* u32 offsets[argc] */
 	uint32_t envv_off;       /* u32 offsets[envc], "K=V" */
-	uint32_t reserved;
+	uint32_t network;        /* enum plan_network */
+	uint32_t mount_count;
+	uint32_t mounts_off;     /* struct plan_mount[mount_count] */
+	uint64_t tmp_bytes;      /* private /tmp, /var/tmp, /dev/shm, each; 0 = the default */
+	uint64_t memory_bytes;   /* of the tree, by cgroup; 0 = none */
+	uint64_t pids;           /* of the tree, by cgroup; 0 = none */
 	uint64_t cpu_ms;         /* of the whole tree; PLAN_UNLIMITED = none. Enforced by the init */
 	uint64_t open_files;     /* RLIMIT_NOFILE */
 	uint64_t file_bytes;     /* RLIMIT_FSIZE */
+};
+
+struct plan_mount_spec {
+	uint32_t kind, flags;
+	const char *path;        /* absolute, without . or .. */
 };
 
 /* What plan_build takes. */
@@ -76,6 +118,10 @@ struct plan_spec {
 	const char *const *envv; /* "K=V" */
 	size_t envc;
 	uint64_t cpu_ms, open_files, file_bytes; /* PLAN_UNLIMITED = none */
+	uint32_t network;
+	const struct plan_mount_spec *mounts;
+	size_t nmounts;
+	uint64_t tmp_bytes, memory_bytes, pids;
 };
 
 int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e);
@@ -84,5 +130,6 @@ int plan_check(const void *plan, size_t len, struct err *e);
 const char *plan_string(const struct plan_head *p, uint32_t off);
 const char *plan_arg(const struct plan_head *p, uint32_t i);
 const char *plan_env(const struct plan_head *p, uint32_t i);
+const struct plan_mount *plan_mount(const struct plan_head *p, uint32_t i);
 
 #endif
