@@ -107,7 +107,9 @@ int home_look(struct home *h, const struct home_options *o, struct err *e)
 	mode_t run_mode = socket_mode(h, o) & 077 ? 0711 : 0700;
 	if (o->config)
 		snprintf(h->config_file, sizeof h->config_file, "%s", o->config);
-	if (open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0 || open_folder(h->paths.state, 0700, &h->state_fd, e) < 0)
+	/* Where everything is in one home the two are the same, and the socket decides who may enter. */
+	mode_t state_mode = h->paths.kind == PATHS_HOME ? run_mode : 0700;
+	if (open_folder(h->paths.state, state_mode, &h->state_fd, e) < 0 || open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0)
 		return -1;
 	return 0;
 }
