@@ -178,8 +178,10 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 
 	for (;;) {
 		ssize_t n = recv(fd, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
+		if (n < 0 && (errno == ECONNRESET || errno == EINTR))
+			continue; /* it died with a message of ours unread; its own are still there */
 		if (n != (ssize_t)sizeof m) {
-			if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+			if (n == 0 || (n < 0 && errno != EAGAIN))
 				event_drop(&h->status_ev); /* the init has closed it: its pidfd says the rest */
 			return 0;
 		}
