@@ -25,11 +25,13 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 	-Wno-unused-parameter -Wno-missing-field-initializers
 CFLAGS_debug := -O1 -g
 CFLAGS_release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2
-CFLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-CFLAGS_tsan := -O1 -g -fsanitize=thread
+# gcc guesses wrongly about lengths and initialisation in code that its sanitizers have rewritten.
+SANITIZED := $(if $(findstring clang,$(CC)),,-Wno-format-truncation -Wno-maybe-uninitialized)
+CFLAGS_asan := $(SANITIZED) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+CFLAGS_tsan := $(SANITIZED) -O1 -g -fsanitize=thread
 CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing
-CFLAGS_ALL := -std=gnu11 $(CFLAGS_$(MODE)) $(HARDEN) $(WARN) $(CFLAGS)
+CFLAGS_ALL := -std=gnu11 $(HARDEN) $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
 LDFLAGS_ALL := -pie -Wl,-z,relro,-z,now $(filter -fsanitize=%,$(CFLAGS_$(MODE))) $(LDFLAGS)
 LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lpthread
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
