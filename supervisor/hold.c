@@ -274,7 +274,7 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 	int64_t n = 0;
 
 	if (store_full(s->hold->world->store)) {
-		stream_stall(s, EDQUOT);
+		stream_stall(s, ENOSPC);
 		return;
 	}
 	for (int i = 0; i < TAKES_A_TURN; i++) {
