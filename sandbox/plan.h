@@ -50,6 +50,11 @@ enum plan_network {
 /*
  * What a private root is made of, in this order. A path is the same inside and outside; the spawner's child looks it up
  * once, as the peer.
+ *
+ * A later mount lies on top of an earlier one, so a tree is shown again inside a hidden or empty folder (HIDE /home, EMPTY
+ * the peer's home, READ its toolchains, WRITE the workspace in it): mount points are made there as needed. Compiled plans
+ * name a folder before what is inside it. /tmp, /var/tmp and /dev/shm are private before the first mount: a tree below
+ * /tmp is bound into the private one.
  */
 enum plan_mount_kind {
 	PLAN_MOUNT_SYSTEM = 1,       /* path "/": every entry of the host's root, read-only, but those that a sandbox makes itself */
