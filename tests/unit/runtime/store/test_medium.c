@@ -1,0 +1,245 @@
+/*
+ * A medium that fails: the calls that LMDB and the store write with are replaced in this program (the libraries are
+ * bound to these as well), and every N-th of them fails once, for every N that a short script reaches. Afterwards
+ * everything acknowledged must be there, without a gap, everything that must be written must have been written, and
+ * the store must go on by itself.
+ */
+
+#include "runtime/store/spool.h"
+#include "tests/unit/runtime/store/rig.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+static _Atomic long countdown = -1; /* calls until the one that fails; < 0 = none will */
+static int fault;
+static bool stay; /* it fails again and again until `countdown` is set anew */
+
+static bool hit(void)
+{
+	if (countdown < 0)
+		return false;
+	if (countdown == 0 && stay)
+		return true;
+	return countdown-- == 0;
+}
+
+int fdatasync(int fd)
+{
+	if (hit()) {
+		errno = fault;
+		return -1;
+	}
+	return (int)syscall(SYS_fdatasync, fd);
+}
+
+ssize_t pwrite(int fd, const void *p, size_t n, off_t at)
+{
+	if (hit()) {
+		errno = fault;
+		return -1;
+	}
+	return syscall(SYS_pwrite64, fd, p, n, at);
+}
+
+ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)
+{
+	return pwrite(fd, p, n, at);
+}
+
+ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t at)
+{
+	if (hit()) {
+		if (fault == ENOSPC) { /* a full disk first writes less */
+			ssize_t w = syscall(SYS_pwrite64, fd, iov[0].iov_base, iov[0].iov_len / 2, at);
+
+			return w;
+		}
+		errno = fault;
+		return -1;
+	}
+	return syscall(SYS_pwritev, fd, iov, n, at, 0);
+}
+
+ssize_t pwritev64(int fd, const struct iovec *iov, int n, off_t at)
+{
+	return pwritev(fd, iov, n, at);
+}
+
+struct script {
+	uint64_t acked, musts, refused;
+	struct rig *r;
+};
+
+static void decided(void *ctx, const struct store_result *res)
+{
+	struct script *s = ctx;
+
+	if (res->status == 0) {
+		s->acked = res->last_sequence;
+		return;
+	}
+	s->refused++;
+	if (res->err->code != ERR_UNAVAILABLE && res->err->code != ERR_EXHAUSTED)
+		ck_abort_msg("refused with %d: %s", res->err->code, res->err->message);
+}
+
+static void must_decided(void *ctx, const struct store_result *res)
+{
+	struct script *s = ctx;
+
+	if (res->status != 0)
+		ck_abort_msg("what must be written was refused: %s", res->err->message);
+	s->musts++;
+	s->acked = res->last_sequence;
+}
+
+#define BATCHES 8
+
+static void play(struct script *s)
+{
+	struct spool_file f = SPOOL_FILE_INIT;
+	struct err e = ERR_INIT;
+	int dir = open(s->r->spool_dir, O_RDONLY | O_DIRECTORY);
+
+	ck_assert_msg(spool_open(dir, "out_1", 0, &f, &e) == 0, "%s", e.message);
+	close(dir);
+	ck_assert_int_eq(ftruncate(f.fd, 1000), 0);
+	for (unsigned i = 0; i < BATCHES; i++) {
+		struct store_batch *b = store_batch_new(s->r->s);
+
+		rig_event(b, i % 4 == 3 ? EVENT_PROCESS_OUTPUT : EVENT_RUNTIME_WARNING, "sess_a", "proc_1", i);
+		if (i == 3)
+			store_batch_spool(b, "out_1", f.fd, 0, 1000);
+		store_submit(s->r->s, b, i % 2 ? STORE_MUST : 0, i % 2 ? must_decided : decided, s);
+		if (i % 3 == 0)
+			store_flush(s->r->s);
+	}
+	while (store_queued(s->r->s)) { /* held ones are tried again by themselves */
+		struct pollfd p = { .fd = store_dispatch_fd(s->r->s), .events = POLLIN };
+
+		poll(&p, 1, 100);
+		store_dispatch(s->r->s);
+	}
+	spool_done(&f);
+}
+
+static void init(struct rig *r)
+{
+	char dir[] = "/dev/shm/bailiff-store-XXXXXX";
+
+	if (mkdtemp(dir))
+		rig_at(r, dir);
+	else
+		rig_init(r);
+	if (!freopen("/dev/null", "w", stderr)) /* the failures that are wanted here need not be read */
+		ck_abort_msg("no /dev/null");
+}
+
+static void check_after(struct script *s)
+{
+	struct rig *r = s->r;
+	struct rig_seen x;
+
+	countdown = -1;
+	ck_assert_uint_eq(s->musts, BATCHES / 2);
+	ck_assert_uint_eq(store_last_sequence(r->s), s->acked);
+	rig_verify_ok(r);
+	rig_close(r);
+	rig_open(r);
+	ck_assert_uint_ge(store_last_sequence(r->s), s->acked);
+	x = rig_events(r, 0, 0, -1, NULL);
+	ck_assert(x.gapless && x.count == store_last_sequence(r->s));
+	ck_assert_uint_eq(store_last_sequence(r->s), BATCHES - s->refused);
+	ck_assert_uint_eq(rig_append(r, 2, "sess_b", "proc_2"), 2);
+	rig_verify_ok(r);
+}
+
+static void every_call(int errnum)
+{
+	unsigned hits = 0, refused = 0;
+
+	fault = errnum;
+	for (long n = 0;; n++) {
+		struct script s = { 0 };
+		struct rig r;
+		bool done;
+
+		init(&r);
+		rig_open(&r);
+		s.r = &r;
+		countdown = n;
+		play(&s);
+		done = countdown >= 0;
+		check_after(&s);
+		rig_done(&r);
+		refused += (unsigned)s.refused;
+		if (done)
+			break;
+		hits++;
+	}
+	printf("# %s: %u places, %u refusals\n", strerrorname_np(errnum), hits, refused);
+	ck_assert_uint_gt(hits, 5); /* how many there are depends on how batches group */
+}
+
+START_TEST(an_input_output_error_anywhere)
+{
+	every_call(EIO);
+}
+END_TEST
+
+START_TEST(no_space_anywhere)
+{
+	every_call(ENOSPC);
+}
+END_TEST
+
+START_TEST(an_interrupted_call_anywhere)
+{
+	every_call(EINTR);
+}
+END_TEST
+
+/* Broken for a while: what may be refused is, what must be written waits, reads go on; then it heals by itself. */
+START_TEST(a_medium_that_heals)
+{
+	struct script s = { 0 };
+	struct store_batch *b;
+	struct rig_seen x;
+	struct rig r;
+
+	init(&r);
+	rig_open(&r);
+	s.r = &r;
+	rig_append(&r, 10, "sess_a", "proc_1");
+	fault = EIO;
+	stay = true;
+	countdown = 0;
+	b = store_batch_new(r.s);
+	rig_event(b, EVENT_RUNTIME_WARNING, "sess_a", "proc_1", 1);
+	store_submit(r.s, b, STORE_MUST, must_decided, &s);
+	ck_assert_uint_eq(rig_append(&r, 1, "sess_a", "proc_1"), 0);
+	ck_assert_int_eq(r.err.code, ERR_UNAVAILABLE);
+	ck_assert_uint_eq(store_queued(r.s), 1);
+	x = rig_events(&r, 0, 0, -1, NULL);
+	ck_assert(x.gapless && x.count == 10);
+	countdown = -1;
+	while (store_queued(r.s)) {
+		struct pollfd p = { .fd = store_dispatch_fd(r.s), .events = POLLIN };
+
+		poll(&p, 1, 100);
+		store_dispatch(r.s);
+	}
+	ck_assert_uint_eq(s.musts, 1);
+	ck_assert_uint_eq(rig_append(&r, 5, "sess_a", "proc_1"), 5);
+	rig_verify_ok(&r);
+	rig_done(&r);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("medium", an_input_output_error_anywhere, no_space_anywhere, an_interrupted_call_anywhere, a_medium_that_heals);
+}
