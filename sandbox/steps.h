@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct sysfilter;
 struct plan_head;
 
 enum sandbox_step {
@@ -26,15 +27,28 @@ enum step_where {
 	STEP_IN_COMMAND, /* in the command's own process, after the fork */
 };
 
+#define STEP_OWN_MAX 64
+
 /* What the steps work on; filled by the spawner before the clone. */
 struct step_context {
 	const struct plan_head *plan;
-	uid_t uid;                 /* the peer's: what the command runs as */
+	uid_t uid;                 /* what the command runs as: the peer's, or an id that stands for a root peer */
 	gid_t gid;
+	uid_t peer_uid;            /* as whom paths are looked up */
+	gid_t peer_gid;
 	const gid_t *groups;
 	size_t ngroups;
 	bool privileged;           /* the spawner has CAP_SYS_ADMIN outside; else a user namespace was made */
 	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
+	const struct sysfilter *filter; /* of system calls; NULL = could not be built */
+	/* For a private root (PLAN_PRIVATE_ROOT). */
+	int idmap_fd;              /* user namespace that swaps root's ids and the command's; −1 = ids stay as they are */
+	int keeper_fd;             /* to the keeper of placeholders; −1 = there are none */
+	const uint32_t *placeholder; /* per mount: so many bytes of its path were made as a placeholder; 0 = none was */
+	int root_fd;               /* the new root, from `root` to `pivot` */
+	int void_folder, void_file; /* nothing, to be bound over what is hidden */
+	dev_t own_devices[STEP_OWN_MAX]; /* file systems that were made for this sandbox */
+	unsigned own_count;
 	uint32_t layers;           /* enum plan_layer in force so far: steps add theirs */
 	char path[128];            /* a failing step says here what it was about */
 };

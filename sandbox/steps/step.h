@@ -12,6 +12,8 @@ int step_ids(struct step_context *c);
 int step_lifetime(struct step_context *c);
 int step_no_new_privs(struct step_context *c);
 int step_descriptors(struct step_context *c);
+int step_landlock(struct step_context *c);
+int step_seccomp(struct step_context *c);
 int step_session(struct step_context *c);
 int step_stdio(struct step_context *c);
 int step_cwd(struct step_context *c);

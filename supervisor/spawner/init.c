@@ -77,7 +77,7 @@ static void require_layers(struct init *in)
 	} rows[] = {
 		{ PLAN_LAYER_NAMESPACES, STEP_CLONE }, { PLAN_LAYER_CGROUP, STEP_CLONE },
 		{ PLAN_LAYER_MOUNTS, STEP_PROC },      { PLAN_LAYER_CAPABILITIES, STEP_IDS },
-		{ PLAN_LAYER_LANDLOCK, STEP_EXEC },    { PLAN_LAYER_SECCOMP, STEP_EXEC },
+		{ PLAN_LAYER_LANDLOCK, STEP_LANDLOCK }, { PLAN_LAYER_SECCOMP, STEP_SECCOMP },
 	};
 	uint32_t missing = in->steps.plan->require & ~in->steps.layers;
 	for (size_t i = 0; missing && i < sizeof rows / sizeof rows[0]; i++) {

@@ -171,6 +171,9 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 	struct err e = ERR_INIT;
 	if (cgroup_tree_open(&s->cgroup, o->cgroup_tag, &e) < 0)
 		log_info("no cgroups for sandboxes: %s", e.message);
+	s->has_filter = sysfilter_build(&s->filter, &e) == 0;
+	if (!s->has_filter)
+		log_info("no seccomp for sandboxes: %s", e.message);
 }
 
 int spawner_main(const struct spawner_options *o)
@@ -192,6 +195,7 @@ int spawner_main(const struct spawner_options *o)
 			break;
 	}
 	cgroup_tree_close(&s.cgroup);
+	sysfilter_done(&s.filter);
 	free(s.groups);
 	free(s.strings);
 	return 0;

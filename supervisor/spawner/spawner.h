@@ -7,6 +7,7 @@
  */
 
 #include "sandbox/cgroup.h"
+#include "sandbox/sysfilter.h"
 #include "sandbox/plan.h"
 #include "supervisor/spawner/spawn_msg.h"
 
@@ -31,6 +32,8 @@ struct spawner {
 	bool privileged;                    /* root with what it takes to act for others; else only for its own uid */
 	bool protected_from_oom;
 	struct cgroup_tree cgroup;
+	struct sysfilter filter;            /* of system calls, for all confined plans */
+	bool has_filter;
 	struct title *title;
 	gid_t *groups;                      /* room for NGROUPS_MAX: of the peer at hand */
 	const char **strings;               /* room for the argument and environment vectors of one plan */

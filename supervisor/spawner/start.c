@@ -206,7 +206,8 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 		struct init in = {
 			.steps = { .plan = plan, .uid = id.uid, .gid = id.gid, .groups = id.groups, .ngroups = id.ngroups,
 				   .privileged = s->privileged, .stdin_fd = f->in, .stdout_fd = f->out, .stderr_fd = f->err,
-				   .status_fd = f->status, .gate_fd = f->gate, .guard_pidfd = s->guard_pidfd },
+				   .status_fd = f->status, .gate_fd = f->gate, .guard_pidfd = s->guard_pidfd,
+				   .filter = s->has_filter ? &s->filter : NULL },
 			.title = s->title,
 			.reset_oom = s->protected_from_oom,
 		};

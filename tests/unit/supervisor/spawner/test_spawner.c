@@ -90,8 +90,69 @@ START_TEST(failures_name_their_step)
 	ck_assert_uint_eq(m.step, STEP_CWD);
 	ck_assert_int_eq(m.error, ENOENT);
 	ck_assert_str_eq(m.path, "/no/such/folder");
-	m = run_failing(&(struct run_spec){ .argv = SH("true"), .require = PLAN_LAYER_LANDLOCK });
+}
+END_TEST
+
+/* A root that stays root keeps its capabilities; everybody else's cgroup is seldom theirs to make. */
+START_TEST(required_layers_that_are_missing)
+{
+	uint32_t layer = geteuid() == 0 ? PLAN_LAYER_CAPABILITIES : PLAN_LAYER_CGROUP;
+	struct run run;
+	char out[64];
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("true") });
+	uint32_t there = run.answer.layers;
+	finish(&run, out, sizeof out);
+	if (there & layer)
+		return;
+	struct status_msg m = run_failing(&(struct run_spec){ .argv = SH("true"), .require = layer });
+	ck_assert_uint_eq(m.step, layer == PLAN_LAYER_CAPABILITIES ? STEP_IDS : STEP_CLONE);
 	ck_assert_int_eq(m.error, EOPNOTSUPP);
+}
+END_TEST
+
+/* The init does all it has to under the filter and in the domain: it reaps, signals, kills, reads /proc and reports. */
+START_TEST(init_works_confined)
+{
+	const uint32_t layers = PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP;
+	struct run run;
+	char out[256];
+	run_send(&rig, &run, &(struct run_spec){ .argv = SH("true"), .require = layers });
+	run_answer(&rig, &run);
+	ck_assert_uint_eq(run.answer.kind, SPAWN_STARTED);
+	struct status_msg m = run_status(&run);
+	ck_assert_msg(m.kind == STATUS_READY, "%s: %s: %s", sandbox_step_name(m.step), m.path, strerror(m.error));
+	ck_assert_uint_eq(m.layers & layers, layers);
+	run_open_gate(&run);
+	ck_assert_uint_eq(run_status(&run).kind, STATUS_EXECED);
+	ck_assert_int_eq(finish(&run, out, sizeof out).wait_status, 0);
+
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("grep Seccomp_filters: /proc/self/status; (sleep 1000 &) ; :"), .require = layers });
+	m = finish(&run, out, sizeof out);
+	ck_assert_int_eq(m.wait_status, 0);
+	ck_assert_uint_eq(m.left_behind, 1);
+	ck_assert_ptr_nonnull(strchr(out, '\t'));
+	ck_assert_int_ge(strtol(strchr(out, '\t'), NULL, 10), 2);
+
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("trap 'echo caught; exit 5' USR1; echo r; while :; do sleep 0.01; done"), .require = layers });
+	rig_readable(run.fd[GUARD_SLOT_STDOUT], "ready");
+	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], out, 2), 2);
+	run_tell(&run, STATUS_SIGNAL, SIGUSR1);
+	m = finish(&run, out, sizeof out);
+	ck_assert_str_eq(out, "caught\n");
+	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 5);
+
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("while :; do :; done"), .require = layers, .cpu_ms = 200 });
+	m = finish(&run, out, sizeof out);
+	ck_assert_uint_eq(m.cause, STATUS_CAUSE_CPU);
+
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("trap '' TERM; sleep 1000 & sleep 1000"), .require = layers });
+	run_tell(&run, STATUS_KILL_TREE, 0);
+	m = finish(&run, out, sizeof out);
+	ck_assert_uint_eq(m.cause, STATUS_CAUSE_KILLED);
+
+	m = run_failing(&(struct run_spec){ .argv = (const char *const[]){ "no-such-command", NULL }, .require = layers });
+	ck_assert_uint_eq(m.step, STEP_EXEC);
+	ck_assert_int_eq(m.error, ENOENT);
 }
 END_TEST
 
@@ -364,6 +425,8 @@ int main(int argc, char **argv)
 	tcase_add_test(t, echo_speaks);
 	tcase_add_test(t, wait_status_is_raw);
 	tcase_add_test(t, failures_name_their_step);
+	tcase_add_test(t, required_layers_that_are_missing);
+	tcase_add_test(t, init_works_confined);
 	tcase_add_test(t, gate_that_closes_aborts);
 	tcase_add_test(t, kill_at_the_gate);
 	tcase_add_test(t, signals_reach_the_command);

@@ -1,0 +1,66 @@
+#ifndef BAILIFF_SANDBOX_SYSFILTER_H
+#define BAILIFF_SANDBOX_SYSFILTER_H
+
+/*
+ * The seccomp filters of confined processes: what syscall_sets.def says, as BPF. Built once when the spawner starts;
+ * installed in each sandbox's init without allocating. See sysfilter.c for their shape.
+ */
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+#define SYSFILTER_CONDITIONS 8
+#define SYSFILTER_NUMBERS 512 /* above all numbers that the kernels have; what is above them is unknown */
+
+enum sysfilter_action {
+	SYSFILTER_ALLOW,
+	SYSFILTER_DENY,   /* refused, and logged */
+	SYSFILTER_ABSENT, /* as if the kernel did not have it; not logged */
+};
+
+enum sysfilter_set {
+#define SYSCALL_SET(NAME, action, summary, names) SYSFILTER_SET_##NAME,
+#define SYSCALL_NEW(name, number)
+#define SYSCALL_CHECK(name, action, errnum, ...)
+#include "sandbox/syscall_sets.def"
+#undef SYSCALL_SET
+#undef SYSCALL_NEW
+#undef SYSCALL_CHECK
+	SYSFILTER_SET_COUNT
+};
+
+struct sysfilter_set_info {
+	const char *name;      /* "FILE_SYSTEM" */
+	enum sysfilter_action action;
+	const char *summary;
+	const char *names;     /* apart by spaces */
+};
+extern const struct sysfilter_set_info sysfilter_sets[SYSFILTER_SET_COUNT];
+
+struct sysfilter_program {
+	struct sock_filter *code;
+	unsigned short len;
+};
+
+struct sysfilter {
+	struct sysfilter_program denied; /* what is logged */
+	struct sysfilter_program absent; /* what is not, with everything unknown */
+};
+
+/* For the running kernel. */
+int sysfilter_build(struct sysfilter *f, struct err *e);
+/* For another architecture: SCMP_ARCH_X86_64 or SCMP_ARCH_AARCH64; for tests. */
+int sysfilter_build_for(struct sysfilter *f, uint32_t arch, struct err *e);
+void sysfilter_done(struct sysfilter *f);
+
+/* Both, for this thread and its children; no_new_privs must be set. `log`: refusals go to the kernel's audit. −1 with errno. */
+int sysfilter_install(const struct sysfilter *f, bool log);
+
+/* A name of the table → its number, −1 where the architecture has no such call. */
+int sysfilter_number(uint32_t arch, const char *name);
+
+#endif
