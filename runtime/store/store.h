@@ -49,11 +49,13 @@ struct store_options {
 };
 
 /*
- * Refuses a store that another process has open (flock), one of a newer version (untouched), and one whose last
- * records do not match their checksums. Makes a new one where there is none (with its runtime id).
+ * Refuses a store that another process has open (ERR_CONFLICT, with its pid), one of a newer version (ERR_UNAVAILABLE,
+ * untouched), and one whose pages or last records are damaged (ERR_CORRUPT). Makes a new one where there is none (with its
+ * runtime id), and the folders; read_only does not (ERR_NOT_FOUND), writes nothing, and shares the store with other readers.
  */
 int store_open(const struct store_options *o, struct store **ret, struct err *e);
-void store_close(struct store *s); /* commits what is queued first */
+/* Commits what is queued first; batches that cannot be written now, also STORE_MUST ones, get their refusal. Callbacks run. */
+void store_close(struct store *s);
 
 const char *store_runtime_id(const struct store *s);
 const struct event_env *store_env(const struct store *s);
@@ -96,7 +98,8 @@ int store_dispatch_fd(const struct store *s);  /* readable when store_dispatch h
 void store_dispatch(struct store *s);          /* runs callbacks, then the listener */
 /* Called on the loop thread after commits, with the new last sequence. */
 void store_listen(struct store *s, void (*fn)(void *ctx, uint64_t last_sequence), void *ctx);
-void store_flush(struct store *s);             /* blocks until everything queued is decided and dispatched */
+/* Blocks until everything queued is decided and dispatched, but for STORE_MUST batches that wait for room or the medium. */
+void store_flush(struct store *s);
 size_t store_queued(const struct store *s);    /* batches not yet decided, for backpressure */
 bool store_full(const struct store *s);        /* writes without STORE_MUST are refused at present */
 
@@ -179,7 +182,10 @@ void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uin
 void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us, void (*done)(void *ctx, uint64_t removed, const struct err *e), void *ctx);
 /* First sequence whose event is not older than real_us (last + 1 if all are). */
 int store_sequence_at(struct store *s, uint64_t real_us, uint64_t *ret, struct err *e);
-/* Removes an output's bytes (file, inline, chunks); the caller writes output.expired. */
+/*
+ * Removes an output's bytes (file, inline, chunks); the caller writes output.expired. With STORE_MUST it also works in a
+ * full store, which is when it is needed.
+ */
 void store_batch_expire_output(struct store_batch *b, const char *output_ref);
 
 #endif

@@ -17,6 +17,16 @@ static _Atomic long countdown = -1; /* calls until the one that fails; < 0 = non
 static int fault;
 static bool stay; /* it fails again and again until `countdown` is set anew */
 
+static atomic_bool stalled, waiting; /* syncs do not return while the first is set */
+
+static void stall(void)
+{
+	while (stalled) {
+		waiting = true;
+		usleep(1000);
+	}
+}
+
 static bool hit(void)
 {
 	if (countdown < 0)
@@ -28,6 +38,7 @@ static bool hit(void)
 
 int fdatasync(int fd)
 {
+	stall();
 	if (hit()) {
 		errno = fault;
 		return -1;
@@ -239,7 +250,48 @@ START_TEST(a_medium_that_heals)
 }
 END_TEST
 
+/* A disk that hangs: reads, models and submits on the loop thread do not wait for it. */
+START_TEST(a_stalled_disk_freezes_no_one)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct rig_seen x;
+	struct store_stats st;
+	struct rig r;
+
+	init(&r);
+	rig_open(&r);
+	rig_append(&r, 600, "sess_a", "proc_1");
+	rig_close(&r);
+	rig_open(&r);
+	stalled = true;
+	for (int i = 0; i < 100; i++) {
+		struct store_batch *b = store_batch_new(r.s);
+
+		rig_event(b, EVENT_RUNTIME_WARNING, "sess_b", "proc_1", 1);
+		store_submit(r.s, b, 0, rig_result, &r);
+	}
+	while (!waiting)
+		usleep(1000);
+	x = rig_events(&r, 0, 0, -1, NULL);
+	ck_assert(x.gapless && x.count == 600);
+	ck_assert_uint_eq(rig_events(&r, 0, 0, ID_SESSION, "sess_a").count, 600);
+	ck_assert_int_eq(store_model_get(r.s, 1, "sess_a", &out, &e), 0);
+	ck_assert_str_eq(buf_cstr(&out), "{\"count\":600}");
+	ck_assert_int_eq(store_model_get(r.s, 1, "sess_b", &out, &e), 1);
+	ck_assert_int_eq(store_stats_get(r.s, &st, &e), 0);
+	store_dispatch(r.s);
+	ck_assert_uint_eq(store_queued(r.s), 100);
+	stalled = false;
+	store_flush(r.s);
+	ck_assert_uint_eq(store_last_sequence(r.s), 700);
+	rig_verify_ok(&r);
+	rig_done(&r);
+}
+END_TEST
+
 int main(void)
 {
-	return SUITE("medium", an_input_output_error_anywhere, no_space_anywhere, an_interrupted_call_anywhere, a_medium_that_heals);
+	return SUITE("medium", an_input_output_error_anywhere, no_space_anywhere, an_interrupted_call_anywhere, a_medium_that_heals,
+		     a_stalled_disk_freezes_no_one);
 }
