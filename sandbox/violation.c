@@ -1,0 +1,577 @@
+#include "sandbox/violation.h"
+
+#include "runtime/base/mem.h"
+#include "sandbox/audit.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <netinet/in.h>
+#include <seccomp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#ifndef AUDIT_LANDLOCK_ACCESS
+#define AUDIT_LANDLOCK_ACCESS 1423
+#endif
+
+#define OPEN_MAX_EVENTS 512 /* refusals whose records have not all come */
+#define SYSCALLS_MAX 1024
+
+const struct refusal refusals[] = {
+#define REFUSAL(name, kind, operation, flags, dir) { name, REFUSAL_##kind, operation, flags, dir },
+#include "sandbox/refusals.def"
+#undef REFUSAL
+};
+const size_t refusal_count = countof(refusals);
+
+unsigned refusal_kinds(const struct refusal *r)
+{
+	bool moves = strcmp(r->operation, "rename") == 0 || strcmp(r->operation, "delete") == 0;
+	return 1u << r->kind | (moves ? 1u << REFUSAL_MOVE : 0);
+}
+
+/* One refusal whose records are still coming. */
+struct pending {
+	uint64_t serial;          /* 0 = free */
+	uint64_t age;
+	bool has_syscall, landlock;
+	const struct refusal *row; /* NULL = a system call that is in no row */
+	uint64_t args[4];
+	char cwd[PATH_MAX];
+	int rank;                 /* how well `v.path` fits so far */
+	struct violation v;
+};
+
+struct violation_builder {
+	struct pending *open[OPEN_MAX_EVENTS];
+	struct pending *last;     /* most records follow one of their own */
+	uint64_t age;
+	const struct refusal *by_number[SYSCALLS_MAX]; /* of this architecture */
+	uint32_t arch;
+	struct violation out;
+};
+
+struct violation_builder *violation_builder_new(void)
+{
+	struct violation_builder *b = mem_zalloc(1, sizeof *b);
+	b->arch = seccomp_arch_native();
+	for (size_t i = 0; i < refusal_count; i++) {
+		int nr = seccomp_syscall_resolve_name(refusals[i].syscall);
+		if (nr >= 0 && nr < SYSCALLS_MAX)
+			b->by_number[nr] = &refusals[i];
+	}
+	return b;
+}
+
+void violation_builder_free(struct violation_builder *b)
+{
+	if (!b)
+		return;
+	for (size_t i = 0; i < OPEN_MAX_EVENTS; i++)
+		free(b->open[i]);
+	free(b);
+}
+
+/* ---- a record's text: name=value, separated by spaces; values are plain, "quoted", or hexadecimal bytes ---- */
+
+struct text {
+	const char *p, *end;
+};
+
+/* The value of the first `name=` at the beginning of a word. */
+static bool find(struct text t, const char *name, struct text *ret)
+{
+	size_t n = strlen(name);
+	for (const char *p = t.p; (size_t)(t.end - p) > n;) {
+		if (memcmp(p, name, n) == 0 && p[n] == '=') {
+			const char *from = p + n + 1, *to = from;
+			if (to < t.end && *to == '"') {
+				to = memchr(from + 1, '"', (size_t)(t.end - from - 1));
+				to = to ? to + 1 : t.end;
+			} else {
+				while (to < t.end && *to != ' ' && *to != '\n' && *to)
+					to++;
+			}
+			*ret = (struct text){ from, to };
+			return true;
+		}
+		const char *space = memchr(p, ' ', (size_t)(t.end - p));
+		if (!space)
+			break;
+		p = space + 1;
+	}
+	return false;
+}
+
+static uint64_t number(struct text t, const char *name, int base, uint64_t otherwise)
+{
+	struct text v;
+	char digits[24];
+	if (!find(t, name, &v) || v.p == v.end || (size_t)(v.end - v.p) >= sizeof digits)
+		return otherwise;
+	memcpy(digits, v.p, (size_t)(v.end - v.p));
+	digits[v.end - v.p] = 0;
+	char *end;
+	uint64_t n = strtoull(digits, &end, base); /* "-13" wraps, and comes back as int */
+	return end == digits ? otherwise : n;
+}
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Bytes of a hexadecimal value; how many, or −1. */
+static ssize_t hex_bytes(struct text v, void *out, size_t cap)
+{
+	size_t n = (size_t)(v.end - v.p) / 2;
+	if ((v.end - v.p) % 2 || n > cap)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		int hi = hex_digit(v.p[2 * i]), lo = hex_digit(v.p[2 * i + 1]);
+		if (hi < 0 || lo < 0)
+			return -1;
+		((unsigned char *)out)[i] = (unsigned char)(hi << 4 | lo);
+	}
+	return (ssize_t)n;
+}
+
+/* A name as it was, NUL-terminated; false when there is none ("(null)") or it does not fit. */
+static bool name_of(struct text t, const char *field, char *out, size_t cap)
+{
+	struct text v;
+	if (!find(t, field, &v) || v.p == v.end || *v.p == '(')
+		return false;
+	if (*v.p == '"') {
+		size_t n = (size_t)(v.end - v.p) - 1;
+		if (n > 0 && v.end[-1] == '"')
+			n--;
+		if (n >= cap)
+			return false;
+		memcpy(out, v.p + 1, n);
+		out[n] = 0;
+		return true;
+	}
+	ssize_t n = hex_bytes(v, out, cap - 1);
+	if (n < 0)
+		return false;
+	out[n] = 0;
+	return true;
+}
+
+/* "audit(1794712292.031:12): …" */
+static uint64_t serial_of(const char **p, const char *end)
+{
+	const char *colon = memchr(*p, ':', (size_t)(end - *p));
+	uint64_t n = 0;
+	if (!colon)
+		return 0;
+	for (colon++; colon < end && *colon >= '0' && *colon <= '9' && n < UINT64_MAX / 16; colon++)
+		n = n * 10 + (uint64_t)(*colon - '0');
+	while (colon < end && (*colon == ')' || *colon == ':' || *colon == ' '))
+		colon++;
+	*p = colon;
+	return n;
+}
+
+/* ---- paths ---- */
+
+/* Without "//" and "/./" and a slash at the end; ".." stays: only the kernel knows where it leads. */
+static void tidy(char *path)
+{
+	char *to = path;
+	for (const char *from = path; *from;) {
+		if (from[0] == '/' && from[1] == '/') {
+			from++;
+		} else if (from[0] == '/' && from[1] == '.' && (from[2] == '/' || !from[2])) {
+			from += 2;
+		} else {
+			*to++ = *from++;
+		}
+	}
+	if (to > path + 1 && to[-1] == '/')
+		to--;
+	if (to == path && path[0] == '/')
+		*to++ = '/';
+	*to = 0;
+}
+
+/* A relative name begins at the working directory, unless the call gave a descriptor to begin at. */
+static bool begins_at_cwd(const struct pending *e)
+{
+	int arg = e->row ? e->row->dir_arg : -1;
+	return arg < 0 || (int32_t)e->args[arg] == AT_FDCWD;
+}
+
+static void path_set(struct pending *e, const char *name, bool directory)
+{
+	size_t at = 0, n = strlen(name);
+	if (name[0] != '/' && e->cwd[0] && begins_at_cwd(e)) {
+		at = strlen(e->cwd);
+		if (at + n + 2 > sizeof e->v.path)
+			return;
+		memcpy(e->v.path, e->cwd, at);
+		e->v.path[at++] = '/';
+	}
+	if (at + n + 1 > sizeof e->v.path)
+		return;
+	memcpy(e->v.path + at, name, n + 1);
+	tidy(e->v.path);
+	e->v.directory = directory;
+}
+
+/*
+ * Which of a call's paths was refused. What it wanted to make or take away is named when the kernel got as far as looking
+ * for it (CREATE, DELETE); else the folder is (PARENT); a path that could not even be looked up is UNKNOWN. A symlink's
+ * target is UNKNOWN too, so there it counts least.
+ */
+static int path_rank(const struct pending *e, struct text type)
+{
+	static const struct {
+		const char *type;
+		int make, take, other;
+	} ranks[] = {
+		{ "CREATE", 5, 2, 4 }, { "DELETE", 1, 5, 3 }, { "PARENT", 4, 4, 1 }, { "NORMAL", 3, 3, 5 }, { "UNKNOWN", 2, 1, 2 },
+	};
+	const char *op = e->row ? e->row->operation : "";
+	bool make = strcmp(op, "create") == 0, take = strcmp(op, "delete") == 0 || strcmp(op, "rename") == 0;
+	for (size_t i = 0; i < countof(ranks); i++) {
+		if ((size_t)(type.end - type.p) == strlen(ranks[i].type) && memcmp(type.p, ranks[i].type, (size_t)(type.end - type.p)) == 0)
+			return make ? ranks[i].make : take ? ranks[i].take : ranks[i].other;
+	}
+	return 0;
+}
+
+static void take_path(struct pending *e, struct text t)
+{
+	char name[PATH_MAX];
+	struct text type;
+	if (!find(t, "nametype", &type) || !name_of(t, "name", name, sizeof name) || !name[0])
+		return;
+	int rank = path_rank(e, type);
+	if (rank <= e->rank)
+		return;
+	e->rank = rank;
+	path_set(e, name, *type.p == 'P');
+}
+
+/* ---- addresses ---- */
+
+static void take_address(struct pending *e, struct text t)
+{
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		struct sockaddr_un un;
+		char bytes[256];
+	} a = { .bytes = { 0 } };
+	struct text v;
+	ssize_t n = find(t, "saddr", &v) ? hex_bytes(v, a.bytes, sizeof a.bytes - 1) : -1;
+	if (n < (ssize_t)sizeof a.any.sa_family)
+		return;
+	if (a.any.sa_family == AF_INET && n >= 8) {
+		inet_ntop(AF_INET, &a.in.sin_addr, e->v.address, sizeof e->v.address);
+		e->v.port = ntohs(a.in.sin_port);
+	} else if (a.any.sa_family == AF_INET6 && n >= 24) {
+		inet_ntop(AF_INET6, &a.in6.sin6_addr, e->v.address, sizeof e->v.address);
+		e->v.port = ntohs(a.in6.sin6_port);
+	} else if (a.any.sa_family == AF_UNIX && n > 2) {
+		bool abstract = !a.un.sun_path[0];
+		char name[sizeof a.un.sun_path + 2];
+		size_t len = (size_t)n - 2;
+		snprintf(name, sizeof name, "%s%.*s", abstract ? "@" : "", (int)(len < 107 ? len : 107), a.bytes + 2 + abstract);
+		snprintf(e->v.path, sizeof e->v.path, "%s", name);
+		e->rank = 9;
+	}
+}
+
+/* ---- records ---- */
+
+static const char *const kind_names[] = {
+	[REFUSAL_FILE] = "filesystem", [REFUSAL_NET] = "network", [REFUSAL_PRIVILEGE] = "syscall",
+};
+
+static void name_syscall(struct violation *v, uint32_t arch, int nr)
+{
+	char *name = seccomp_syscall_resolve_num_arch(arch, nr);
+	if (name)
+		snprintf(v->syscall, sizeof v->syscall, "%s", name);
+	else
+		snprintf(v->syscall, sizeof v->syscall, "%d", nr);
+	free(name);
+}
+
+static void take_task(struct violation *v, struct text t)
+{
+	v->pid = (int32_t)number(t, "pid", 10, 0);
+	v->session = (uint32_t)number(t, "ses", 10, AUDIT_NO_SESSION);
+	if (number(t, "auid", 10, 0) != AUDIT_LOGIN_UID)
+		v->session = AUDIT_NO_SESSION;
+	if (!name_of(t, "comm", v->comm, sizeof v->comm))
+		v->comm[0] = 0;
+}
+
+static void take_syscall(struct violation_builder *b, struct pending *e, struct text t)
+{
+	static const char *const args[] = { "a0", "a1", "a2", "a3" };
+	uint32_t arch = (uint32_t)number(t, "arch", 16, 0);
+	uint64_t nr = number(t, "syscall", 10, SYSCALLS_MAX);
+	e->has_syscall = true;
+	take_task(&e->v, t);
+	e->row = arch == b->arch && nr < SYSCALLS_MAX ? b->by_number[nr] : NULL;
+	e->v.error = -(int)(int64_t)number(t, "exit", 10, 0);
+	for (size_t i = 0; i < countof(args); i++)
+		e->args[i] = number(t, args[i], 16, 0);
+	if (e->row)
+		snprintf(e->v.syscall, sizeof e->v.syscall, "%s", e->row->syscall);
+	else
+		name_syscall(&e->v, arch, (int)nr);
+}
+
+static bool starts(struct text t, const char *prefix)
+{
+	size_t n = strlen(prefix);
+	return (size_t)(t.end - t.p) >= n && memcmp(t.p, prefix, n) == 0;
+}
+
+/* "domain=… blockers=fs.write_file path="/x" dev=…", "… blockers=net.connect_tcp daddr=… dest=80", "… blockers=scope.signal opid=…" */
+static void take_landlock(struct pending *e, struct text t)
+{
+	static const struct {
+		const char *prefix, *kind, *operation;
+	} rows[] = {
+		{ "fs.write", "filesystem", "write" },      { "fs.truncate", "filesystem", "write" },
+		{ "fs.read", "filesystem", "read" },        { "fs.execute", "filesystem", "execute" },
+		{ "fs.make", "filesystem", "create" },      { "fs.remove", "filesystem", "delete" },
+		{ "fs.refer", "filesystem", "rename" },     { "fs.change_topology", "syscall", "mount" },
+		{ "fs", "filesystem", "metadata" },         { "net.connect", "network", "connect" },
+		{ "net.bind", "network", "bind" },          { "scope.signal", "syscall", "signal" },
+		{ "scope", "network", "connect" },          { "ptrace", "syscall", "trace" },
+	};
+	struct text blockers;
+	e->landlock = true;
+	if (find(t, "blockers", &blockers)) {
+		for (size_t i = 0; i < countof(rows); i++) {
+			if (!starts(blockers, rows[i].prefix))
+				continue;
+			e->v.kind = rows[i].kind;
+			e->v.operation = rows[i].operation;
+			break;
+		}
+	}
+	if (name_of(t, "path", e->v.path, sizeof e->v.path))
+		e->v.directory = e->v.operation && (strcmp(e->v.operation, "create") == 0 || strcmp(e->v.operation, "delete") == 0 ||
+						    strcmp(e->v.operation, "rename") == 0);
+	if (number(t, "dest", 10, 0))
+		e->v.port = (int32_t)number(t, "dest", 10, 0);
+}
+
+/* What open(2) was to do: its flags, and what was there. */
+static const char *open_operation(const struct pending *e)
+{
+	if (e->row->flags_arg < 0)
+		return e->v.directory ? "create" : "read";
+	uint64_t flags = e->args[e->row->flags_arg];
+	if ((flags & O_CREAT) && e->v.directory)
+		return "create";
+	return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) ? "write" : "read";
+}
+
+/* false = no refusal that can be named. */
+static bool finish(struct pending *e, struct violation *ret)
+{
+	struct violation *v = &e->v;
+	if (!e->has_syscall || v->session == AUDIT_NO_SESSION)
+		return false;
+	v->source = e->landlock ? "landlock" : "audit";
+	if (e->row && !(e->landlock && e->row->kind != REFUSAL_FILE && v->kind)) {
+		v->kind = kind_names[e->row->kind];
+		v->operation = strcmp(e->row->operation, "open") == 0 ? open_operation(e) : e->row->operation;
+	}
+	if (!v->kind || !v->operation) {
+		v->kind = "syscall";
+		v->operation = "call";
+	}
+	*ret = *v;
+	return true;
+}
+
+static struct pending *pending_of(struct violation_builder *b, uint64_t serial, bool make)
+{
+	struct pending *oldest = NULL;
+	size_t slot = OPEN_MAX_EVENTS, oldest_slot = 0;
+	if (b->last && b->last->serial == serial)
+		return b->last;
+	for (size_t i = 0; i < OPEN_MAX_EVENTS; i++) {
+		struct pending *e = b->open[i];
+		if (e && e->serial == serial)
+			return b->last = e;
+		if ((!e || !e->serial) && slot == OPEN_MAX_EVENTS)
+			slot = i;
+		if (e && (!oldest || e->age < oldest->age)) {
+			oldest = e;
+			oldest_slot = i;
+		}
+		if (!e)
+			break; /* slots are filled from the front */
+	}
+	if (!make)
+		return NULL;
+	if (slot == OPEN_MAX_EVENTS)
+		slot = oldest_slot; /* its end mark was lost: it is given up */
+	if (!b->open[slot])
+		b->open[slot] = mem_alloc(sizeof(struct pending));
+	struct pending *e = b->open[slot];
+	e->serial = serial;
+	e->age = ++b->age;
+	e->has_syscall = e->landlock = false;
+	e->row = NULL;
+	e->cwd[0] = 0;
+	e->rank = 0;
+	e->v.kind = e->v.operation = NULL;
+	e->v.path[0] = e->v.address[0] = e->v.syscall[0] = e->v.comm[0] = 0;
+	e->v.directory = false;
+	e->v.port = -1;
+	e->v.pid = e->v.error = 0;
+	e->v.session = AUDIT_NO_SESSION;
+	memset(e->args, 0, sizeof e->args);
+	return b->last = e;
+}
+
+static bool take_seccomp(struct violation_builder *b, struct text t)
+{
+	struct violation *v = &b->out;
+	v->kind = "syscall";
+	v->operation = "call";
+	v->source = "seccomp";
+	v->path[0] = v->address[0] = v->syscall[0] = 0;
+	v->directory = false;
+	v->port = -1;
+	v->error = 0;
+	take_task(v, t);
+	name_syscall(v, (uint32_t)number(t, "arch", 16, 0), (int)number(t, "syscall", 10, 0));
+	return v->session != AUDIT_NO_SESSION;
+}
+
+static bool take_mark(struct text t, uint64_t *ret_token)
+{
+	static const char mark[] = "msg='" AUDIT_MARK;
+	const char *at = memmem(t.p, (size_t)(t.end - t.p), mark, sizeof mark - 1);
+	uint64_t n = 0;
+	if (!at)
+		return false;
+	for (at += sizeof mark - 1; at < t.end && *at >= '0' && *at <= '9' && n < UINT64_MAX / 16; at++)
+		n = n * 10 + (uint64_t)(*at - '0');
+	*ret_token = n;
+	return true;
+}
+
+enum violation_step violation_builder_take(struct violation_builder *b, unsigned type, const char *text, size_t len,
+					   const struct violation **ret, uint64_t *ret_token)
+{
+	struct text t = { text, text + len };
+	struct pending *e;
+	uint64_t serial = serial_of(&t.p, t.end);
+	if (!serial)
+		return VIOLATION_NOTHING;
+	switch (type) {
+	case AUDIT_SYSCALL:
+		take_syscall(b, pending_of(b, serial, true), t);
+		break;
+	case AUDIT_LANDLOCK_ACCESS:
+		take_landlock(pending_of(b, serial, true), t);
+		break;
+	case AUDIT_CWD:
+		if ((e = pending_of(b, serial, false)) && !name_of(t, "cwd", e->cwd, sizeof e->cwd))
+			e->cwd[0] = 0;
+		break;
+	case AUDIT_PATH:
+		if ((e = pending_of(b, serial, false)))
+			take_path(e, t);
+		break;
+	case AUDIT_SOCKADDR:
+		if ((e = pending_of(b, serial, false)))
+			take_address(e, t);
+		break;
+	case AUDIT_EOE:
+		if (!(e = pending_of(b, serial, false)))
+			break;
+		e->serial = 0;
+		b->last = NULL;
+		if (!finish(e, &b->out))
+			break;
+		*ret = &b->out;
+		return VIOLATION_READY;
+	case AUDIT_SECCOMP:
+		if (!take_seccomp(b, t))
+			break;
+		*ret = &b->out;
+		return VIOLATION_READY;
+	case AUDIT_MARK_TYPE:
+		return take_mark(t, ret_token) ? VIOLATION_MARK : VIOLATION_NOTHING;
+	default:
+		break;
+	}
+	return VIOLATION_NOTHING;
+}
+
+/* ---- what a refusal means ---- */
+
+bool violation_same(const struct violation *a, const struct violation *b)
+{
+	return strcmp(a->kind, b->kind) == 0 && strcmp(a->operation, b->operation) == 0 && a->port == b->port &&
+	       a->directory == b->directory && strcmp(a->path, b->path) == 0 && strcmp(a->address, b->address) == 0 &&
+	       (strcmp(a->kind, "syscall") != 0 || strcmp(a->syscall, b->syscall) == 0);
+}
+
+/* By its end, after a slash. */
+static bool ends_with(const char *path, const char *end)
+{
+	size_t n = strlen(path), k = strlen(end);
+	return n > k && path[n - k - 1] == '/' && strcmp(path + n - k, end) == 0;
+}
+
+/* /proc/<number>/…: ps, top and lsof look at what is not theirs. */
+static bool is_others_proc(const char *path)
+{
+	return strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9';
+}
+
+/* Python keeps compiled modules beside their sources where it may, and does without where it may not. */
+static bool is_python_cache(const char *path)
+{
+	return strstr(path, "/__pycache__/") || ends_with(path, "__pycache__");
+}
+
+bool violation_is_benign(const struct violation *v)
+{
+	/* Files that shells and tools read at their start if they can. */
+	static const char *const start_files[] = {
+		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_history", ".profile", ".inputrc", ".zshrc", ".zshenv",
+		".zprofile", ".gitconfig", ".config/git/config", ".config/git/attributes", ".config/git/ignore", ".terminfo", ".npmrc",
+		".curlrc", ".wgetrc", ".vimrc", ".pythonrc", ".gdbinit", ".config/gdb/gdbinit", ".pip/pip.conf", ".config/pip/pip.conf",
+	};
+	bool reads = strcmp(v->operation, "read") == 0;
+	if (strcmp(v->kind, "filesystem") != 0)
+		return false;
+	if (reads && is_others_proc(v->path))
+		return true;
+	for (size_t i = 0; reads && i < countof(start_files); i++) {
+		if (ends_with(v->path, start_files[i]))
+			return true;
+	}
+	if ((strcmp(v->operation, "create") == 0 || strcmp(v->operation, "write") == 0) && is_python_cache(v->path))
+		return true;
+	/* Giving files away takes root anywhere; cp -a and tar try it and go on. A read-only tree says EROFS instead. */
+	return v->error == EPERM && strstr(v->syscall, "chown");
+}

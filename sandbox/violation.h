@@ -1,0 +1,74 @@
+#ifndef BAILIFF_SANDBOX_VIOLATION_H
+#define BAILIFF_SANDBOX_VIOLATION_H
+
+/*
+ * What the kernel's audit records say of one refusal, put together. Pure: text in, struct out.
+ *
+ * A refusal comes as several records with one serial number: what was called (SYSCALL), from where (CWD), the paths (PATH)
+ * or the address (SOCKADDR), what Landlock had against it, and an end mark (EOE). Records of different refusals come
+ * interleaved. seccomp's refusals are one record alone.
+ */
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define AUDIT_MARK "bailiff-mark=" /* see audit_mark() */
+#define AUDIT_MARK_TYPE 1121       /* "freestyle text of a trusted program", which only CAP_AUDIT_WRITE can send */
+
+/* ---- the table ---- */
+
+enum refusal_kind { REFUSAL_FILE, REFUSAL_NET, REFUSAL_PRIVILEGE, REFUSAL_MOVE };
+
+struct refusal {
+	const char *syscall;
+	enum refusal_kind kind;
+	const char *operation;
+	int flags_arg, dir_arg;
+};
+extern const struct refusal refusals[];
+extern const size_t refusal_count;
+/* Bits 1u << kind; MOVE is FILE's that take a name away. */
+unsigned refusal_kinds(const struct refusal *r);
+
+/* ---- one refusal ---- */
+
+#define VIOLATION_ADDRESS_MAX 48
+
+struct violation {
+	const char *kind;        /* "filesystem", "network", "syscall" */
+	const char *operation;   /* "read", "write", "create", … */
+	const char *source;      /* "audit", "landlock", "seccomp" */
+	char path[PATH_MAX];     /* "" = none; a relative one begins at a descriptor that the record does not name */
+	bool directory;          /* the path is of the folder, not of the entry */
+	char address[VIOLATION_ADDRESS_MAX]; /* "" = none */
+	int32_t port;            /* −1 = none */
+	char syscall[32];        /* "" = not known */
+	int error;               /* errno; 0 = not known */
+	int32_t pid;             /* in the host's numbers */
+	char comm[64];
+	uint32_t session;        /* AUDIT_NO_SESSION = not of a sandbox */
+};
+
+/* What happens in an ordinary day: counted, not told one by one. The table in violation.c says why each. */
+bool violation_is_benign(const struct violation *v);
+/* The same thing refused again. */
+bool violation_same(const struct violation *a, const struct violation *b);
+
+/* ---- from records to refusals ---- */
+
+struct violation_builder;
+struct violation_builder *violation_builder_new(void);
+void violation_builder_free(struct violation_builder *b);
+
+enum violation_step {
+	VIOLATION_NOTHING,  /* more is to come, or the record means nothing here */
+	VIOLATION_READY,    /* *ret is a refusal, valid until the next call */
+	VIOLATION_MARK,     /* *ret_token: everything before the mark has come */
+};
+/* Takes one record: its type, and the text behind the netlink header. */
+enum violation_step violation_builder_take(struct violation_builder *b, unsigned type, const char *text, size_t len,
+					   const struct violation **ret, uint64_t *ret_token);
+
+#endif
