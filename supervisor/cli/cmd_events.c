@@ -47,8 +47,14 @@ static void append_id(struct jval event, struct buf *out)
 /* The payload's plain members, as far as they fit. */
 static void append_summary(struct jval payload, struct buf *out)
 {
+	buf_auto struct buf command = BUF_INIT;
 	size_t from = out->len;
 
+	if (jval_get(payload, "command").type == JT_ARRAY) {
+		show_command(payload, &command);
+		buf_byte(out, ' ');
+		text_sanitize(command.data, text_utf8_cut(command.data, command.len < SUMMARY_MOST ? command.len : SUMMARY_MOST), out);
+	}
 	for (struct jiter it = jiter_on(payload); jiter_next(&it) && out->len - from < SUMMARY_MOST;) {
 		buf_auto struct buf text = BUF_INIT;
 		bool string = it.value.type == JT_STRING;
