@@ -3,64 +3,107 @@
 
 /*
  * A profile is what a person writes: what may be read, written, hidden; network; limits. It is plain data. Shipped ones
- * are rows of profiles.def; others come from the policy file; a request may change a copy (profile_adjust). With the
- * facts of the machine and the request (workspace, home) it becomes the mounts and layers of a plan (profile_compile).
+ * are rows of profiles.def; others come from the policy file (policy/profiles.h). For one request a copy of it is
+ * expanded (~ and $WORKSPACE become paths), changed as the request asks (profile_adjust) and compiled, which gives the
+ * mounts, layers and limits of a plan.
  *
- * Paths may begin with ~ (the peer's home) and $WORKSPACE. An entry that ends with '?' may be missing.
+ * Entries lie on each other like mounts: the deepest that holds a path decides about it.
  */
 
+#include "sandbox/plan.h"
+
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct err;
-struct plan_spec;
 
 #define PROFILE_NAME_MAX 32
-#define PROFILE_PATHS_MAX 64
+#define PROFILE_TEXT_MAX 16384 /* all paths together: they appear in events */
+#define PROFILE_DEFAULT "plain"
+#define PROFILE_HOST "host"
 
-enum profile_network { PROFILE_NET_NONE, PROFILE_NET_HOST, PROFILE_NET_ALLOW };
-
-/* A growing list of paths, each on the heap. */
-struct profile_paths {
-	char *path[PROFILE_PATHS_MAX];
-	size_t count;
+struct profile_entry {
+	uint32_t kind;             /* enum plan_mount_kind */
+	uint32_t flags;            /* enum plan_mount_flag */
+	char *path;                /* absolute, or ~…, $WORKSPACE…; of PROTECT also relative: in every write root */
 };
 
 struct profile {
 	char name[PROFILE_NAME_MAX];
-	bool confined;             /* false: `host`, no sandbox */
-	struct profile_paths read, write, hide, protect;
-	enum profile_network network;
-	uint64_t tmp_bytes;        /* private /tmp, /var/tmp and /dev/shm together with their inodes */
-	uint64_t memory_bytes, pids; /* UINT64_MAX = none */
-	uint32_t layers, require;  /* enum plan_layer */
+	bool confined;             /* false: no sandbox */
 	bool cow;                  /* write roots are overlays */
-	bool empty_workspace;      /* `isolated`: the workspace is an empty private folder */
+	uint32_t network;          /* enum plan_network */
+	uint32_t layers, require;  /* enum plan_layer */
+	uint64_t tmp_bytes;        /* of each private tmpfs; 0 = the default */
+	uint64_t memory_bytes, pids; /* of the tree; 0 = none */
+	struct profile_entry entry[PLAN_MOUNTS_MAX];
+	size_t count;
+	size_t text;               /* bytes of all paths */
 };
 
 void profile_done(struct profile *p);
-/* A shipped one; ERR_NOT_FOUND lists the names. */
-int profile_shipped(const char *name, struct profile *ret, struct err *e);
-size_t profile_names(const char *names[], size_t cap);
+void profile_copy(const struct profile *from, struct profile *ret);
+/* A trailing ? makes the path optional. ERR_EXHAUSTED when there are too many or too long ones. */
+int profile_add(struct profile *p, uint32_t kind, uint32_t flags, const char *path, struct err *e);
+/* Entries of that kind, or all with kind 0, are taken away. */
+void profile_clear(struct profile *p, uint32_t kind);
 
-/* A request's `sandbox` member, as far as it was given. Anything but tightening is ERR_PERMISSION unless may_widen. */
+/* ---- the shipped ones ---- */
+
+struct profile_info {
+	const char *name, *summary;
+};
+size_t profile_shipped_count(void);
+const struct profile_info *profile_shipped_info(size_t i);
+/* 0, or −1 when there is none of that name. */
+int profile_shipped(const char *name, struct profile *ret);
+
+/* ---- for one request ---- */
+
+/* What the world looks like. */
+struct profile_place {
+	const char *cwd;           /* clean */
+	const char *home;          /* of the peer; "" = none */
+	const char *workspace;     /* clean; "" = none */
+	const char *const *secrets; /* bailiff's own: never visible, whatever is asked for */
+	size_t nsecrets;
+	const char *const *folders; /* that hold them: not visible, unless the workspace is or lies in one */
+	size_t nfolders;
+};
+
+/* ~ and $WORKSPACE become paths; entries below a home or workspace that does not exist are dropped. */
+int profile_expand(struct profile *p, const struct profile_place *place, struct err *e);
+
+/* A request's `sandbox` member, as far as it was given. */
 struct profile_change {
 	const char *const *read, *const *write, *const *hide;
 	size_t nread, nwrite, nhide;
-	const char *network;       /* NULL = as it is */
+	const char *network;       /* none, host or allow; NULL = as it is */
 	uint64_t memory_bytes, pids, tmp_bytes; /* 0 = as it is */
 	bool cow;
 };
-int profile_adjust(struct profile *p, const struct profile_change *c, bool may_widen, struct err *e);
+/*
+ * Of an expanded profile. Less is always fine; more is ERR_PERMISSION unless may_widen. Limits that were asked for must
+ * be enforced: their layer is required.
+ */
+int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_place *place, bool may_widen,
+		   struct err *e);
 
-/* What the world looks like for this request. */
-struct profile_place {
-	const char *cwd;           /* absolute, as asked for */
-	const char *home;          /* of the peer */
-	const char *workspace;     /* from workspace_find(), or "" */
-	const char *const *secrets; /* bailiff's own folders: never visible */
-	size_t nsecrets;
+/* Adds what is protected and secret, sorts, and settles paths that were named more than once. */
+int profile_compile(struct profile *p, const struct profile_place *place, struct err *e);
+
+/* The plan's part of a compiled profile; mounts point into it. */
+struct profile_mounts {
+	struct plan_mount_spec mount[PLAN_MOUNTS_MAX];
 };
+void profile_plan(const struct profile *p, struct profile_mounts *mounts, struct plan_spec *ret);
+
+const char *profile_kind_name(uint32_t kind);       /* "read", "write", … */
+const char *profile_network_name(uint32_t network); /* "none", "host", "allow" */
+int profile_network(const char *name);              /* −1 = no such word */
+const char *profile_layer_name(unsigned bit);       /* by bit number; NULL past the last */
+uint32_t profile_layer(const char *name);           /* 0 = no such word */
 
 #endif

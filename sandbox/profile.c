@@ -1,0 +1,521 @@
+/*
+ * From what a person wrote to the mounts of a plan.
+ *
+ * Every path has one entry that decides about it: the deepest that holds it. That makes "may this request have it?" a
+ * question about one entry (profile_decider), and it is also how mounts lie on each other once they are sorted so that a
+ * folder comes before what is in it.
+ */
+
+#include "sandbox/profile.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WORKSPACE "$WORKSPACE"
+#define LAYERS_ALL                                                                                       \
+	(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP |          \
+	 PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP)
+/* Landlock is the second wall and a cgroup is for limits; the rest is the wall itself. */
+#define LAYERS_WALL (PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES)
+/* Without a sandbox there are still an own init and a tree to end. */
+#define LAYERS_HOST (PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_CGROUP)
+
+/* ---- words ---- */
+
+static const char *const kinds[] = {
+	[PLAN_MOUNT_SYSTEM] = "system", [PLAN_MOUNT_READ] = "read", [PLAN_MOUNT_WRITE] = "write", [PLAN_MOUNT_EMPTY] = "empty",
+	[PLAN_MOUNT_HIDE] = "hide",     [PLAN_MOUNT_PROTECT] = "protect",
+};
+static const char *const networks[] = { [PLAN_NET_HOST] = "host", [PLAN_NET_NONE] = "none", [PLAN_NET_ALLOW] = "allow" };
+static const char *const layers[] = { "namespaces", "mounts", "landlock", "seccomp", "capabilities", "cgroup" };
+
+const char *profile_kind_name(uint32_t kind)
+{
+	return kind < countof(kinds) && kinds[kind] ? kinds[kind] : "unknown";
+}
+
+const char *profile_network_name(uint32_t network)
+{
+	return network < countof(networks) ? networks[network] : "unknown";
+}
+
+int profile_network(const char *name)
+{
+	for (size_t i = 0; i < countof(networks); i++)
+		if (strcmp(networks[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+const char *profile_layer_name(unsigned bit)
+{
+	return bit < countof(layers) ? layers[bit] : NULL;
+}
+
+uint32_t profile_layer(const char *name)
+{
+	for (unsigned i = 0; i < countof(layers); i++)
+		if (strcmp(layers[i], name) == 0)
+			return 1u << i;
+	return 0;
+}
+
+/* ---- entries ---- */
+
+static void drop(struct profile *p, size_t i)
+{
+	p->text -= strlen(p->entry[i].path) + 1;
+	free(p->entry[i].path);
+	p->count--;
+	memmove(&p->entry[i], &p->entry[i + 1], (p->count - i) * sizeof p->entry[0]);
+}
+
+void profile_clear(struct profile *p, uint32_t kind)
+{
+	for (size_t i = p->count; i-- > 0;)
+		if (!kind || p->entry[i].kind == kind)
+			drop(p, i);
+}
+
+void profile_done(struct profile *p)
+{
+	profile_clear(p, 0);
+	*p = (struct profile){ 0 };
+}
+
+void profile_copy(const struct profile *from, struct profile *ret)
+{
+	*ret = *from;
+	for (size_t i = 0; i < from->count; i++)
+		ret->entry[i].path = mem_strdup(from->entry[i].path);
+}
+
+int profile_add(struct profile *p, uint32_t kind, uint32_t flags, const char *path, struct err *e)
+{
+	size_t len = strlen(path);
+
+	if (len > 1 && path[len - 1] == '?') {
+		flags |= PLAN_MOUNT_OPTIONAL;
+		len--;
+	}
+	if (len == 0 || len >= PATH_MAX)
+		return err_set(e, ERR_INVALID, "a path has 1 to %d bytes", PATH_MAX - 1);
+	if (p->count == countof(p->entry))
+		return err_set(e, ERR_EXHAUSTED, "a profile has at most %zu paths", countof(p->entry));
+	if (p->text + len + 1 > PROFILE_TEXT_MAX)
+		return err_set(e, ERR_EXHAUSTED, "the paths of a profile have at most %d bytes together", PROFILE_TEXT_MAX);
+	p->text += len + 1;
+	p->entry[p->count++] = (struct profile_entry){ kind, flags, mem_strndup(path, len) };
+	return 0;
+}
+
+/* ---- the shipped ones ---- */
+
+enum { /* bits of the groups */
+#define SET(name) SET_NR_##name,
+#include "sandbox/profiles.def"
+#undef SET
+};
+enum {
+#define SET(name) SET_##name = 1 << SET_NR_##name,
+#include "sandbox/profiles.def"
+#undef SET
+};
+
+static const struct {
+	unsigned set;
+	uint32_t kind, flags;
+	const char *path;
+} shipped_entries[] = {
+#define OWNED PLAN_MOUNT_OWNED
+#define ENTRY(set, kind, flags, path) { SET_##set, PLAN_MOUNT_##kind, flags, path },
+#include "sandbox/profiles.def"
+#undef ENTRY
+#undef OWNED
+};
+
+static const struct shipped {
+	struct profile_info info;
+	bool confined;
+	unsigned sets;
+	uint32_t network;
+	uint64_t tmp_bytes, pids;
+} shipped[] = {
+#define PROFILE(name, confined, sets, network, tmp, pids, summary) { { name, summary }, confined, sets, PLAN_NET_##network, tmp, pids },
+#include "sandbox/profiles.def"
+#undef PROFILE
+};
+
+size_t profile_shipped_count(void)
+{
+	return countof(shipped);
+}
+
+const struct profile_info *profile_shipped_info(size_t i)
+{
+	return &shipped[i].info;
+}
+
+static void build_shipped(const struct shipped *row, struct profile *ret)
+{
+	*ret = (struct profile){
+		.confined = row->confined,
+		.network = row->network,
+		.layers = row->confined ? LAYERS_ALL : LAYERS_HOST,
+		.require = row->confined ? LAYERS_WALL : PLAN_LAYER_NAMESPACES,
+		.tmp_bytes = row->tmp_bytes,
+		.pids = row->pids,
+	};
+	memcpy(ret->name, row->info.name, strlen(row->info.name) + 1);
+	for (size_t i = 0; i < countof(shipped_entries); i++)
+		if (shipped_entries[i].set & row->sets)
+			profile_add(ret, shipped_entries[i].kind, shipped_entries[i].flags, shipped_entries[i].path, NULL);
+}
+
+int profile_shipped(const char *name, struct profile *ret)
+{
+	for (size_t i = 0; i < countof(shipped); i++) {
+		if (strcmp(shipped[i].info.name, name) != 0)
+			continue;
+		build_shipped(&shipped[i], ret);
+		return 0;
+	}
+	return -1;
+}
+
+/* ---- paths of the world ---- */
+
+/* 1 = there is no such place, and so nothing of it. */
+static int expand_path(const char *path, const struct profile_place *place, char ret[PATH_MAX], struct err *e)
+{
+	char whole[2 * PATH_MAX];
+	const char *base = "", *rest = path;
+
+	if (path[0] == '~' && (path[1] == '/' || !path[1])) {
+		base = place->home;
+		rest = path + 1;
+	} else if (strncmp(path, WORKSPACE, sizeof WORKSPACE - 1) == 0) {
+		base = place->workspace;
+		rest = path + sizeof WORKSPACE - 1;
+	}
+	if (rest != path && (!base[0] || !base[1]))
+		return 1;
+	snprintf(whole, sizeof whole, "%s%s", base, rest);
+	return path_clean(whole, ret, e);
+}
+
+int profile_expand(struct profile *p, const struct profile_place *place, struct err *e)
+{
+	for (size_t i = 0; i < p->count;) {
+		struct profile_entry *en = &p->entry[i];
+		char path[PATH_MAX];
+
+		if (en->kind == PLAN_MOUNT_PROTECT && en->path[0] != '/' && en->path[0] != '~' && en->path[0] != '$') {
+			i++;
+			continue;
+		}
+		int r = expand_path(en->path, place, path, e);
+		if (r < 0)
+			return err_wrap(e, "profile %s", p->name);
+		if (r > 0) {
+			drop(p, i);
+			continue;
+		}
+		p->text += strlen(path) - strlen(en->path);
+		free(en->path);
+		en->path = mem_strdup(path);
+		i++;
+	}
+	return 0;
+}
+
+/* ---- what a request changes ---- */
+
+/* These are the sandbox's own, whatever lies there on the host. */
+static bool is_made_inside(const char *path)
+{
+	static const char *const made[] = { "/proc", "/sys", "/dev", "/tmp", "/var/tmp", "/run" };
+
+	for (size_t i = 0; i < countof(made); i++)
+		if (path_within(made[i], path))
+			return true;
+	return false;
+}
+
+/* The entry that decides about a path; NULL = nothing of the host is seen there. */
+static const struct profile_entry *decider(const struct profile *p, const char *path)
+{
+	const struct profile_entry *best = NULL;
+
+	for (size_t i = 0; i < p->count; i++) {
+		const struct profile_entry *en = &p->entry[i];
+		if (en->path[0] == '/' && path_within(en->path, path) && (!best || strlen(en->path) >= strlen(best->path)))
+			best = en;
+	}
+	return best && best->kind == PLAN_MOUNT_SYSTEM && is_made_inside(path) ? NULL : best;
+}
+
+static int widens(const char *field, const char *what, const char *path, const struct profile *p, struct err *e)
+{
+	err_set(e, ERR_PERMISSION, "%s '%.200s' is more than profile %s gives; only an operator may widen it", what, path, p->name);
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+/* A root of the request's: a real place, and none of ours. */
+static int take_path(const char *given, const char *field, const struct profile_place *place, char ret[PATH_MAX], struct err *e)
+{
+	struct err inner = ERR_INIT;
+	int r = expand_path(given, place, ret, &inner);
+
+	if (r != 0)
+		return err_field(e, field, "%s", r < 0 ? inner.message : "the caller has no home or workspace");
+	if (!ret[1])
+		return err_field(e, field, "'/' is too much: name what is needed");
+	for (size_t i = 0; i < place->nsecrets; i++)
+		if (path_within(place->secrets[i], ret))
+			return err_field(e, field, "'%.200s' is bailiff's own", ret);
+	if (path_within("/proc", ret) || path_within("/sys", ret) || path_within("/dev", ret))
+		return err_field(e, field, "'%.200s' is made by the sandbox itself", ret);
+	return 0;
+}
+
+static int add_field(struct profile *p, uint32_t kind, uint32_t flags, const char *path, const char *field, struct err *e)
+{
+	if (profile_add(p, kind, flags, path, e) == 0)
+		return 0;
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+static int adjust_read(struct profile *p, const char *given, const struct profile_place *place, bool may_widen, struct err *e)
+{
+	static const char field[] = "sandbox.readRoots";
+	char path[PATH_MAX];
+
+	if (take_path(given, field, place, path, e) < 0)
+		return -1;
+	const struct profile_entry *en = decider(p, path);
+	bool seen = en && (en->kind == PLAN_MOUNT_SYSTEM || en->kind == PLAN_MOUNT_READ || en->kind == PLAN_MOUNT_PROTECT);
+	bool written = en && en->kind == PLAN_MOUNT_WRITE;
+	if (!may_widen && seen)
+		return 0;
+	if (!may_widen && !written)
+		return widens(field, "reading", path, p, e);
+	return add_field(p, PLAN_MOUNT_READ, PLAN_MOUNT_OWNED, path, field, e);
+}
+
+static int adjust_write(struct profile *p, const char *given, const struct profile_place *place, bool may_widen, struct err *e)
+{
+	static const char field[] = "sandbox.writeRoots";
+	char path[PATH_MAX];
+
+	if (take_path(given, field, place, path, e) < 0)
+		return -1;
+	const struct profile_entry *en = decider(p, path);
+	if (en && en->kind == PLAN_MOUNT_WRITE)
+		return 0;
+	if (!may_widen)
+		return widens(field, "writing", path, p, e);
+	return add_field(p, PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path, field, e);
+}
+
+/* Hidden is hidden: also what the profile shows inside. */
+static int adjust_hide(struct profile *p, const char *given, const struct profile_place *place, struct err *e)
+{
+	static const char field[] = "sandbox.hidden";
+	char path[PATH_MAX];
+
+	if (take_path(given, field, place, path, e) < 0)
+		return -1;
+	if (path_within(path, place->cwd))
+		return err_field(e, field, "'%.150s' holds the working directory '%.150s'", path, place->cwd);
+	for (size_t i = p->count; i-- > 0;)
+		if (p->entry[i].path[0] == '/' && path_within(path, p->entry[i].path))
+			drop(p, i);
+	return add_field(p, PLAN_MOUNT_HIDE, 0, path, field, e);
+}
+
+static int adjust_network(struct profile *p, const char *name, bool may_widen, struct err *e)
+{
+	static const char field[] = "sandbox.network";
+	int network = profile_network(name);
+
+	if (network < 0)
+		return err_field(e, field, "'%.40s' is not none, host or allow", name);
+	if (network == PLAN_NET_ALLOW) {
+		err_set(e, ERR_UNAVAILABLE, "a list of allowed hosts is not available in this version; use none or host");
+		snprintf(e->field, sizeof e->field, "%s", field);
+		return -1;
+	}
+	if (!may_widen && network == PLAN_NET_HOST && p->network != PLAN_NET_HOST)
+		return widens(field, "network", name, p, e);
+	p->network = (uint32_t)network;
+	return 0;
+}
+
+static int adjust_limit(struct profile *p, uint64_t *limit, uint64_t value, uint32_t layer, const char *field, bool may_widen, struct err *e)
+{
+	char text[24];
+
+	if (!value)
+		return 0;
+	if (!may_widen && *limit && value > *limit) {
+		snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+		return widens(field, "a limit of", text, p, e);
+	}
+	*limit = value;
+	p->require |= layer;
+	return 0;
+}
+
+/* Without a sandbox there is nothing to change but limits. */
+static int check_unconfined(const struct profile *p, const struct profile_change *c, struct err *e)
+{
+	const char *field = c->nread ? "sandbox.readRoots" : c->nwrite ? "sandbox.writeRoots" : c->nhide ? "sandbox.hidden" :
+			    c->network && strcmp(c->network, "host") != 0 ? "sandbox.network" : c->tmp_bytes ? "sandbox.tmpBytes" :
+			    c->cow ? "cow" : NULL;
+
+	if (p->confined || !field)
+		return 0;
+	err_set(e, ERR_UNAVAILABLE, "profile %s has no sandbox to change", p->name);
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_place *place, bool may_widen, struct err *e)
+{
+	if (check_unconfined(p, c, e) < 0)
+		return -1;
+	for (size_t i = 0; i < c->nread; i++)
+		if (adjust_read(p, c->read[i], place, may_widen, e) < 0)
+			return -1;
+	for (size_t i = 0; i < c->nwrite; i++)
+		if (adjust_write(p, c->write[i], place, may_widen, e) < 0)
+			return -1;
+	for (size_t i = 0; i < c->nhide; i++)
+		if (adjust_hide(p, c->hide[i], place, e) < 0)
+			return -1;
+	if (c->network && p->confined && adjust_network(p, c->network, may_widen, e) < 0)
+		return -1;
+	if (adjust_limit(p, &p->memory_bytes, c->memory_bytes, PLAN_LAYER_CGROUP, "limits.memoryBytes", may_widen, e) < 0 ||
+	    adjust_limit(p, &p->pids, c->pids, PLAN_LAYER_CGROUP, "limits.pids", may_widen, e) < 0 ||
+	    adjust_limit(p, &p->tmp_bytes, c->tmp_bytes, 0, "sandbox.tmpBytes", may_widen, e) < 0)
+		return -1;
+	p->cow |= c->cow;
+	return 0;
+}
+
+/* ---- the plan's part ---- */
+
+static bool in_write_root(const struct profile *p, const char *path)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->entry[i].kind == PLAN_MOUNT_WRITE && path_within(p->entry[i].path, path))
+			return true;
+	return false;
+}
+
+static bool is_named(const struct profile *p, const char *path)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (strcmp(p->entry[i].path, path) == 0)
+			return true;
+	return false;
+}
+
+/* Relative ones, in every write root; somebody who names such a path himself means it. */
+static int spread_protected(struct profile *p, struct err *e)
+{
+	size_t before = p->count;
+
+	for (size_t i = 0; i < before; i++) {
+		for (size_t k = 0; p->entry[i].kind == PLAN_MOUNT_WRITE && k < before; k++) {
+			char whole[2 * PATH_MAX], path[PATH_MAX];
+			const struct profile_entry *en = &p->entry[k];
+
+			if (en->kind != PLAN_MOUNT_PROTECT || en->path[0] == '/')
+				continue;
+			snprintf(whole, sizeof whole, "%s/%s", p->entry[i].path, en->path);
+			if (path_clean(whole, path, e) < 0)
+				return -1;
+			if (!is_named(p, path) && profile_add(p, PLAN_MOUNT_PROTECT, en->flags, path, e) < 0)
+				return -1;
+		}
+	}
+	for (size_t i = p->count; i-- > 0;)
+		if (p->entry[i].path[0] != '/')
+			drop(p, i);
+	return 0;
+}
+
+/* Where the sandbox cannot write, a secret that does not exist needs no placeholder. */
+static int hide_secrets(struct profile *p, const struct profile_place *place, struct err *e)
+{
+	for (size_t i = 0; i < place->nsecrets + place->nfolders; i++) {
+		bool folder = i >= place->nsecrets;
+		const char *path = folder ? place->folders[i - place->nsecrets] : place->secrets[i];
+
+		if (!path[0] || (folder && (path_within(path, place->workspace) || path_within(path, place->cwd))))
+			continue;
+		if (profile_add(p, PLAN_MOUNT_HIDE, in_write_root(p, path) && !folder ? 0 : PLAN_MOUNT_OPTIONAL, path, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Of two entries for one path: what hides it, else the later one. */
+static void settle(struct profile *p)
+{
+	for (size_t i = 0; i < p->count; i++) {
+		for (size_t k = i + 1; k < p->count;) {
+			if (strcmp(p->entry[i].path, p->entry[k].path) != 0) {
+				k++;
+				continue;
+			}
+			if (p->entry[i].kind != PLAN_MOUNT_HIDE) {
+				struct profile_entry en = p->entry[i];
+				p->entry[i] = p->entry[k];
+				p->entry[k] = en;
+			}
+			drop(p, k);
+		}
+	}
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	return path_compare(((const struct profile_entry *)a)->path, ((const struct profile_entry *)b)->path);
+}
+
+int profile_compile(struct profile *p, const struct profile_place *place, struct err *e)
+{
+	if (!p->confined) {
+		profile_clear(p, 0);
+		return 0;
+	}
+	if (spread_protected(p, e) < 0 || hide_secrets(p, place, e) < 0)
+		return err_wrap(e, "profile %s", p->name);
+	settle(p);
+	qsort(p->entry, p->count, sizeof p->entry[0], compare_entries);
+	return 0;
+}
+
+void profile_plan(const struct profile *p, struct profile_mounts *mounts, struct plan_spec *ret)
+{
+	for (size_t i = 0; i < p->count; i++)
+		mounts->mount[i] = (struct plan_mount_spec){ p->entry[i].kind, p->entry[i].flags, p->entry[i].path };
+	ret->mounts = mounts->mount;
+	ret->nmounts = p->count;
+	ret->flags |= (p->confined ? PLAN_PRIVATE_ROOT : 0) | (p->cow ? PLAN_COW : 0);
+	ret->layers = p->layers;
+	ret->require = p->require;
+	ret->network = p->network;
+	ret->tmp_bytes = p->tmp_bytes;
+	ret->memory_bytes = p->memory_bytes;
+	ret->pids = p->pids;
+}

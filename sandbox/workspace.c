@@ -1,0 +1,127 @@
+#include "sandbox/workspace.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define SCRATCH "/workspace"
+#define PRIVATE_TMP "/tmp"
+
+/* These and what is in them belong to the system: seen, not written, whoever asks. */
+static const char *const system_trees[] = {
+	"/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/proc", "/sys", "/dev",
+};
+/* And these themselves, which hold what is everybody's. */
+static const char *const system_folders[] = { "/run", "/var", "/var/lib", "/var/cache", "/var/log", "/var/spool" };
+static const char *const private_folders[] = { PRIVATE_TMP, "/var/tmp", "/dev/shm" };
+
+static bool is_system(const char *path)
+{
+	for (size_t i = 0; i < countof(system_trees); i++)
+		if (path_within(system_trees[i], path))
+			return true;
+	for (size_t i = 0; i < countof(system_folders); i++)
+		if (strcmp(system_folders[i], path) == 0)
+			return true;
+	return false;
+}
+
+static bool is_private(const char *path)
+{
+	for (size_t i = 0; i < countof(private_folders); i++)
+		if (strcmp(private_folders[i], path) == 0)
+			return true;
+	return false;
+}
+
+static bool holds_home(const char *path, const char *home)
+{
+	return home[0] && home[1] && path_within(path, home);
+}
+
+/* No tree to work on: too much would be shown or written. */
+static int check(const char *path, const char *home, const char *field, struct err *e)
+{
+	static const char hint[] = "change to the folder of a project (--cwd DIR), or use the profile isolated";
+
+	if (!path[1])
+		return err_field(e, field, "'/' cannot be the workspace: %s", hint);
+	if (strcmp(path, home) == 0)
+		return err_field(e, field, "the home '%.200s' cannot be the workspace: %s", path, hint);
+	if (holds_home(path, home))
+		return err_field(e, field, "'%.200s' cannot be the workspace, it holds the home: %s", path, hint);
+	return 0;
+}
+
+static bool has_git(const char *folder)
+{
+	char name[PATH_MAX + 8];
+	struct stat st;
+
+	snprintf(name, sizeof name, "%s/.git", folder);
+	return lstat(name, &st) == 0;
+}
+
+/* Stops at what could not be a workspace: a home that is under git is no reason to show it. */
+static void look_up(const char *cwd, const char *home, char ret[PATH_MAX])
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof path, "%s", cwd);
+	do {
+		if (!path[1] || holds_home(path, home) || is_system(path) || is_private(path))
+			break;
+		if (has_git(path)) {
+			memcpy(ret, path, sizeof path);
+			return;
+		}
+	} while (path_up(path));
+	snprintf(ret, PATH_MAX, "%s", cwd);
+}
+
+static int clean_field(const char *path, const char *field, char ret[PATH_MAX], struct err *e)
+{
+	struct err inner = ERR_INIT;
+
+	return path_clean(path, ret, &inner) < 0 ? err_field(e, field, "%s", inner.message) : 0;
+}
+
+int workspace_find(const char *cwd, const char *given, const char *home, struct workspace *ret, struct err *e)
+{
+	struct workspace w = { "", "" };
+
+	if (clean_field(cwd ? cwd : PRIVATE_TMP, "cwd", w.cwd, e) < 0)
+		return -1;
+	if (given) {
+		if (clean_field(given, "sandbox.workspace", w.path, e) < 0)
+			return -1;
+		if (!path_within(w.path, w.cwd))
+			return err_field(e, "sandbox.workspace", "'%.150s' does not hold the working directory '%.150s'", w.path, w.cwd);
+	} else {
+		look_up(w.cwd, home, w.path);
+	}
+	if (is_private(w.path) || is_system(w.path))
+		w.path[0] = '\0';
+	else if (check(w.path, home, given ? "sandbox.workspace" : "cwd", e) < 0)
+		return -1;
+	*ret = w;
+	return 0;
+}
+
+int workspace_scratch(const char *cwd, struct workspace *ret, struct err *e)
+{
+	struct workspace w = { "", "" };
+
+	if (clean_field(cwd ? cwd : SCRATCH, "cwd", w.cwd, e) < 0)
+		return -1;
+	if (!w.cwd[1] || is_system(w.cwd))
+		snprintf(w.cwd, sizeof w.cwd, "%s", SCRATCH);
+	if (!is_private(w.cwd))
+		memcpy(w.path, w.cwd, sizeof w.path);
+	*ret = w;
+	return 0;
+}

@@ -1,0 +1,279 @@
+#include "sandbox/profile.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+
+static const char *const secrets[] = { "/home/ann/state/store", "/home/ann/state/control.sock" };
+static const char *const folders[] = { "/home/ann/state" };
+static const struct profile_place ann = {
+	.cwd = "/home/ann/proj/src", .home = "/home/ann", .workspace = "/home/ann/proj",
+	.secrets = secrets, .nsecrets = 2, .folders = folders, .nfolders = 1,
+};
+
+static void make(const char *name, const struct profile_place *place, struct profile *p)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(profile_shipped(name, p), 0);
+	ck_assert_int_eq(profile_expand(p, place, &e), 0);
+}
+
+static void compile(struct profile *p, const struct profile_place *place)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(profile_compile(p, place, &e), 0);
+	for (size_t i = 1; i < p->count; i++)
+		ck_assert_str_ne(p->entry[i - 1].path, p->entry[i].path);
+}
+
+static size_t place_of(const struct profile *p, const char *path)
+{
+	size_t i = 0;
+
+	while (i < p->count && strcmp(p->entry[i].path, path) != 0)
+		i++;
+	return i;
+}
+
+/* "" = nothing is said about this path */
+static const char *kind_of(const struct profile *p, const char *path)
+{
+	size_t i = place_of(p, path);
+
+	return i == p->count ? "" : profile_kind_name(p->entry[i].kind);
+}
+
+static void change(struct profile *p, struct profile_change c, bool may_widen, int expected)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(profile_adjust(p, &c, &ann, may_widen, &e), expected ? -1 : 0);
+	ck_assert_int_eq((int)e.code, expected);
+}
+
+#define LIST(what, ...) .what = (const char *const[]){ __VA_ARGS__ }, .n##what = sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)
+
+START_TEST(the_workspace_profile)
+{
+	struct profile p;
+
+	make("workspace", &ann, &p);
+	compile(&p, &ann);
+	ck_assert(p.confined);
+	ck_assert_uint_eq(p.network, PLAN_NET_NONE);
+	ck_assert_str_eq(kind_of(&p, "/"), "system");
+	ck_assert_str_eq(kind_of(&p, "/home"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann"), "empty");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo"), "read");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo/credentials"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "write");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "protect");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/config"), "protect");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.bailiff"), "protect");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/state"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/state/store"), "hide");
+	ck_assert_uint_eq(p.entry[place_of(&p, "/home/ann/.cargo")].flags, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED);
+	/* A folder before what lies on it. */
+	ck_assert_uint_eq(place_of(&p, "/"), 0);
+	ck_assert_uint_lt(place_of(&p, "/home"), place_of(&p, "/home/ann"));
+	ck_assert_uint_lt(place_of(&p, "/home/ann"), place_of(&p, "/home/ann/proj"));
+	ck_assert_uint_lt(place_of(&p, "/home/ann/proj"), place_of(&p, "/home/ann/proj/.git/hooks"));
+	profile_done(&p);
+}
+END_TEST
+
+START_TEST(the_other_profiles)
+{
+	struct profile p;
+
+	make("readonly", &ann, &p);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "read");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "");
+	profile_done(&p);
+
+	make("isolated", &ann, &p);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/"), "");
+	ck_assert_str_eq(kind_of(&p, "/usr"), "read");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "empty");
+	profile_done(&p);
+
+	make("ci", &ann, &p);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/home/ann"), "empty");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo"), "");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "write");
+	ck_assert_uint_eq(p.pids, 4096);
+	ck_assert_uint_eq(p.tmp_bytes, 4ull << 30);
+	profile_done(&p);
+
+	make("host", &ann, &p);
+	compile(&p, &ann);
+	ck_assert(!p.confined);
+	ck_assert_uint_eq(p.count, 0);
+	profile_done(&p);
+	ck_assert_int_eq(profile_shipped("no such", &p), -1);
+}
+END_TEST
+
+START_TEST(places_without_a_home_or_workspace)
+{
+	const struct profile_place bare = { .cwd = "/tmp", .home = "/", .workspace = "" };
+	struct profile p;
+
+	make("workspace", &bare, &p);
+	compile(&p, &bare);
+	ck_assert_str_eq(kind_of(&p, "/"), "system");
+	for (size_t i = 0; i < p.count; i++)
+		ck_assert(p.entry[i].kind == PLAN_MOUNT_SYSTEM || p.entry[i].kind == PLAN_MOUNT_HIDE);
+	profile_done(&p);
+}
+END_TEST
+
+/* A home of bailiff's that holds the workspace is shown as far as it is the workspace; what is secret in it is not. */
+START_TEST(a_workspace_inside_a_secret_folder)
+{
+	const struct profile_place inside = {
+		.cwd = "/home/ann/state/tree", .home = "/home/ann", .workspace = "/home/ann/state/tree",
+		.secrets = secrets, .nsecrets = 2, .folders = folders, .nfolders = 1,
+	};
+	const struct profile_place whole = {
+		.cwd = "/home/ann/state", .home = "/home/ann", .workspace = "/home/ann/state",
+		.secrets = secrets, .nsecrets = 2, .folders = folders, .nfolders = 1,
+	};
+	struct profile p;
+
+	make("workspace", &inside, &p);
+	compile(&p, &inside);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/state/tree"), "write");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/state/store"), "hide");
+	profile_done(&p);
+
+	make("workspace", &whole, &p);
+	compile(&p, &whole);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/state"), "write");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/state/control.sock"), "hide");
+	/* What does not exist must not be made there either. */
+	ck_assert_uint_eq(p.entry[place_of(&p, "/home/ann/state/control.sock")].flags & PLAN_MOUNT_OPTIONAL, 0);
+	profile_done(&p);
+}
+END_TEST
+
+START_TEST(less_is_always_fine)
+{
+	struct profile p;
+
+	make("workspace", &ann, &p);
+	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj/vendor", "/usr/share"), LIST(hide, "~/.cargo", "/srv"),
+					    .network = "none", .pids = 64, .memory_bytes = 1 << 20, .tmp_bytes = 4096, .cow = true }, false, 0);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/vendor"), "read");
+	ck_assert_str_eq(kind_of(&p, "/usr/share"), "");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo/credentials"), "");
+	ck_assert_str_eq(kind_of(&p, "/srv"), "hide");
+	ck_assert_uint_eq(p.pids, 64);
+	ck_assert(p.cow);
+	/* Limits that were asked for are not left out where they cannot be had. */
+	ck_assert(p.require & PLAN_LAYER_CGROUP);
+	profile_done(&p);
+}
+END_TEST
+
+START_TEST(more_needs_an_operator)
+{
+	const struct profile_change wider[] = {
+		{ LIST(write, "/srv/data") },        { LIST(read, "/home/ann/.ssh") }, { LIST(read, "/home/bob") },
+		{ LIST(read, "/tmp/other") },        { .network = "host" },            { .pids = 100000 },
+		{ LIST(write, "/home/ann/.cargo") }, { LIST(write, "/tmp/x") },
+	};
+
+	for (size_t i = 0; i < sizeof wider / sizeof wider[0]; i++) {
+		struct profile p;
+		make("workspace", &ann, &p);
+		change(&p, wider[i], false, ERR_PERMISSION);
+		change(&p, wider[i], true, 0);
+		profile_done(&p);
+	}
+}
+END_TEST
+
+START_TEST(a_wider_root_is_protected_too)
+{
+	struct profile p;
+
+	make("workspace", &ann, &p);
+	change(&p, (struct profile_change){ LIST(write, "/srv/data", "/home/ann/proj/sub"), LIST(read, "~/.ssh/known_hosts") }, true, 0);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/srv/data"), "write");
+	ck_assert_str_eq(kind_of(&p, "/srv/data/.git/hooks"), "protect");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.ssh/known_hosts"), "read");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/sub"), "");
+	profile_done(&p);
+}
+END_TEST
+
+START_TEST(what_nobody_may_ask_for)
+{
+	struct profile p;
+
+	make("workspace", &ann, &p);
+	change(&p, (struct profile_change){ LIST(write, "/") }, true, ERR_INVALID);
+	change(&p, (struct profile_change){ LIST(read, "/home/ann/state/store/data.mdb") }, true, ERR_INVALID);
+	change(&p, (struct profile_change){ LIST(write, "relative") }, true, ERR_INVALID);
+	change(&p, (struct profile_change){ LIST(write, "/proc/sys") }, true, ERR_INVALID);
+	change(&p, (struct profile_change){ LIST(hide, "/home/ann/proj") }, true, ERR_INVALID);
+	change(&p, (struct profile_change){ .network = "lan" }, true, ERR_INVALID);
+	change(&p, (struct profile_change){ .network = "allow" }, true, ERR_UNAVAILABLE);
+	profile_done(&p);
+	make("host", &ann, &p);
+	change(&p, (struct profile_change){ LIST(hide, "/srv") }, true, ERR_UNAVAILABLE);
+	change(&p, (struct profile_change){ .cow = true }, true, ERR_UNAVAILABLE);
+	change(&p, (struct profile_change){ .network = "host" }, true, 0);
+	profile_done(&p);
+}
+END_TEST
+
+START_TEST(too_many_paths_are_refused)
+{
+	struct profile p = { 0 };
+	struct err e = ERR_INIT;
+	char path[64];
+	int n = 0;
+
+	do
+		snprintf(path, sizeof path, "/p/%d", n++);
+	while (profile_add(&p, PLAN_MOUNT_READ, 0, path, &e) == 0);
+	ck_assert_int_eq(e.code, ERR_EXHAUSTED);
+	ck_assert_int_le(n, (int)PLAN_MOUNTS_MAX + 1);
+	profile_done(&p);
+}
+END_TEST
+
+START_TEST(words_go_both_ways)
+{
+	for (unsigned i = 0; profile_layer_name(i); i++)
+		ck_assert_uint_eq(profile_layer(profile_layer_name(i)), 1u << i);
+	ck_assert_uint_eq(profile_layer("walls"), 0);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(profile_network(profile_network_name((uint32_t)i)), i);
+	for (size_t i = 0; i < profile_shipped_count(); i++) {
+		struct profile p;
+		ck_assert_int_eq(profile_shipped(profile_shipped_info(i)->name, &p), 0);
+		ck_assert_uint_eq(p.require & ~p.layers, 0);
+		profile_done(&p);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("profile", the_workspace_profile, the_other_profiles, places_without_a_home_or_workspace,
+		     a_workspace_inside_a_secret_folder, less_is_always_fine, more_needs_an_operator, a_wider_root_is_protected_too,
+		     what_nobody_may_ask_for, too_many_paths_are_refused, words_go_both_ways);
+}

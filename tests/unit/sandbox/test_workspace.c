@@ -1,0 +1,102 @@
+#include "sandbox/workspace.h"
+
+#include "runtime/base/err.h"
+#include "tests/unit/suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *found(const char *cwd, const char *given, const char *home)
+{
+	static struct workspace w;
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(workspace_find(cwd, given, home, &w, &e) == 0, "%s", e.message);
+	return w.path;
+}
+
+static void refused(const char *cwd, const char *given, const char *home, const char *field)
+{
+	struct workspace w;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(workspace_find(cwd, given, home, &w, &e), -1);
+	ck_assert_int_eq(e.code, ERR_INVALID);
+	ck_assert_str_eq(e.field, field);
+}
+
+START_TEST(the_nearest_folder_with_git)
+{
+	char dir[] = "/tmp/bailiff-ws-XXXXXX", path[128], deep[128];
+
+	ck_assert_ptr_nonnull(mkdtemp(dir));
+	snprintf(path, sizeof path, "%s/a", dir);
+	mkdir(path, 0700);
+	ck_assert_str_eq(found(path, NULL, "/home/ann"), path);
+	snprintf(deep, sizeof deep, "%s/a/b", dir);
+	mkdir(deep, 0700);
+	ck_assert_str_eq(found(deep, NULL, "/home/ann"), deep);
+	snprintf(path, sizeof path, "%s/.git", dir);
+	mkdir(path, 0700);
+	ck_assert_str_eq(found(deep, NULL, "/home/ann"), dir);
+	/* A home under git is not shown because of that. */
+	ck_assert_str_eq(found(deep, NULL, dir), deep);
+	/* Who knows better says so. */
+	ck_assert_str_eq(found(deep, deep, "/home/ann"), deep);
+	ck_assert_str_eq(found("/no/such/folder/", NULL, "/home/ann"), "/no/such/folder");
+	rmdir(path);
+	rmdir(deep);
+	snprintf(path, sizeof path, "%s/a", dir);
+	rmdir(path);
+	rmdir(dir);
+}
+END_TEST
+
+START_TEST(too_much_is_refused)
+{
+	refused("/", NULL, "/home/ann", "cwd");
+	refused("/home/ann/x/..", NULL, "/home/ann", "cwd");
+	refused("/home", NULL, "/home/ann", "cwd");
+	refused("/home/ann/x", "/home/ann", "/home/ann", "sandbox.workspace");
+	refused("/srv/x", "/srv/y", "/home/ann", "sandbox.workspace");
+	refused("relative", NULL, "/home/ann", "cwd");
+}
+END_TEST
+
+START_TEST(no_workspace_where_nothing_is_to_be_written)
+{
+	ck_assert_str_eq(found(NULL, NULL, "/home/ann"), "");
+	ck_assert_str_eq(found("/tmp", NULL, "/home/ann"), "");
+	ck_assert_str_eq(found("/tmp/", NULL, ""), "");
+	ck_assert_str_eq(found("/etc", NULL, "/home/ann"), "");
+	ck_assert_str_eq(found("/usr/share/doc", NULL, "/home/ann"), "");
+	ck_assert_str_eq(found("/var", NULL, "/home/ann"), "");
+	ck_assert_str_eq(found("/usr-local", NULL, "/home/ann"), "/usr-local");
+}
+END_TEST
+
+START_TEST(an_empty_one)
+{
+	struct workspace w;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(workspace_scratch(NULL, &w, &e), 0);
+	ck_assert_str_eq(w.path, "/workspace");
+	ck_assert_str_eq(w.cwd, "/workspace");
+	ck_assert_int_eq(workspace_scratch("/usr/bin", &w, &e), 0);
+	ck_assert_str_eq(w.cwd, "/workspace");
+	ck_assert_int_eq(workspace_scratch("/home/ann", &w, &e), 0);
+	ck_assert_str_eq(w.path, "/home/ann");
+	ck_assert_int_eq(workspace_scratch("/tmp", &w, &e), 0);
+	ck_assert_str_eq(w.path, "");
+	ck_assert_str_eq(w.cwd, "/tmp");
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("workspace", the_nearest_folder_with_git, too_much_is_refused, no_workspace_where_nothing_is_to_be_written, an_empty_one);
+}
