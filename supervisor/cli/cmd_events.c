@@ -44,6 +44,13 @@ static void append_id(struct jval event, struct buf *out)
 	buf_printf(out, "%-31s", id);
 }
 
+static void one_line(struct buf *text)
+{
+	for (size_t i = 0; i < text->len; i++)
+		if (text->data[i] == '\n' || text->data[i] == '\t')
+			text->data[i] = ' ';
+}
+
 /* The payload's plain members, as far as they fit. */
 static void append_summary(struct jval payload, struct buf *out)
 {
@@ -52,8 +59,9 @@ static void append_summary(struct jval payload, struct buf *out)
 
 	if (jval_get(payload, "command").type == JT_ARRAY) {
 		show_command(payload, &command);
+		one_line(&command);
 		buf_byte(out, ' ');
-		text_sanitize(command.data, text_utf8_cut(command.data, command.len < SUMMARY_MOST ? command.len : SUMMARY_MOST), out);
+		text_sanitize(buf_cstr(&command), text_utf8_cut(buf_cstr(&command), command.len < SUMMARY_MOST ? command.len : SUMMARY_MOST), out);
 	}
 	for (struct jiter it = jiter_on(payload); jiter_next(&it) && out->len - from < SUMMARY_MOST;) {
 		buf_auto struct buf text = BUF_INIT;
@@ -69,9 +77,7 @@ static void append_summary(struct jval payload, struct buf *out)
 		else
 			buf_append(&text, it.value.text, it.value.len);
 		bool cut = text.len > SUMMARY_MOST;
-		for (size_t i = 0; i < text.len; i++)
-			if (text.data[i] == '\n' || text.data[i] == '\t')
-				text.data[i] = ' ';
+		one_line(&text);
 		text_sanitize(text.data, cut ? text_utf8_cut(text.data, SUMMARY_MOST) : text.len, out);
 		if (cut)
 			buf_str(out, "...");
