@@ -42,6 +42,8 @@ struct status_msg {
 	uint32_t signal;         /* SIGNAL */
 	uint32_t layers;         /* READY: enum plan_layer actually in force */
 	uint32_t left_behind;    /* EXITED: processes that were killed after the command ended */
+	uint32_t session;        /* READY: by which audit records name this sandbox; AUDIT_NO_SESSION = not at all */
+	uint32_t reserved;
 	uint64_t user_us, system_us, max_rss_bytes;   /* EXITED: of the whole tree */
 	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
 	char path[128];          /* FAILED: what it was about, "" if nothing */

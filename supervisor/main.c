@@ -8,6 +8,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "sandbox/audit.h"
 #include "sandbox/cgroup.h"
 #include "supervisor/detach.h"
 #include "supervisor/guard/guard.h"
@@ -42,6 +43,8 @@ struct daemon {
 	char tag[HOME_TAG_MAX];
 	char owner[16];
 	char exe[PATH_MAX];
+	int audit_fd;             /* −1 = none, or it is in the state of the earlier program */
+	char audit_state[ERR_MESSAGE_MAX]; /* "on", or why not */
 };
 
 static int complain(const struct err *e, int status)
@@ -95,6 +98,7 @@ static int role_runtime(const struct options *o, struct title *t)
 		.privileged = o->privileged,
 		.owner_uid = (uint32_t)owner,
 		.home_label = o->home_label ? o->home_label : "",
+		.audit_state = o->audit_state ? o->audit_state : "it was not asked for",
 	};
 	return runtime_main(&r);
 }
@@ -103,7 +107,11 @@ static int role_spawner(const struct options *o, struct title *t)
 {
 	title_set(t, "bailiffd: spawner");
 	setup_log("bailiffd spawner", o);
-	const struct spawner_options s = { .cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff", .title = t };
+	const struct spawner_options s = {
+		.cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff",
+		.title = t,
+		.audit = o->audit_state && strcmp(o->audit_state, "on") == 0,
+	};
 	return spawner_main(&s);
 }
 
@@ -128,6 +136,8 @@ static int check_options(struct daemon *d, struct err *e)
 	const struct options *o = &d->o;
 	if (o->log_format && strcmp(o->log_format, "json") != 0 && strcmp(o->log_format, "text") != 0)
 		return err_set(e, ERR_INVALID, "--log-format: '%s' is neither json nor text", o->log_format);
+	if (o->audit && strcmp(o->audit, "auto") != 0 && strcmp(o->audit, "off") != 0)
+		return err_set(e, ERR_INVALID, "--audit: '%s' is neither auto nor off", o->audit);
 	if (o->socket_mode) {
 		if (strcmp(o->socket_mode, "0600") != 0 && strcmp(o->socket_mode, "0666") != 0)
 			return err_set(e, ERR_INVALID, "--socket-mode: '%s' is neither 0600 nor 0666", o->socket_mode);
@@ -198,6 +208,7 @@ static void runtime_args(const struct daemon *d, struct args *a)
 		args_add(a, "--privileged", NULL);
 	if (d->o.embedded)
 		args_add(a, "--embedded", NULL);
+	args_add(a, "--audit-state", d->audit_state);
 	args_log(a, &d->o);
 }
 
@@ -206,6 +217,7 @@ static void spawner_args(const struct daemon *d, struct args *a)
 	args_add(a, "bailiffd: spawner", NULL);
 	args_add(a, "--role", "spawner");
 	args_add(a, "--cgroup-tag", d->tag);
+	args_add(a, "--audit-state", d->audit_state);
 	args_log(a, &d->o);
 }
 
@@ -218,6 +230,9 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 		args_add(a, "--config", d->o.config);
 	if (d->o.user)
 		args_add(a, "--user", d->o.user);
+	if (d->o.audit)
+		args_add(a, "--audit", d->o.audit);
+	args_add(a, "--audit-state", d->audit_state);
 	if (d->o.embedded)
 		args_add(a, "--embedded", NULL);
 	args_log(a, &d->o);
@@ -235,6 +250,7 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.store_fd = d->home.store_fd,
 		.spool_fd = d->home.spool_fd,
 		.lock_fd = d->home.lock_fd,
+		.audit_fd = d->audit_fd,
 		.ready_fd = ready_fd,
 		.config_path = d->home.config_file,
 		.drop = d->privileged,
@@ -249,6 +265,20 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 	return status;
 }
 
+/* By the guard, which lives as long as the sandboxes do: the kernel knows the reader of audit records by its process. */
+static void take_audit(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	const char *why = NULL;
+	if (!d->privileged)
+		why = "it takes root";
+	else if (d->o.audit && strcmp(d->o.audit, "off") == 0)
+		why = "switched off by --audit off";
+	else if (audit_take(&d->audit_fd, &e) < 0)
+		why = e.message;
+	snprintf(d->audit_state, sizeof d->audit_state, "%s", why ? why : "on");
+}
+
 /* The same process as before, with another program: everything is there already. */
 static int resume(struct daemon *d)
 {
@@ -256,6 +286,7 @@ static int resume(struct daemon *d)
 	uint64_t fd;
 	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 || home_look(&d->home, &d->home_options, &e) < 0)
 		return complain(&e, EXIT_USAGE);
+	snprintf(d->audit_state, sizeof d->audit_state, "%s", d->o.audit_state ? d->o.audit_state : "it was not asked for");
 	title_set(&d->title, "bailiffd: guard");
 	home_tag(&d->home, d->tag);
 	log_info("upgraded to version %s", BAILIFF_VERSION);
@@ -281,6 +312,7 @@ static int begin(struct daemon *d)
 	cgroup_kill_leftovers(d->tag);
 	if (d->privileged)
 		protect();
+	take_audit(d);
 	return run_guard(d, ready_fd, -1);
 }
 
@@ -289,6 +321,7 @@ static int guard(struct daemon *d)
 	struct err e = ERR_INIT;
 	struct paths p;
 	d->privileged = geteuid() == 0;
+	d->audit_fd = -1;
 	setup_log("bailiffd guard", &d->o);
 	if (check_options(d, &e) < 0 || (d->privileged && find_identity(d, &e) < 0) || find_names(d, &p, &e) < 0)
 		return complain(&e, EXIT_USAGE);

@@ -15,6 +15,7 @@ struct runtime_options {
 	bool privileged;        /* the guard has root: the spawner can act for any uid */
 	uint32_t owner_uid;     /* who started the guard */
 	const char *home_label; /* for messages: the home, or "system" or "user" */
+	const char *audit_state; /* "on": audit records come to GUARD_FD_AUDIT; else why they do not */
 };
 
 /* The process's exit status: GUARD_EXIT_DONE, GUARD_EXIT_CONFIG, or anything else to be started again. */

@@ -13,6 +13,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "sandbox/audit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -580,6 +581,8 @@ int guard_run(const struct guard_options *options)
 			upgrade(&g);
 	}
 	end_everything(&g);
+	if (o.audit_fd >= 0)
+		audit_leave(o.audit_fd);
 	vault_done(&g.vault);
 	free(g.polls);
 	fd_close(&g.signal_fd);

@@ -21,6 +21,7 @@ struct guard_options {
 	char *const *argv[GUARD_ROLES];
 	int listen_fd, store_fd, spool_fd; /* for the runtime; −1 = none */
 	int lock_fd;                      /* only kept open */
+	int audit_fd;                     /* of audit_take(), for the runtime; −1 = none. Left at the end */
 	int ready_fd;                     /* told "R" once the runtime serves; −1 = nobody waits */
 	const char *config_path;          /* opened for each new runtime, if it is there */
 	bool drop;                        /* the runtime gets an identity of its own */

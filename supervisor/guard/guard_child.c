@@ -89,6 +89,7 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 		source[GUARD_FD_LISTEN] = o->listen_fd;
 		source[GUARD_FD_STORE] = o->store_fd;
 		source[GUARD_FD_SPOOL] = o->spool_fd;
+		source[GUARD_FD_AUDIT] = o->audit_fd;
 		source[GUARD_FD_CONFIG] = o->config_path ? open(o->config_path, O_RDONLY | O_CLOEXEC) : -1;
 		if (o->config_path && source[GUARD_FD_CONFIG] < 0 && errno != ENOENT) {
 			dprintf(STDERR_FILENO, "bailiffd: config: open '%s': %s\n", o->config_path, strerror(errno));

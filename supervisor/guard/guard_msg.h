@@ -6,7 +6,8 @@
  *
  * Descriptors the children find after exec:
  *   runtime: GUARD_FD_LINK guard · GUARD_FD_PEER spawner · GUARD_FD_LISTEN control socket · GUARD_FD_STORE, GUARD_FD_SPOOL
- *            folders (O_DIRECTORY) · GUARD_FD_CONFIG config file, if there is one (else closed)
+ *            folders (O_DIRECTORY) · GUARD_FD_CONFIG config file, if there is one (else closed) · GUARD_FD_AUDIT where
+ *            audit records come, if they are ours (else closed)
  *   spawner: GUARD_FD_LINK guard · GUARD_FD_PEER runtime · GUARD_FD_GUARD_PIDFD
  *
  * Order rules that recovery rests on:
@@ -30,7 +31,8 @@
 #define GUARD_FD_SPOOL 7
 #define GUARD_FD_CONFIG 8
 #define GUARD_FD_GUARD_PIDFD 9
-#define GUARD_FD_LAST GUARD_FD_GUARD_PIDFD
+#define GUARD_FD_AUDIT 10
+#define GUARD_FD_LAST GUARD_FD_AUDIT
 
 /* So many keys at once; a deposit past that is dropped, and RELEASE finds nothing. */
 #define GUARD_ENTRIES_MAX 4096

@@ -8,12 +8,12 @@
 #include <unistd.h>
 
 #define STATE_MAGIC 0x54534742u /* "BGST" */
-#define STATE_VERSION 1u
+#define STATE_VERSION 2u
 
 /* Descriptors are named by number: the process stays the same. */
 struct state_head {
 	uint32_t magic, version, head_size, entry_size, count;
-	int32_t listen_fd, store_fd, spool_fd, lock_fd;
+	int32_t listen_fd, store_fd, spool_fd, lock_fd, audit_fd;
 	struct {
 		int32_t pid, pidfd, link;
 	} child[GUARD_ROLES];
@@ -38,6 +38,7 @@ void guard_state_keep(const struct guard *g, bool across_exec)
 	keep(g->o->store_fd, across_exec);
 	keep(g->o->spool_fd, across_exec);
 	keep(g->o->lock_fd, across_exec);
+	keep(g->o->audit_fd, across_exec);
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		keep(g->child[i].pidfd, across_exec);
 		keep(g->child[i].link, across_exec);
@@ -74,6 +75,7 @@ int guard_state_save(const struct guard *g)
 	struct state_head h = {
 		.magic = STATE_MAGIC, .version = STATE_VERSION, .head_size = sizeof h, .entry_size = sizeof(struct state_entry),
 		.listen_fd = g->o->listen_fd, .store_fd = g->o->store_fd, .spool_fd = g->o->spool_fd, .lock_fd = g->o->lock_fd,
+		.audit_fd = g->o->audit_fd,
 	};
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		h.child[i].pid = g->child[i].pid;
@@ -115,6 +117,7 @@ int guard_state_load(struct guard *g, struct guard_options *o, int fd)
 	o->store_fd = h.store_fd;
 	o->spool_fd = h.spool_fd;
 	o->lock_fd = h.lock_fd;
+	o->audit_fd = h.audit_fd;
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		g->child[i].pid = h.child[i].pid;
 		g->child[i].pidfd = h.child[i].pidfd;

@@ -14,6 +14,7 @@
 #include "supervisor/spawner/init.h"
 
 #include "runtime/base/fd.h"
+#include "sandbox/audit.h"
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 #include "supervisor/title.h"
@@ -234,12 +235,14 @@ _Noreturn void init_main(struct init *in)
 	title_set(in->title, "bailiffd: init");
 	if (in->reset_oom)
 		reset_oom_score();
+	/* While the host's /proc is there and the right to it. What the command forks inherits it. */
+	uint32_t session = in->audit ? audit_enter_session() : AUDIT_NO_SESSION;
 
 	enum sandbox_step step = STEP_CLONE;
 	if (sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0)
 		leave_failed(in, step, errno);
 	require_layers(in);
-	struct status_msg ready = { .kind = STATUS_READY, .layers = in->steps.layers };
+	struct status_msg ready = { .kind = STATUS_READY, .layers = in->steps.layers, .session = session };
 	send_status(in->steps.status_fd, &ready);
 
 	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK) };

@@ -13,6 +13,7 @@ struct title;
 struct init {
 	struct step_context steps;
 	struct title *title;
+	bool audit;              /* enter an audit session of its own */
 	bool reset_oom;          /* the spawner is protected from the OOM killer; the sandbox must not be */
 	/*
 	 * The command's arguments from argv[1] on, NULL-terminated: argv[0] is room for the shell, when what is to be executed

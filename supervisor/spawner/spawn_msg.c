@@ -17,6 +17,7 @@ static const struct {
 	{ SPAWN_START, true, true },
 	{ SPAWN_SYNC, false, false },
 	{ SPAWN_CLEAN, true, false },
+	{ SPAWN_MARK, false, false },
 };
 
 size_t spawn_msg_start_fds(uint32_t flags)

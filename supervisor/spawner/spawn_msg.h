@@ -22,6 +22,7 @@ enum spawn_kind {
 	SPAWN_START = 1,    /* runtime → spawner */
 	SPAWN_SYNC = 2,     /* → SYNCED: everything sent before on any link is done */
 	SPAWN_CLEAN = 3,    /* key: remove the cgroup of a released process; no answer */
+	SPAWN_MARK = 4,     /* token: put it behind the audit records that exist now; it comes among them */
 	SPAWN_STARTED = 16, /* pid, start_time, layers + pidfd */
 	SPAWN_FAILED = 17,  /* step, error, path */
 	SPAWN_SYNCED = 18,
@@ -35,6 +36,7 @@ struct spawn_msg {
 	uint32_t step;       /* enum sandbox_step */
 	uint32_t layers;     /* STARTED: enum plan_layer that the clone itself gave */
 	uint64_t start_time; /* STARTED: of the init, field 22 of /proc/PID/stat */
+	uint64_t token;      /* MARK */
 	struct plan_key key;
 	char path[128];
 };

@@ -4,6 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "sandbox/audit.h"
 #include "sandbox/steps.h"
 #include "supervisor/guard/guard_msg.h"
 
@@ -73,12 +74,19 @@ static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fd
 	cgroup_tree_remove(&s->cgroup, &m->key);
 }
 
+static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds)
+{
+	if (s->audit_fd >= 0 && audit_mark(s->audit_fd, m->token) < 0)
+		log_warning("mark the audit records: %s", strerror(errno));
+}
+
 static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	static void (*const handlers[])(struct spawner *s, const struct spawn_msg *m, const int *fds) = {
 		[SPAWN_START] = on_start,
 		[SPAWN_SYNC] = on_sync,
 		[SPAWN_CLEAN] = on_clean,
+		[SPAWN_MARK] = on_mark,
 	};
 	handlers[m->kind](s, m, fds);
 }
@@ -165,6 +173,7 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 		.groups = mem_alloc(NGROUPS_MAX * sizeof(gid_t)),
 		.strings = mem_alloc((2 * PLAN_ARGS_MAX + 4) * sizeof(char *)),
 	};
+	s->audit_fd = o->audit && s->privileged ? audit_open() : -1;
 	fd_cloexec(s->guard_fd, true);
 	fd_cloexec(s->peer_fd, true);
 	fd_cloexec(s->guard_pidfd, true);
@@ -196,6 +205,7 @@ int spawner_main(const struct spawner_options *o)
 	}
 	cgroup_tree_close(&s.cgroup);
 	sysfilter_done(&s.filter);
+	fd_close(&s.audit_fd);
 	free(s.groups);
 	free(s.strings);
 	return 0;

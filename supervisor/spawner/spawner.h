@@ -20,6 +20,7 @@ struct title;
 struct spawner_options {
 	const char *cgroup_tag;  /* the folder of this home's cgroups */
 	struct title *title;
+	bool audit;              /* sandboxes get an audit session each */
 };
 
 /* Descriptors at GUARD_FD_*. Returns the exit status. */
@@ -31,6 +32,7 @@ struct spawner {
 	int guard_fd, peer_fd, guard_pidfd; /* peer_fd −1: the runtime is being started anew */
 	bool privileged;                    /* root with what it takes to act for others; else only for its own uid */
 	bool protected_from_oom;
+	int audit_fd;                       /* for audit_mark; −1: sandboxes are not watched by audit */
 	struct cgroup_tree cgroup;
 	struct sysfilter filter;            /* of system calls, for all confined plans */
 	bool has_filter;

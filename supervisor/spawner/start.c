@@ -209,6 +209,7 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 				   .status_fd = f->status, .gate_fd = f->gate, .guard_pidfd = s->guard_pidfd,
 				   .filter = s->has_filter ? &s->filter : NULL },
 			.title = s->title,
+			.audit = s->audit_fd >= 0,
 			.reset_oom = s->protected_from_oom,
 		};
 		fill_vectors(s, plan, &in);

@@ -61,6 +61,7 @@ static inline struct guard_options rig_guard_options(const char *exe)
 		.store_fd = -1,
 		.spool_fd = -1,
 		.lock_fd = -1,
+		.audit_fd = -1,
 		.ready_fd = -1,
 		.upgrade_exe = exe,
 		.upgrade_argv = rig_guard_argv,
