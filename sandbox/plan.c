@@ -238,6 +238,26 @@ const struct plan_mount *plan_mount(const struct plan_head *p, uint32_t i)
 	return (const struct plan_mount *)(const void *)((const char *)p + p->mounts_off) + i;
 }
 
+bool plan_path_inside(const char *path, const char *folder)
+{
+	size_t n = strlen(folder);
+	if (n == 1)
+		return true;
+	return strncmp(path, folder, n) == 0 && (!path[n] || path[n] == '/');
+}
+
+int plan_mount_below(const struct plan_head *p, uint32_t i)
+{
+	const char *path = plan_string(p, plan_mount(p, i)->path_off);
+	for (uint32_t j = i; j-- > 0;) {
+		const struct plan_mount *m = plan_mount(p, j);
+		bool shuts = m->kind == PLAN_MOUNT_PROTECT; /* covers only itself, read-only */
+		if (m->kind != PLAN_MOUNT_SYSTEM && !shuts && plan_path_inside(path, plan_string(p, m->path_off)))
+			return (int)j;
+	}
+	return -1;
+}
+
 const char *plan_arg(const struct plan_head *p, uint32_t i)
 {
 	return table_string(p, p->argv_off, i);

@@ -101,7 +101,7 @@ struct plan_head {
 	uint32_t network;        /* enum plan_network */
 	uint32_t mount_count;
 	uint32_t mounts_off;     /* struct plan_mount[mount_count] */
-	uint64_t tmp_bytes;      /* private /tmp, /var/tmp, /dev/shm, each; 0 = the default */
+	uint64_t tmp_bytes;      /* private /tmp, /var/tmp and /dev/shm together; each EMPTY folder too; 0 = the default */
 	uint64_t memory_bytes;   /* of the tree, by cgroup; 0 = none */
 	uint64_t pids;           /* of the tree, by cgroup; 0 = none */
 	uint64_t cpu_ms;         /* of the whole tree; PLAN_UNLIMITED = none. Enforced by the init */
@@ -136,5 +136,9 @@ const char *plan_string(const struct plan_head *p, uint32_t off);
 const char *plan_arg(const struct plan_head *p, uint32_t i);
 const char *plan_env(const struct plan_head *p, uint32_t i);
 const struct plan_mount *plan_mount(const struct plan_head *p, uint32_t i);
+/* On what mount i lies: the last one before it whose path is the same or a parent; −1 = on none. SYSTEM is not counted. */
+int plan_mount_below(const struct plan_head *p, uint32_t i);
+/* `path` is `folder` or inside it. */
+bool plan_path_inside(const char *path, const char *folder);
 
 #endif

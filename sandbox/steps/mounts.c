@@ -3,12 +3,13 @@
 #include <sys/mount.h>
 
 /*
- * Slave rather than private: nothing mounted inside reaches the host, but what the host unmounts goes away inside too
- * and is not kept busy by a long-running command.
+ * Nothing mounted inside reaches the host. Without a private root it is the other way round too, so that what the host
+ * unmounts is not kept busy by a long-running command. In a private root nothing may appear later: it would be neither
+ * read-only nor inert.
  */
 int step_mounts(struct step_context *c)
 {
-	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0) {
+	if (mount(NULL, "/", NULL, MS_REC | (step_confined(c) ? MS_PRIVATE : MS_SLAVE), NULL) < 0) {
 		step_path(c, "/");
 		return -1;
 	}

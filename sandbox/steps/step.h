@@ -7,7 +7,16 @@
 
 int step_id_maps(struct step_context *c);
 int step_mounts(struct step_context *c);
+int step_root(struct step_context *c);
+int step_tmp(struct step_context *c);
+int step_dev(struct step_context *c);
 int step_proc(struct step_context *c);
+int step_trees(struct step_context *c);
+int step_accounts(struct step_context *c);
+int step_pivot(struct step_context *c);
+int step_hostname(struct step_context *c);
+int step_network(struct step_context *c);
+int step_keyring(struct step_context *c);
 int step_ids(struct step_context *c);
 int step_lifetime(struct step_context *c);
 int step_no_new_privs(struct step_context *c);
@@ -20,6 +29,10 @@ int step_cwd(struct step_context *c);
 int step_rlimits(struct step_context *c);
 int step_signals(struct step_context *c);
 int step_gate(struct step_context *c);
+
+/* Whether the plan asks for a private root (root.c): steps that belong to one do nothing otherwise. */
+bool step_confined(const struct step_context *c);
+#define STEP_TMP_BYTES (1ull << 30) /* of private /tmp and so on where the plan says nothing */
 
 /* Notes what a failing step was about, cut to what fits; leaves errno alone. */
 void step_path(struct step_context *c, const char *path);

@@ -1,0 +1,197 @@
+/*
+ * The new root: one tmpfs for everything that the sandbox has of its own. It lies on top of the host's "/", where it
+ * covers nothing: a lookup from "/" never crosses what is mounted there, so the host's paths stay as they are until
+ * `pivot`, and no scratch folder is needed on the host.
+ *
+ * The root mount itself becomes read-only at the end; /tmp, /var/tmp and /dev/shm are writable copies of folders in it
+ * (step_tmp). One file system instead of five is most of what makes this fast, and it is one limit for all of them.
+ */
+
+#include "runtime/base/fd.h"
+#include "sandbox/plan.h"
+#include "sandbox/steps/step.h"
+#include "sandbox/steps/tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of the host's top level: what a sandbox has of its own, and what no command needs. */
+static const char *const not_bound[] = {
+	".", "..", "proc", "sys", "dev", "tmp", "run", "home", "root", "boot", "lost+found", "mnt", "media",
+};
+
+static const struct {
+	const char *name;
+	mode_t mode;
+} skeleton[] = {
+	{ "dev", 0755 }, { "proc", 0555 }, { "sys", 0555 }, { "run", 0755 },
+	/* Below the private /tmp, which will cover them. */
+	{ "tmp", 0755 }, { "tmp/tmp", 01777 }, { "tmp/var", 01777 }, { "tmp/shm", 01777 }, { "tmp/void", 0555 },
+};
+
+struct linux_dirent64 {
+	uint64_t ino;
+	int64_t off;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+bool step_confined(const struct step_context *c)
+{
+	return c->plan->flags & PLAN_PRIVATE_ROOT;
+}
+
+/* Kernel file systems are made anew, never shown as they are outside; and "/" is only ever the system's. */
+static int check_mounts(struct step_context *c)
+{
+	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(c->plan, i);
+		const char *path = plan_string(c->plan, m->path_off);
+		bool whole = !path[1];
+		bool kernel = plan_path_inside(path, "/proc") || plan_path_inside(path, "/dev");
+		if (whole != (m->kind == PLAN_MOUNT_SYSTEM) || (kernel && m->kind != PLAN_MOUNT_HIDE)) {
+			step_path(c, path);
+			errno = EINVAL;
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* A copy that is read-only once and for all: copies of it are too. */
+static int make_void(struct step_context *c, const char *name, int *ret)
+{
+	fd_auto int tree = tree_clone(c->root_fd, name);
+	if (tree < 0 || tree_set(tree, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0 || tree_attach_at(tree, c->root_fd, name) < 0)
+		return -1;
+	*ret = fd_take(&tree);
+	return 0;
+}
+
+static int make_root(struct step_context *c)
+{
+	c->root_fd = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
+	if (c->root_fd < 0 || tree_attach_at(c->root_fd, AT_FDCWD, "/") < 0)
+		return -1;
+	for (size_t i = 0; i < sizeof skeleton / sizeof skeleton[0]; i++) {
+		if (mkdirat(c->root_fd, skeleton[i].name, skeleton[i].mode) < 0)
+			return -1;
+	}
+	fd_auto int file = openat(c->root_fd, "tmp/file", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
+	if (file < 0)
+		return -1;
+	return make_void(c, "tmp/void", &c->void_folder) < 0 ? -1 : make_void(c, "tmp/file", &c->void_file);
+}
+
+static bool hidden(const struct step_context *c, const char *name)
+{
+	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(c->plan, i);
+		if (m->kind == PLAN_MOUNT_HIDE && strcmp(plan_string(c->plan, m->path_off) + 1, name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool bound(const struct step_context *c, const char *name)
+{
+	for (size_t i = 0; i < sizeof not_bound / sizeof not_bound[0]; i++) {
+		if (strcmp(not_bound[i], name) == 0)
+			return false;
+	}
+	return !hidden(c, name);
+}
+
+static int copy_link(struct step_context *c, int host, const char *name)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(host, name, target, sizeof target - 1);
+	if (n < 0)
+		return -1;
+	target[n] = 0;
+	return symlinkat(target, c->root_fd, name);
+}
+
+static int bind_entry(struct step_context *c, int host, const char *name, bool folder)
+{
+	fd_auto int tree = tree_clone(host, name);
+	if (tree < 0 || tree_set(tree, TREE_READ, -1) < 0)
+		return -1;
+	if (folder && mkdirat(c->root_fd, name, 0755) < 0)
+		return -1;
+	fd_auto int file = folder ? -1 : openat(c->root_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	if (!folder && file < 0)
+		return -1;
+	return tree_attach_at(tree, c->root_fd, name);
+}
+
+static int system_entry(struct step_context *c, int host, const struct linux_dirent64 *d)
+{
+	struct stat st;
+	if (!bound(c, d->name))
+		return 0;
+	unsigned type = d->type;
+	if (type == DT_UNKNOWN && fstatat(host, d->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		type = IFTODT(st.st_mode);
+	int r = 0;
+	if (type == DT_LNK)
+		r = copy_link(c, host, d->name);
+	else if (type == DT_DIR || type == DT_REG)
+		r = bind_entry(c, host, d->name, type == DT_DIR);
+	if (r < 0)
+		step_path(c, d->name);
+	return r;
+}
+
+/* By the raw call: readdir(3) allocates. */
+static int bind_system(struct step_context *c)
+{
+	_Alignas(struct linux_dirent64) char buf[8192];
+	fd_auto int host = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long n = host < 0 ? -1 : 0;
+	while (n >= 0 && (n = syscall(SYS_getdents64, host, buf, sizeof buf)) > 0) {
+		for (long at = 0; at < n;) {
+			const struct linux_dirent64 *d = (const struct linux_dirent64 *)(const void *)(buf + at);
+			if (system_entry(c, host, d) < 0)
+				return -1;
+			at += d->len;
+		}
+	}
+	return n < 0 ? -1 : 0;
+}
+
+/* How many processors there are: the only part of /sys that ordinary programs look at. */
+static int bind_processors(struct step_context *c)
+{
+	static const char path[] = "/sys/devices/system/cpu";
+	fd_auto int tree = tree_clone(AT_FDCWD, path);
+	if (tree < 0)
+		return 0;
+	fd_auto int place = tree_set(tree, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0 ? -1 : tree_place(c, path, true);
+	if (place < 0 || tree_attach(tree, place) < 0) {
+		step_path(c, path);
+		return -1;
+	}
+	return 0;
+}
+
+int step_root(struct step_context *c)
+{
+	if (!step_confined(c))
+		return 0;
+	umask(0);
+	if (check_mounts(c) < 0 || make_root(c) < 0)
+		return -1;
+	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
+		if (plan_mount(c->plan, i)->kind == PLAN_MOUNT_SYSTEM)
+			return bind_system(c) < 0 ? -1 : bind_processors(c);
+	}
+	return 0;
+}
