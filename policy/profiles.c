@@ -1,0 +1,338 @@
+#include "policy/profiles.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "sandbox/profile.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_MAX (1u << 20)
+#define PROFILES_MAX 64u
+#define EXTENDS_MAX 8u
+#define BASE_PROFILE "workspace"
+
+/* One file being read. */
+struct file {
+	const char *name, *text;
+	size_t len;
+	json_t *profiles;
+	struct policy_profiles *known, *found;
+};
+
+/* ---- messages ---- */
+
+/* Where `"key"` stands behind `"profile"`: the parser keeps no lines, and people want one. */
+static unsigned line_of(const struct file *f, const char *profile, const char *key)
+{
+	const char *at = f->text, *end = f->text + f->len;
+	const char *const words[] = { "profiles", profile, key };
+	unsigned line = 1;
+
+	for (size_t i = 0; i < countof(words) && words[i]; i++) {
+		mem_auto char *quoted = mem_printf("\"%s\"", words[i]);
+		const char *hit = memmem(at, (size_t)(end - at), quoted, strlen(quoted));
+		if (!hit)
+			break;
+		at = hit;
+	}
+	for (const char *p = f->text; p < at; p++)
+		line += *p == '\n';
+	return line;
+}
+
+__attribute__((format(printf, 5, 6))) static int wrong(const struct file *f, const char *profile, const char *key, struct err *e,
+						      const char *fmt, ...)
+{
+	char why[256], field[ERR_FIELD_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof why, fmt, ap);
+	va_end(ap);
+	snprintf(field, sizeof field, "profiles%s%.31s%s%.20s", profile ? "." : "", profile ? profile : "", key ? "." : "", key ? key : "");
+	return err_field(e, field, "%.80s: line %u: %s: %s", f->name, line_of(f, profile, key), field, why);
+}
+
+/* ---- members ---- */
+
+static int take_paths(const struct file *f, struct profile *p, const char *key, uint32_t kind, const json_t *v, struct err *e)
+{
+	struct err inner = ERR_INIT;
+	size_t i;
+	json_t *item;
+
+	if (!json_is_array(v))
+		return wrong(f, p->name, key, e, "must be an array of paths");
+	json_array_foreach(v, i, item) {
+		const char *s = json_string_value(item);
+		bool relative = kind == PLAN_MOUNT_PROTECT;
+
+		if (!s || strlen(s) != json_string_length(item))
+			return wrong(f, p->name, key, e, "[%zu] must be a path", i);
+		if (s[0] != '/' && s[0] != '~' && s[0] != '$' && !relative)
+			return wrong(f, p->name, key, e, "'%.100s' must begin with /, ~ or $WORKSPACE", s);
+		if (strcmp(s, "/") == 0 && kind != PLAN_MOUNT_READ)
+			return wrong(f, p->name, key, e, "'/' is too much");
+		if (s[0] == '$' && strncmp(s, "$WORKSPACE", 10) != 0)
+			return wrong(f, p->name, key, e, "'%.100s' has a variable that is not $WORKSPACE", s);
+		uint32_t use = strcmp(s, "/") == 0 ? PLAN_MOUNT_SYSTEM : kind;
+		uint32_t flags = use == PLAN_MOUNT_READ || use == PLAN_MOUNT_WRITE ? PLAN_MOUNT_OWNED : 0;
+		if (profile_add(p, use, flags, s, &inner) < 0)
+			return wrong(f, p->name, key, e, "%s", inner.message);
+	}
+	return 0;
+}
+
+static int take_number(const struct file *f, const struct profile *p, const char *key, const json_t *v, uint64_t *ret, struct err *e)
+{
+	struct err inner = ERR_INIT;
+	uint64_t n = json_integer_value(v) > 0 ? (uint64_t)json_integer_value(v) : 0;
+
+	if (json_is_string(v) && text_size_bytes(json_string_value(v), &n, &inner) < 0)
+		return wrong(f, p->name, key, e, "%s", inner.message);
+	if ((!json_is_string(v) && !json_is_integer(v)) || n == 0)
+		return wrong(f, p->name, key, e, "must be a number above 0, or a size such as \"512M\"");
+	*ret = n;
+	return 0;
+}
+
+static int take_require(const struct file *f, struct profile *p, const json_t *v, struct err *e)
+{
+	size_t i;
+	json_t *item;
+
+	if (!json_is_array(v))
+		return wrong(f, p->name, "require", e, "must be an array of layers");
+	json_array_foreach(v, i, item) {
+		uint32_t layer = json_is_string(item) ? profile_layer(json_string_value(item)) : 0;
+		if (!layer)
+			return wrong(f, p->name, "require", e, "'%.40s' is none of namespaces, mounts, landlock, seccomp, capabilities, cgroup",
+				     json_is_string(item) ? json_string_value(item) : "…");
+		p->require |= layer;
+	}
+	return 0;
+}
+
+static int take_network(const struct file *f, struct profile *p, const json_t *v, struct err *e)
+{
+	int network = json_is_string(v) ? profile_network(json_string_value(v)) : -1;
+
+	if (network != PLAN_NET_NONE && network != PLAN_NET_HOST)
+		return wrong(f, p->name, "network", e, "must be none or host");
+	p->network = (uint32_t)network;
+	return 0;
+}
+
+static int take_member(const struct file *f, struct profile *p, const char *key, const json_t *v, struct err *e)
+{
+	static const struct {
+		const char *key;
+		uint32_t kind;
+	} lists[] = {
+		{ "readRoots", PLAN_MOUNT_READ }, { "writeRoots", PLAN_MOUNT_WRITE }, { "hidden", PLAN_MOUNT_HIDE },
+		{ "protect", PLAN_MOUNT_PROTECT },
+	};
+	const struct {
+		const char *key;
+		uint64_t *value;
+	} numbers[] = { { "tmpBytes", &p->tmp_bytes }, { "memoryBytes", &p->memory_bytes }, { "pids", &p->pids } };
+
+	for (size_t i = 0; i < countof(lists); i++)
+		if (strcmp(lists[i].key, key) == 0)
+			return take_paths(f, p, key, lists[i].kind, v, e);
+	for (size_t i = 0; i < countof(numbers); i++)
+		if (strcmp(numbers[i].key, key) == 0)
+			return take_number(f, p, key, v, numbers[i].value, e);
+	if (strcmp(key, "network") == 0)
+		return take_network(f, p, v, e);
+	if (strcmp(key, "require") == 0)
+		return take_require(f, p, v, e);
+	if (strcmp(key, "cow") == 0) {
+		p->cow = json_is_true(v);
+		return json_is_boolean(v) ? 0 : wrong(f, p->name, key, e, "must be true or false");
+	}
+	return wrong(f, p->name, key, e, "unknown key; expected extends, readRoots, writeRoots, hidden, protect, network, tmpBytes, "
+		     "memoryBytes, pids, require or cow");
+}
+
+/* ---- profiles ---- */
+
+static struct profile *find(const struct policy_profiles *s, const char *name)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (strcmp(s->profile[i]->name, name) == 0)
+			return s->profile[i];
+	return NULL;
+}
+
+static int build(const struct file *f, const char *name, unsigned depth, struct profile *ret, struct err *e);
+
+/* What a profile begins as. Its own name means the shipped one, so that a file can change those, too. */
+static int begin(const struct file *f, const char *name, const json_t *extends, unsigned depth, struct profile *ret, struct err *e)
+{
+	const char *base = extends ? json_string_value(extends) : BASE_PROFILE;
+	int r;
+
+	if (!base)
+		return wrong(f, name, "extends", e, "must be the name of a profile");
+	bool own = strcmp(base, name) == 0;
+	if (find(f->known, base)) {
+		profile_copy(find(f->known, base), ret);
+		r = 0;
+	} else if (!own && json_object_get(f->profiles, base)) {
+		r = build(f, base, depth + 1, ret, e);
+	} else {
+		r = profile_shipped(base, ret);
+		if (r < 0)
+			wrong(f, name, "extends", e, "there is no profile '%.31s'", base);
+	}
+	if (r == 0 && !ret->confined) {
+		profile_done(ret);
+		return wrong(f, name, "extends", e, "'%.31s' has no sandbox to change", base);
+	}
+	return r;
+}
+
+static int build(const struct file *f, const char *name, unsigned depth, struct profile *ret, struct err *e)
+{
+	json_t *object = json_object_get(f->profiles, name), *v;
+	struct profile p;
+	const char *key;
+
+	if (depth > EXTENDS_MAX)
+		return wrong(f, name, "extends", e, "goes round in a circle, or more than %u deep", EXTENDS_MAX);
+	if (!json_is_object(object))
+		return wrong(f, name, NULL, e, "must be an object");
+	if (begin(f, name, json_object_get(object, "extends"), depth, &p, e) < 0)
+		return -1;
+	snprintf(p.name, sizeof p.name, "%s", name);
+	json_object_foreach(object, key, v) {
+		if (strcmp(key, "extends") != 0 && take_member(f, &p, key, v, e) < 0) {
+			profile_done(&p);
+			return -1;
+		}
+	}
+	*ret = p;
+	return 0;
+}
+
+static int check_name(const struct file *f, const char *name, struct err *e)
+{
+	size_t n = strlen(name);
+
+	if (n == 0 || n >= PROFILE_NAME_MAX || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") != n)
+		return wrong(f, name, NULL, e, "a profile's name has 1 to %d of a-z 0-9 _ -", PROFILE_NAME_MAX - 1);
+	if (strcmp(name, PROFILE_HOST) == 0)
+		return wrong(f, name, NULL, e, "'%s' means no sandbox and cannot mean anything else", PROFILE_HOST);
+	return 0;
+}
+
+static void add(struct policy_profiles *s, struct profile *p)
+{
+	s->profile = mem_realloc(s->profile, (s->count + 1) * sizeof(*s->profile));
+	s->profile[s->count++] = p;
+}
+
+static int read_profiles(const struct file *f, struct err *e)
+{
+	const char *name;
+	json_t *v;
+
+	if (!json_is_object(f->profiles))
+		return wrong(f, NULL, NULL, e, "must be an object");
+	if (json_object_size(f->profiles) > PROFILES_MAX)
+		return wrong(f, NULL, NULL, e, "has more than %u profiles", PROFILES_MAX);
+	json_object_foreach(f->profiles, name, v) {
+		struct profile p;
+
+		if (check_name(f, name, e) < 0 || build(f, name, 0, &p, e) < 0)
+			return -1;
+		if (find(f->known, name))
+			profile_done(&p);
+		else
+			add(f->found, mem_dup(&p, sizeof p));
+	}
+	return 0;
+}
+
+/* Sections that say what may run; until something acts on them it must be said that nothing does. */
+static bool has_other_sections(const json_t *root)
+{
+	static const char *const lists[] = { "allow", "ask", "deny" };
+	static const char *const sections[] = { "hooks", "sandbox", "models", "limits" };
+	const json_t *permissions = json_object_get(root, "permissions");
+
+	for (size_t i = 0; i < countof(lists); i++)
+		if (json_array_size(json_object_get(permissions, lists[i])))
+			return true;
+	for (size_t i = 0; i < countof(sections); i++)
+		if (json_object_size(json_object_get(root, sections[i])))
+			return true;
+	return false;
+}
+
+int policy_profiles_parse(struct policy_profiles *s, const char *name, const char *text, size_t len, struct err *e)
+{
+	struct policy_profiles found = { 0 };
+	json_auto_t *root = NULL;
+	json_error_t je;
+
+	if (len > TEXT_MAX)
+		return err_set(e, ERR_INVALID, "%.80s: larger than %u bytes", name, TEXT_MAX);
+	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
+	if (!root)
+		return err_set(e, ERR_INVALID, "%.80s: line %d, column %d: %s", name, je.line, je.column, je.text);
+	if (!json_is_object(root))
+		return err_set(e, ERR_INVALID, "%.80s: line 1: must be an object", name);
+	struct file f = { .name = name, .text = text, .len = len, .profiles = json_object_get(root, "profiles"), .known = s, .found = &found };
+	if (f.profiles && read_profiles(&f, e) < 0) {
+		policy_profiles_done(&found);
+		return -1;
+	}
+	for (size_t i = 0; i < found.count; i++)
+		add(s, found.profile[i]);
+	free(found.profile);
+	s->partial |= has_other_sections(root);
+	return 0;
+}
+
+void policy_profiles_done(struct policy_profiles *s)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		profile_done(s->profile[i]);
+		free(s->profile[i]);
+	}
+	free(s->profile);
+	*s = (struct policy_profiles){ 0 };
+}
+
+void policy_profiles_names(const struct policy_profiles *s, struct buf *out)
+{
+	for (size_t i = 0; i < s->count; i++)
+		buf_printf(out, "%s%s", i ? ", " : "", s->profile[i]->name);
+	for (size_t i = 0; i < profile_shipped_count(); i++)
+		if (!find(s, profile_shipped_info(i)->name))
+			buf_printf(out, "%s%s", i || s->count ? ", " : "", profile_shipped_info(i)->name);
+}
+
+int policy_profiles_get(const struct policy_profiles *s, const char *name, struct profile *ret, struct err *e)
+{
+	const struct profile *p = find(s, name);
+
+	if (p) {
+		profile_copy(p, ret);
+		return 0;
+	}
+	if (profile_shipped(name, ret) == 0)
+		return 0;
+	buf_auto struct buf names = BUF_INIT;
+	policy_profiles_names(s, &names);
+	err_set(e, ERR_NOT_FOUND, "there is no profile '%.40s'; there are %.300s", name, buf_cstr(&names));
+	snprintf(e->field, sizeof e->field, "profile");
+	return -1;
+}

@@ -1,0 +1,42 @@
+#ifndef BAILIFF_POLICY_PROFILES_H
+#define BAILIFF_POLICY_PROFILES_H
+
+/*
+ * The profiles that can be asked for: those of the policy files (`profiles {NAME: {…}}`) and the shipped ones. A file is
+ * taken whole or not at all; what is wrong is named by file, line and key.
+ *
+ *   extends       another profile; default workspace. The rest is added to it or replaces what it says.
+ *   readRoots, writeRoots, hidden    paths; ~ is the caller's home, $WORKSPACE the workspace; one that ends in ? may be missing
+ *   protect       read-only in a write root; a relative path is meant in every write root
+ *   network       none | host
+ *   tmpBytes, memoryBytes            a number, or "512M"
+ *   pids          processes and threads
+ *   require       layers without which it is refused: namespaces mounts landlock seccomp capabilities cgroup
+ *   cow           write to a copy
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+struct err;
+struct profile;
+
+struct policy_profiles {
+	struct profile **profile; /* host's first */
+	size_t count;
+	bool partial;             /* a file has sections that this version does not act on */
+};
+
+void policy_profiles_done(struct policy_profiles *s);
+/*
+ * Adds the profiles of one file, the more important file first: a name that is there already stays what it is. On failure
+ * nothing is added.
+ */
+int policy_profiles_parse(struct policy_profiles *s, const char *file, const char *text, size_t len, struct err *e);
+/* A copy of a profile; ERR_NOT_FOUND names those that there are. */
+int policy_profiles_get(const struct policy_profiles *s, const char *name, struct profile *ret, struct err *e);
+/* "workspace, readonly, …": the files' first. */
+void policy_profiles_names(const struct policy_profiles *s, struct buf *out);
+
+#endif

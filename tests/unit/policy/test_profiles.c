@@ -1,0 +1,142 @@
+#include "policy/profiles.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "sandbox/profile.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+
+static void take(struct policy_profiles *s, const char *text)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(policy_profiles_parse(s, "policy.json", text, strlen(text), &e) == 0, "%s", e.message);
+}
+
+static void get(const struct policy_profiles *s, const char *name, struct profile *p)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(policy_profiles_get(s, name, p, &e) == 0, "%s", e.message);
+	ck_assert_str_eq(p->name, name);
+}
+
+static bool has(const struct profile *p, const char *path, uint32_t kind)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->entry[i].kind == kind && strcmp(p->entry[i].path, path) == 0)
+			return true;
+	return false;
+}
+
+START_TEST(a_profile_extends_another)
+{
+	struct policy_profiles s = { 0 };
+	struct profile p;
+
+	take(&s, "{\"profiles\":{\"net\":{\"extends\":\"build\",\"network\":\"host\"},"
+		 "\"build\":{\"readRoots\":[\"/srv/cache?\"],\"writeRoots\":[\"~/.cache/build\"],\"hidden\":[\"/mnt\"],"
+		 "\"protect\":[\"Makefile\"],\"memoryBytes\":\"1G\",\"pids\":100,\"tmpBytes\":4096,\"require\":[\"landlock\"],\"cow\":true}}}");
+	get(&s, "net", &p);
+	ck_assert(p.confined && p.cow);
+	ck_assert_uint_eq(p.network, PLAN_NET_HOST);
+	ck_assert_uint_eq(p.memory_bytes, 1ull << 30);
+	ck_assert_uint_eq(p.pids, 100);
+	ck_assert_uint_eq(p.tmp_bytes, 4096);
+	ck_assert(p.require & PLAN_LAYER_LANDLOCK);
+	ck_assert(has(&p, "$WORKSPACE", PLAN_MOUNT_WRITE));
+	ck_assert(has(&p, "/srv/cache", PLAN_MOUNT_READ));
+	ck_assert(has(&p, "~/.cache/build", PLAN_MOUNT_WRITE));
+	ck_assert(has(&p, "/mnt", PLAN_MOUNT_HIDE));
+	ck_assert(has(&p, "Makefile", PLAN_MOUNT_PROTECT));
+	profile_done(&p);
+	policy_profiles_done(&s);
+}
+END_TEST
+
+START_TEST(the_first_file_wins)
+{
+	struct policy_profiles s = { 0 };
+	struct profile p;
+
+	take(&s, "{\"profiles\":{\"workspace\":{\"extends\":\"workspace\",\"pids\":7}}}");
+	take(&s, "{\"profiles\":{\"workspace\":{\"pids\":9},\"mine\":{\"extends\":\"workspace\"}}}");
+	get(&s, "workspace", &p);
+	ck_assert_uint_eq(p.pids, 7);
+	profile_done(&p);
+	get(&s, "mine", &p);
+	ck_assert_uint_eq(p.pids, 7);
+	profile_done(&p);
+	policy_profiles_done(&s);
+}
+END_TEST
+
+START_TEST(an_unknown_name_lists_the_others)
+{
+	struct policy_profiles s = { 0 };
+	struct profile p;
+	struct err e = ERR_INIT;
+
+	take(&s, "{\"profiles\":{\"mine\":{}}}");
+	ck_assert_int_eq(policy_profiles_get(&s, "yours", &p, &e), -1);
+	ck_assert_int_eq(e.code, ERR_NOT_FOUND);
+	ck_assert_str_eq(e.field, "profile");
+	ck_assert_ptr_nonnull(strstr(e.message, "mine, workspace, readonly, isolated, ci, host"));
+	policy_profiles_done(&s);
+}
+END_TEST
+
+static void bad(const char *text, const char *words)
+{
+	struct policy_profiles s = { 0 };
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(policy_profiles_parse(&s, "policy.json", text, strlen(text), &e), -1);
+	ck_assert_int_eq(e.code, ERR_INVALID);
+	ck_assert_msg(strstr(e.message, words) != NULL, "'%s' in '%s'", words, e.message);
+	ck_assert_msg(strncmp(e.message, "policy.json: line ", 18) == 0, "%s", e.message);
+	ck_assert_uint_eq(s.count, 0);
+	policy_profiles_done(&s);
+}
+
+START_TEST(what_is_wrong_is_named)
+{
+	bad("{\n\"profiles\": {\n\"a\": {}, \n\"b\": {\"pids\": \"many\"}}}", "line 4: profiles.b.pids: ");
+	bad("{\n \"profiles\": [", "line 2");
+	bad("[]", "must be an object");
+	bad("{\"profiles\":[]}", "profiles: must be an object");
+	bad("{\"profiles\":{\"A b\":{}}}", "a-z 0-9");
+	bad("{\"profiles\":{\"host\":{}}}", "no sandbox");
+	bad("{\"profiles\":{\"a\":{\"extends\":\"host\"}}}", "no sandbox to change");
+	bad("{\"profiles\":{\"a\":{\"extends\":\"b\"},\"b\":{\"extends\":\"a\"}}}", "circle");
+	bad("{\"profiles\":{\"a\":{\"extends\":\"zz\"}}}", "no profile 'zz'");
+	bad("{\"profiles\":{\"a\":{\"writeRoots\":[\"/\"]}}}", "too much");
+	bad("{\"profiles\":{\"a\":{\"readRoots\":[\"x\"]}}}", "begin with /");
+	bad("{\"profiles\":{\"a\":{\"readRoots\":\"/x\"}}}", "array of paths");
+	bad("{\"profiles\":{\"a\":{\"hidden\":[\"$HOME\"]}}}", "$WORKSPACE");
+	bad("{\"profiles\":{\"a\":{\"require\":[\"walls\"]}}}", "walls");
+	bad("{\"profiles\":{\"a\":{\"network\":\"lan\"}}}", "none or host");
+	bad("{\"profiles\":{\"a\":{\"cow\":1}}}", "true or false");
+	bad("{\"profiles\":{\"a\":{\"memoryBytes\":0}}}", "above 0");
+	bad("{\"profiles\":{\"a\":{\"colour\":1}}}", "unknown key");
+}
+END_TEST
+
+START_TEST(sections_that_nobody_acts_on_show)
+{
+	struct policy_profiles s = { 0 };
+
+	take(&s, "{\"permissions\":{\"defaultMode\":\"default\",\"deny\":[]},\"hooks\":{}}");
+	ck_assert(!s.partial);
+	take(&s, "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"]}}");
+	ck_assert(s.partial);
+	policy_profiles_done(&s);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("profiles", a_profile_extends_another, the_first_file_wins, an_unknown_name_lists_the_others, what_is_wrong_is_named,
+		     sections_that_nobody_acts_on_show);
+}
