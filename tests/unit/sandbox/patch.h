@@ -6,7 +6,7 @@
 #include "runtime/base/buf.h"
 
 #include <stdbool.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct patch {
@@ -48,10 +48,10 @@ static inline bool patch_apply(const char *a, size_t an, const char *diff, size_
 	struct patch p = { a, a + an, diff, diff + dn, out };
 	size_t at = 0; /* lines of the old text behind us */
 	while (p.d < p.d_end) {
-		unsigned long from = 0;
-		if (sscanf(p.d, "@@ -%lu", &from) != 1)
+		char *comma;
+		if ((size_t)(p.d_end - p.d) < 5 || memcmp(p.d, "@@ -", 4) != 0)
 			return false;
-		const char *comma = p.d + 4 + strspn(p.d + 4, "0123456789");
+		unsigned long from = strtoul(p.d + 4, &comma, 10);
 		if (strncmp(comma, ",0 ", 3) != 0)
 			from--; /* an empty range names the line before */
 		p.d += patch_line(p.d, p.d_end);

@@ -1,0 +1,179 @@
+#include "sandbox/changes.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <string.h>
+
+struct record {
+	uint32_t size;               /* with what follows, a multiple of 8 */
+	uint8_t kind, type, outcome, reserved;
+	uint32_t mode, old_mode;
+	uint64_t bytes;
+	uint32_t path_len, note_len, diff_len, reserved2;
+};
+
+#define NAME(group, name, text) [CHANGES_##group##_##name] = text,
+const char *changes_op_name(enum changes_op op)
+{
+	static const char *const names[] = { CHANGES_OPS(NAME) };
+	return names[op];
+}
+
+const char *changes_kind_name(enum changes_kind kind)
+{
+	static const char *const names[] = { CHANGES_KINDS(NAME) };
+	return names[kind];
+}
+
+const char *changes_type_name(enum changes_type type)
+{
+	static const char *const names[] = { CHANGES_TYPES(NAME) };
+	return names[type];
+}
+
+const char *changes_outcome_name(enum changes_outcome outcome)
+{
+	static const char *const names[] = { CHANGES_OUTCOMES(NAME) };
+	return names[outcome];
+}
+
+/* ---- writing ---- */
+
+static struct changes_head *head_of(struct buf *out)
+{
+	return (struct changes_head *)(void *)out->data;
+}
+
+void changes_begin(struct buf *out)
+{
+	const struct changes_head h = { .magic = CHANGES_MAGIC, .version = CHANGES_VERSION };
+	buf_reset(out);
+	buf_append(out, &h, sizeof h);
+}
+
+void changes_add(struct buf *out, const struct change *c)
+{
+	static const char zeros[8];
+	struct changes_head *h = head_of(out);
+	h->kinds[c->kind]++;
+	h->outcomes[c->outcome]++;
+	size_t note_len = c->note_len < CHANGES_NOTE_MAX ? c->note_len : CHANGES_NOTE_MAX;
+	size_t plain = sizeof(struct record) + c->path_len + note_len;
+	size_t diff_len = out->len + plain + c->diff_len + 8 <= CHANGES_BYTES_MAX / 4 * 3 ? c->diff_len : 0;
+	size_t size = (plain + diff_len + 7) / 8 * 8;
+	if (h->count >= CHANGES_RECORDS_MAX || c->path_len > CHANGES_PATH_MAX || out->len + size > CHANGES_BYTES_MAX)
+		return;
+	h->count++;
+	const struct record r = {
+		.size = (uint32_t)size, .kind = (uint8_t)c->kind, .type = (uint8_t)c->type, .outcome = (uint8_t)c->outcome,
+		.mode = c->mode, .old_mode = c->old_mode, .bytes = c->bytes, .path_len = (uint32_t)c->path_len,
+		.note_len = (uint32_t)note_len, .diff_len = (uint32_t)diff_len,
+	};
+	buf_append(out, &r, sizeof r);
+	buf_append(out, c->path, c->path_len);
+	buf_append(out, c->note, note_len);
+	buf_append(out, c->diff, diff_len);
+	buf_append(out, zeros, size - plain - diff_len);
+}
+
+void changes_end(struct buf *out)
+{
+	head_of(out)->total_len = (uint32_t)out->len;
+}
+
+/* ---- reading ---- */
+
+static int check_record(const char *list, size_t len, size_t at, struct record *r, struct err *e)
+{
+	if (len - at < sizeof *r)
+		return err_set(e, ERR_CORRUPT, "a list of changes ends within a record");
+	memcpy(r, list + at, sizeof *r);
+	if (r->kind >= CHANGES_KIND_COUNT || r->type >= CHANGES_TYPE_COUNT || r->outcome >= CHANGES_OUTCOME_COUNT)
+		return err_set(e, ERR_CORRUPT, "a change of an unknown kind");
+	if (r->path_len == 0 || r->path_len > CHANGES_PATH_MAX || r->note_len > CHANGES_NOTE_MAX || r->diff_len > CHANGES_BYTES_MAX)
+		return err_set(e, ERR_CORRUPT, "a change with too long a text");
+	size_t size = (sizeof *r + r->path_len + r->note_len + r->diff_len + 7) / 8 * 8;
+	if (r->size != size || len - at < size)
+		return err_set(e, ERR_CORRUPT, "a change whose length is wrong");
+	const char *path = list + at + sizeof *r;
+	if (path[0] != '/' || memchr(path, 0, r->path_len))
+		return err_set(e, ERR_CORRUPT, "a change whose path is none");
+	return 0;
+}
+
+int changes_check(const void *list, size_t len, struct err *e)
+{
+	struct changes_head h;
+	struct record r;
+	size_t at = sizeof h;
+	if (len < sizeof h || len > CHANGES_BYTES_MAX)
+		return err_set(e, ERR_CORRUPT, "a list of changes of %zu bytes", len);
+	memcpy(&h, list, sizeof h);
+	if (h.magic != CHANGES_MAGIC || h.version != CHANGES_VERSION || h.total_len != len || h.count > CHANGES_RECORDS_MAX)
+		return err_set(e, ERR_CORRUPT, "not a list of changes");
+	for (uint32_t i = 0; i < h.count; i++) {
+		if (check_record(list, len, at, &r, e) < 0)
+			return -1;
+		at += r.size;
+	}
+	if (at != len)
+		return err_set(e, ERR_CORRUPT, "a list of changes with something behind it");
+	return 0;
+}
+
+bool changes_next(const void *list, size_t *at, struct change *ret)
+{
+	struct changes_head h;
+	struct record r;
+	memcpy(&h, list, sizeof h);
+	if (*at == 0)
+		*at = sizeof h;
+	if (*at >= h.total_len)
+		return false;
+	memcpy(&r, (const char *)list + *at, sizeof r);
+	const char *text = (const char *)list + *at + sizeof r;
+	*ret = (struct change){
+		.kind = r.kind, .type = r.type, .outcome = r.outcome, .mode = r.mode, .old_mode = r.old_mode, .bytes = r.bytes,
+		.path = text, .path_len = r.path_len,
+		.note = text + r.path_len, .note_len = r.note_len,
+		.diff = text + r.path_len + r.note_len, .diff_len = r.diff_len,
+	};
+	*at += r.size;
+	return true;
+}
+
+/* ---- a choice of paths ---- */
+
+/* `inner` is `outer` or lies below it. */
+static bool lies_in(const char *inner, size_t inner_len, const char *outer, size_t outer_len)
+{
+	while (outer_len > 1 && outer[outer_len - 1] == '/')
+		outer_len--;
+	if (outer_len == 1)
+		return true;
+	return inner_len >= outer_len && memcmp(inner, outer, outer_len) == 0 && (inner_len == outer_len || inner[outer_len] == '/');
+}
+
+bool changes_selected(const char *paths, size_t len, const char *path, size_t path_len)
+{
+	for (size_t at = 0; at < len;) {
+		size_t n = strnlen(paths + at, len - at);
+		if (n && lies_in(path, path_len, paths + at, n))
+			return true;
+		at += n + 1;
+	}
+	return len == 0;
+}
+
+bool changes_leads_to(const char *paths, size_t len, const char *path, size_t path_len)
+{
+	for (size_t at = 0; at < len;) {
+		size_t n = strnlen(paths + at, len - at);
+		if (n && lies_in(paths + at, n, path, path_len))
+			return true;
+		at += n + 1;
+	}
+	return len == 0 || changes_selected(paths, len, path, path_len);
+}
