@@ -382,7 +382,7 @@ START_TEST(the_first_end_counts)
 	put_start();
 	put_completed(P1, O1, 5);
 	put(EVENT_PROCESS_TERMINATED, (struct ids){ S1, T1, U1, P1, NULL, NULL }, NULL,
-	    "{\"reason\":\"user\",\"requestedBy\":{\"uid\":1},\"signal\":\"TERM\",\"treeEmpty\":true,\"durationMs\":99,\"outputs\":{}}");
+	    "{\"reason\":\"user\",\"cause\":\"user\",\"requestedBy\":{\"uid\":1},\"signal\":\"TERM\",\"treeEmpty\":true,\"durationMs\":99,\"outputs\":{}}");
 	d = process(&out);
 	is_text(d, "status", "completed");
 	is_number(d, "durationMs", 12);
@@ -397,7 +397,7 @@ START_TEST(ends_have_their_own_status)
 		const char *envelope, *payload, *status, *reason;
 	} rows[] = {
 		{ EVENT_PROCESS_TERMINATED, NULL,
-		  "{\"reason\":\"shutdown\",\"requestedBy\":{\"uid\":1},\"signal\":\"TERM\",\"treeEmpty\":true,\"durationMs\":9,\"outputs\":{}}",
+		  "{\"reason\":\"shutdown\",\"cause\":\"shutdown\",\"requestedBy\":{\"uid\":1},\"signal\":\"TERM\",\"treeEmpty\":true,\"durationMs\":9,\"outputs\":{}}",
 		  "terminated", "shutdown" },
 		{ EVENT_PROCESS_FAILED, "timed_out", "{\"category\":\"timeout\",\"message\":\"m\",\"limit\":\"wall\"}", "failed", "timed_out" },
 		{ EVENT_PROCESS_FAILED, "lost", "{\"category\":\"transport\",\"message\":\"m\"}", "lost", NULL },
