@@ -157,7 +157,7 @@ int cgroup_tree_make(struct cgroup_tree *t, const struct plan_key *key)
 		return -1;
 	}
 	leaf_name(key, name);
-	if (mkdirat(t->fd, name, 0755) < 0)
+	if (mkdirat(t->fd, name, 0755) < 0 && errno != EEXIST) /* a limit may have made it */
 		return -1;
 	return openat(t->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
