@@ -48,6 +48,8 @@ ARCHIVES := $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(call layer_a
 # V=1 shows the commands.
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
+ASAN_OPTIONS_O := $(if $(filter asan,$(MODE)),$(BUILD)/obj/tests/asan_options.o)
+ARCHIVES += $(ASAN_OPTIONS_O)
 LINK = $(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
 
 .PHONY: all
@@ -134,7 +136,7 @@ unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
 	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c)) $(UNIT_SHARED)
 
-export N GUARD_N SEED AS K FUZZ_S
+export N GUARD_N SEED AS K FUZZ_S LEAKS
 TEST_RUN = $(PYTHON) tests/run --build $(BUILD) --make '$(MAKE) --no-print-directory -s'
 
 .PHONY: check unit lint blackbox crash
