@@ -8,6 +8,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/config.h"
+#include "supervisor/snapshot_facts.h"
 
 #define PROCESSES_AT_ONCE 16u /* a transaction stays small */
 #define DAY_US (24ull * 60 * 60 * 1000000)
@@ -31,6 +32,8 @@ static void on_pruned(void *ctx, uint64_t removed, const struct err *e)
 	struct retention *r = ctx;
 
 	r->result.events = removed;
+	if (removed)
+		snapshot_fact_stored(r->store, store_first_sequence(r->store));
 	finish(r, e && e->code ? e : NULL);
 }
 

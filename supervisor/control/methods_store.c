@@ -9,6 +9,7 @@
 #include "supervisor/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/retention.h"
+#include "supervisor/snapshot_facts.h"
 
 #include <errno.h>
 
@@ -18,6 +19,7 @@
 struct upkeep {
 	struct call *call; /* NULL once it is gone */
 	struct store *store;
+	struct store_verdict found; /* rebuild: what was wrong before */
 };
 
 /* The store is everybody's: only who sees everything may have it checked, copied or cut. */
@@ -104,15 +106,27 @@ static void on_rebuilt(void *ctx, const struct store_verdict *v, const struct er
 	jw_obj(&w);
 	if (v)
 		write_verdict(v, &w);
+	if (v && v->ok && u->found.nproblems)
+		snapshot_fact_repaired(u->store, &u->found);
 	jw_kuint(&w, "sequence", store_last_sequence(u->store));
 	jw_obj_end(&w);
 	upkeep_answer(u, &out, e);
 }
 
+/* What a rebuild repairs is said, so it is looked for first. */
+static void on_looked(void *ctx, const struct store_verdict *v, const struct err *e)
+{
+	struct upkeep *u = ctx;
+
+	if (v)
+		u->found = *v;
+	store_rebuild(u->store, on_rebuilt, u);
+}
+
 void method_rebuild_store(struct call *c)
 {
 	if (!refused(c))
-		store_rebuild(call_store(c), on_rebuilt, upkeep_new(c));
+		store_verify(call_store(c), on_looked, upkeep_new(c));
 }
 
 /* ---- stats ---- */
