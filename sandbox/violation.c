@@ -527,6 +527,14 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 
 /* ---- what a refusal means ---- */
 
+struct violation *violation_copy(const struct violation *v)
+{
+	size_t n = offsetof(struct violation, path) + strlen(v->path) + 1;
+	struct violation *copy = mem_alloc(n);
+	memcpy(copy, v, n);
+	return copy;
+}
+
 bool violation_same(const struct violation *a, const struct violation *b)
 {
 	return strcmp(a->kind, b->kind) == 0 && strcmp(a->operation, b->operation) == 0 && a->port == b->port &&

@@ -40,7 +40,6 @@ struct violation {
 	const char *kind;        /* "filesystem", "network", "syscall" */
 	const char *operation;   /* "read", "write", "create", … */
 	const char *source;      /* "audit", "landlock", "seccomp" */
-	char path[PATH_MAX];     /* "" = none; a relative one begins at a descriptor that the record does not name */
 	bool directory;          /* the path is of the folder, not of the entry */
 	char address[VIOLATION_ADDRESS_MAX]; /* "" = none */
 	int32_t port;            /* −1 = none */
@@ -49,7 +48,11 @@ struct violation {
 	int32_t pid;             /* in the host's numbers */
 	char comm[64];
 	uint32_t session;        /* AUDIT_NO_SESSION = not of a sandbox */
+	char path[PATH_MAX];     /* "" = none; a relative one begins at a descriptor that the record does not name */
 };
+
+/* On the heap, with no more room for the path than it needs: only to be read. */
+struct violation *violation_copy(const struct violation *v);
 
 /* What happens in an ordinary day: counted, not told one by one. The table in violation.c says why each. */
 bool violation_is_benign(const struct violation *v);

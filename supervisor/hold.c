@@ -66,6 +66,7 @@ void hold_drop_try(struct hold *h)
 
 void hold_free(struct hold *h, unsigned unspilled)
 {
+	audit_reader_part(&h->world->audit, h);
 	hold_drop_try(h);
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		bool there = h->streams[i].spool.fd >= 0;
@@ -193,6 +194,8 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 		}
 		if (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0)
 			return 0;
+		if (m.kind == STATUS_READY)
+			audit_reader_join(&h->world->audit, h, m.session);
 		if (m.kind == STATUS_READY)
 			engine_on_ready(g, key.id, m.layers);
 		else

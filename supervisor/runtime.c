@@ -214,6 +214,19 @@ static void engine_start(struct runtime *r)
 	r->world.engine = r->engine;
 }
 
+static bool audit_is_ours(const struct runtime *r)
+{
+	return strcmp(r->o->audit_state, "on") == 0;
+}
+
+/* Nobody is told again and again what is so by choice. */
+static void warn_of_audit(struct runtime *r)
+{
+	if (!audit_is_ours(r) && r->o->privileged && strncmp(r->o->audit_state, "switched off", 12) != 0)
+		engine_warn(r->engine, "violations_unavailable", "bailiffd --audit off says so for good; bailiff doctor shows what is enforced",
+			    "what sandboxes refuse cannot be told: %s", r->o->audit_state);
+}
+
 static void health(void *ctx, struct buf *members)
 {
 	const struct runtime *r = ((const struct world *)ctx)->ctx;
@@ -222,6 +235,12 @@ static void health(void *ctx, struct buf *members)
 	jw_kstr(&w, "home", r->o->home_label ? r->o->home_label : "");
 	jw_kbool(&w, "privileged", r->o->privileged);
 	jw_kbool(&w, "embedded", r->o->embedded);
+	jw_kobj(&w, "violations");
+	jw_kstr(&w, "state", audit_is_ours(r) ? "enforced" : "unavailable");
+	jw_kstr(&w, "source", "audit");
+	if (!audit_is_ours(r))
+		jw_kstr(&w, "why", r->o->audit_state);
+	jw_obj_end(&w);
 }
 
 static void control_start(struct runtime *r)
@@ -247,7 +266,8 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->base = event_base_new();
 	if (!r->base)
 		return err_set(e, ERR_INTERNAL, "no event loop");
-	world_init(&r->world, r->base, r->store, GUARD_FD_LINK, GUARD_FD_PEER, GUARD_FD_SPOOL);
+	world_init(&r->world, r->base, r->store, GUARD_FD_LINK, GUARD_FD_PEER, GUARD_FD_SPOOL,
+		   audit_is_ours(r) ? GUARD_FD_AUDIT : -1);
 	r->world.stop = on_stop;
 	r->world.reload = on_reload;
 	r->world.ctx = r;
@@ -258,6 +278,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	event_add(r->store_ev, NULL);
 	control_start(r);
 	world_listen(&r->world);
+	warn_of_audit(r);
 	const struct timeval hour = { .tv_sec = RETENTION_S };
 	r->retention_ev = event_new(r->base, -1, EV_PERSIST, on_retention, r);
 	event_add(r->retention_ev, &hour);

@@ -177,6 +177,13 @@ void spawn_link_clean(struct spawn_link *l, const struct plan_key *key)
 		log_debug("ask the spawner to clean up after %s: %s", key->id, strerror(errno));
 }
 
+bool spawn_link_mark(struct spawn_link *l, uint64_t token)
+{
+	const struct spawn_msg m = { .kind = SPAWN_MARK, .token = token };
+
+	return l->fd >= 0 && fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) == 0;
+}
+
 int spawn_link_sync(struct spawn_link *l)
 {
 	const struct spawn_msg m = { .kind = SPAWN_SYNC };

@@ -51,6 +51,8 @@ void spawn_link_replace(struct spawn_link *l, int fd);
 /* Takes the descriptors. */
 void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const int *fds, size_t nfds);
 void spawn_link_clean(struct spawn_link *l, const struct plan_key *key);
+/* Asks for a mark among the audit records. false = not now: there will be another spawner. */
+bool spawn_link_mark(struct spawn_link *l, uint64_t token);
 /* SYNC and its answer, before the loop runs: 0; 1 = this spawner is gone, wait for another link. */
 int spawn_link_sync(struct spawn_link *l);
 

@@ -5,6 +5,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "sandbox/audit.h"
 #include "supervisor/hold.h"
 
 #include <errno.h>
@@ -264,6 +265,13 @@ static void port_stop_reading(void *world, const char *id)
 		hold_stop_reading(h);
 }
 
+static bool port_settle(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	return h && audit_reader_settle(&h->world->audit, h);
+}
+
 static void port_release(void *world, const char *id, unsigned unspilled)
 {
 	struct hold *h = hold_of(world, id);
@@ -290,6 +298,7 @@ const struct ports world_ports = {
 	.peek_output = port_peek_output,
 	.output_fd = port_output_fd,
 	.stop_reading = port_stop_reading,
+	.settle = port_settle,
 	.release = port_release,
 };
 
@@ -323,6 +332,7 @@ static void recovery_adopt(void *world, const struct port_held *held, const stru
 		else
 			h->fds[i] = fd_take(&item->fds[i]);
 	hold_find_spools(h, size);
+	audit_reader_join(&w->audit, h, audit_session_of(h->pid));
 	hold_watch(h);
 }
 
@@ -407,6 +417,7 @@ static void on_peer(void *world, int fd)
 	struct world *w = world;
 
 	spawn_link_replace(&w->spawner, fd);
+	audit_reader_ask_again(&w->audit);
 }
 
 static void on_stop(void *world)
@@ -426,18 +437,21 @@ static void on_reload(void *world)
 static const struct guard_link_events guard_events = { on_released, on_peer, on_stop, on_reload };
 static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered };
 
-void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir)
+void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir,
+		int audit_fd)
 {
 	*w = (struct world){ .base = base, .store = store, .spool_dir = spool_dir, .timer_at = UINT64_MAX };
 	w->timer = evtimer_new(base, on_timer, w);
 	guard_link_init(&w->guard, guard_fd, &guard_events, w);
 	spawn_link_init(&w->spawner, spawner_fd, &spawn_events, w);
+	audit_reader_init(&w->audit, w, audit_fd);
 }
 
 void world_listen(struct world *w)
 {
 	guard_link_listen(&w->guard, w->base);
 	spawn_link_listen(&w->spawner, w->base);
+	audit_reader_listen(&w->audit, w->base);
 }
 
 static void free_hold(void *ctx, const char *id, void *value)
@@ -450,6 +464,7 @@ void world_done(struct world *w)
 	strmap_each(&w->holds, free_hold, NULL);
 	strmap_done(&w->holds);
 	event_free(w->timer);
+	audit_reader_done(&w->audit);
 	guard_link_done(&w->guard);
 	spawn_link_done(&w->spawner);
 }

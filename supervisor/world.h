@@ -5,6 +5,7 @@
 
 #include "runtime/base/strmap.h"
 #include "runtime/engine/ports.h"
+#include "supervisor/audit_reader.h"
 #include "supervisor/guard_link.h"
 #include "supervisor/spawn_link.h"
 
@@ -25,6 +26,7 @@ struct world {
 	struct store *store;
 	struct guard_link guard;
 	struct spawn_link spawner;
+	struct audit_reader audit;
 	int spool_dir;              /* O_DIRECTORY */
 	struct strmap holds;        /* id → struct hold */
 	struct event *timer;
@@ -38,7 +40,8 @@ struct world {
 
 extern const struct ports world_ports;
 
-void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir);
+void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir,
+		int audit_fd);
 void world_done(struct world *w);
 /* Takes over what the guard holds and lets the engine settle it. Before the loop runs. */
 int world_recover(struct world *w, struct err *e);

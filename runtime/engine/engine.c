@@ -147,8 +147,15 @@ static void tick_process(struct process *p, void *ctx)
 	if (p->state == PROCESS_RUNNING || p->state == PROCESS_EXECING)
 		tick_soonest(t, p->kill_at_ns);
 	tick_soonest(t, p->flush_at_ns);
+	tick_soonest(t, process_violations_tick(p, t->now));
 	if (p->state != PROCESS_DRAINING)
 		return;
+	if (p->settling && t->now >= p->settle_until_ns) {
+		engine_on_settled(t->engine, p->id);
+		return;
+	}
+	if (p->settling)
+		tick_soonest(t, p->settle_until_ns);
 	if (t->now < p->drain_until_ns) {
 		tick_soonest(t, p->drain_until_ns);
 	} else if (!p->drain_cut) {

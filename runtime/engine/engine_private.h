@@ -29,6 +29,7 @@ struct engine {
 
 #define ENGINE_DRAIN_MS 2000u
 #define ENGINE_FLUSH_MS 50u
+#define ENGINE_SETTLE_MS 10000u
 #define ENGINE_FOLLOW_MS 30000u
 
 static inline uint64_t engine_now(struct engine *g)

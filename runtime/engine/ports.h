@@ -20,6 +20,7 @@ struct buf;
 struct engine;
 struct engine_options;
 struct err;
+struct violation;
 
 enum { STREAM_STDOUT, STREAM_STDERR, STREAM_COUNT };
 
@@ -51,6 +52,8 @@ struct ports {
 	ssize_t (*peek_output)(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n);
 	int (*output_fd)(void *world, const char *id, int stream); /* of the spool file; −1 if nothing came yet */
 	void (*stop_reading)(void *world, const char *id);     /* the drain deadline is over */
+	/* Its tree is dead: true = refusals may still be on their way, and engine_on_settled follows. May be NULL. */
+	bool (*settle)(void *world, const char *id);
 	/* Its end is committed: forget everything of it. Small outputs (bits by stream) no longer need their files. */
 	void (*release)(void *world, const char *id, unsigned unspilled);
 };
@@ -93,6 +96,9 @@ void engine_on_output_end(struct engine *g, const char *id, int stream);
 /* Output waits in the pipe because the disk is full (error) or goes on (0). */
 void engine_on_output_stalled(struct engine *g, const char *id, int stream, int error);
 void engine_on_stdin_room(struct engine *g, const char *id);
+/* The sandbox refused something. */
+void engine_on_violation(struct engine *g, const char *id, const struct violation *v);
+void engine_on_settled(struct engine *g, const char *id);
 void engine_tick(struct engine *g);
 
 /* Ends everything live (reason "shutdown") and calls done when all of it is recorded. New starts are refused. */

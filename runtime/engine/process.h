@@ -13,7 +13,7 @@
  *   ENDING      the terminal facts commit                   → freed
  *
  * process_machine.c holds the [state][event] table. Files: process_start.c (request → launch → start facts),
- * process_output.c (process.output, spilled), process_end.c (terminal facts), process_request.c (what clients ask of one).
+ * process_output.c (process.output, spilled), process_violation.c, process_end.c (terminal facts), process_request.c (what clients ask of one).
  */
 
 #include "runtime/base/buf.h"
@@ -153,6 +153,11 @@ struct process {
 	bool gone, has_last;         /* the init is dead; `last` is its last word */
 	struct status_msg last;
 	bool layer_mismatch;
+
+	struct process_violations *violations; /* NULL = none so far */
+	uint64_t violations_before;  /* told by an earlier runtime */
+	bool settling;               /* refusals may still be on their way */
+	uint64_t settle_until_ns;
 	uint64_t ended_sequence;
 };
 
@@ -175,6 +180,12 @@ void process_outputs_json(const struct process *p, struct jw *w);   /* {"stdout"
 void process_stream_names(const struct process *p, struct jw *w);   /* [{outputRef,stream,…}] */
 const char *stream_name(int stream);
 unsigned process_unspilled(const struct process *p); /* streams that live in the database, as bits */
+
+/* process_violation.c */
+int process_violations_flush(struct process *p, struct store_batch *b); /* adds events for what is untold; how many */
+uint64_t process_violations_tick(struct process *p, uint64_t now);      /* when it wants the next one */
+void process_violations_members(const struct process *p, struct jw *w);
+void process_violations_free(struct process *p);
 
 /* process_end.c */
 void process_waiters_expire(struct process *p, uint64_t now);

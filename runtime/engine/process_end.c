@@ -114,6 +114,7 @@ static void outcome_members(const struct process *p, struct jw *w)
 	process_outputs_json(p, w);
 	if (p->drain_cut)
 		jw_kbool(w, "drainTimedOut", true);
+	process_violations_members(p, w);
 }
 
 void process_truncated_facts(struct process *p, struct store_batch *b)
@@ -313,6 +314,7 @@ void process_submit_end(struct process *p)
 	ending_of(p, &how);
 	process_output_flush(p, b);
 	process_truncated_facts(p, b);
+	process_violations_flush(p, b);
 	ending_fact(p, &how, b);
 	session_end_facts(p, b, how.turn_status, how.turn_category, how.message);
 	if (p->start.fn && !p->execed && !(p->has_last && p->last.kind == STATUS_EXITED)) {

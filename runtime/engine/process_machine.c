@@ -58,9 +58,13 @@ static void launching_failed(struct process *p)
 
 static void process_drain(struct process *p)
 {
+	struct engine *g = p->engine;
+
 	p->state = PROCESS_DRAINING;
-	p->drain_until_ns = engine_now(p->engine) + ENGINE_DRAIN_MS * 1000000ull;
-	engine_wake(p->engine, p->drain_until_ns);
+	p->drain_until_ns = engine_now(g) + ENGINE_DRAIN_MS * 1000000ull;
+	engine_wake(g, p->drain_until_ns);
+	p->settling = g->o.ports->settle && g->o.ports->settle(g->o.world, p->id);
+	p->settle_until_ns = engine_now(g) + ENGINE_SETTLE_MS * 1000000ull;
 	process_inputs_fail(p, "the process has ended");
 	process_on(p, PROCESS_EV_STREAM_END);
 }
@@ -105,7 +109,7 @@ static void draining_stream_end(struct process *p)
 
 	for (int i = 0; i < STREAM_COUNT; i++)
 		ended &= p->streams[i].ended;
-	if (!ended && !p->drain_cut)
+	if ((!ended && !p->drain_cut) || p->settling)
 		return;
 	p->state = PROCESS_ENDING;
 	process_submit_end(p);
@@ -176,6 +180,7 @@ void process_free(struct process *p)
 	free(p->command_ref);
 	free(p->end_reason);
 	buf_done(&p->command_full);
+	process_violations_free(p);
 	reply_done(&p->start);
 	free(p);
 	if (g->stopping && g->processes.count == 0 && g->stopped) {

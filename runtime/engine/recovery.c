@@ -144,6 +144,7 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	take_sizes(p, size);
 	p->state = PROCESS_RUNNING;
 	p->committed = p->ready = p->execed = true;
+	p->violations_before = view_violation_count(g->o.store, p->id);
 	p->last_output_ns = engine_now(g);
 	if (p->end_with_client)
 		p->follow_deadline_ns = engine_now(g) + ENGINE_FOLLOW_MS * 1000000ull;

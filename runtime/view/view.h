@@ -28,6 +28,7 @@ enum view_kind {
 	VIEW_PROCESS = 5,        /* processId */
 	VIEW_OUTPUT = 6,         /* outputRef: owner, mediaType, encoding, bytes, truncated, omitted range, expired */
 	VIEW_PREVIEW = 7,        /* outputRef: the stream's first bytes; apart, so that counting bytes stays cheap */
+	VIEW_VIOLATION = 8,      /* processId: what its sandbox refused; apart, since a flood rewrites it every second */
 	/* lists: id "<owner>/<member>", document {} */
 	VIEW_SESSION_THREAD = 16,
 	VIEW_THREAD_TURN = 17,
@@ -47,6 +48,8 @@ int view_fold(struct models *m, const struct event_view *ev, struct err *e);
  */
 #define VIEW_ANY_UID 0u
 
+/* How many refusals sandbox.violation has told of this process. */
+uint64_t view_violation_count(struct store *s, const char *process_id);
 int view_process(struct store *s, uint32_t uid, const char *process_id, struct buf *out, struct err *e);
 struct view_process_query {
 	const char *session_id, *task_id, *status; /* NULL = any */

@@ -34,6 +34,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, process_doc, treeEmpty),
 	VIEW_FIELD(VIEW_JSON, process_doc, leftBehind),
 	VIEW_FIELD(VIEW_JSON, process_doc, usage),
+	VIEW_FIELD(VIEW_JSON, process_doc, benignRefusals),
 	VIEW_FIELD(VIEW_JSON, process_doc, sandboxProfile),
 	VIEW_FIELD(VIEW_JSON, process_doc, planHash),
 	VIEW_FIELD(VIEW_JSON, process_doc, limits),

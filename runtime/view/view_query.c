@@ -101,6 +101,34 @@ static int write_outputs(struct store *s, const struct process_doc *d, bool prev
 	return 0;
 }
 
+/* `"violations":[…]`, and how many refusals they are */
+static int write_violations(struct store *s, const char *process_id, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct violation_doc d;
+	int r = view_read(s, &violation_shape, process_id, &text, &d, e);
+
+	if (r < 0)
+		return -1;
+	jw_key(w, "violations");
+	if (r == 0 && d.violations.type == JT_ARRAY)
+		jw_raw(w, d.violations.text, d.violations.len);
+	else
+		jw_raw(w, "[]", 2);
+	if (r == 0)
+		jw_kuint(w, "violationCount", d.violationCount);
+	return 0;
+}
+
+uint64_t view_violation_count(struct store *s, const char *process_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct violation_doc d;
+	struct err e = ERR_INIT;
+
+	return view_read(s, &violation_shape, process_id, &text, &d, &e) == 0 ? d.violationCount : 0;
+}
+
 /* The kept document and what is joined to it. */
 static int write_process(struct store *s, const struct buf *text, const struct process_doc *d, bool preview, struct buf *out,
 			 struct err *e)
@@ -111,8 +139,8 @@ static int write_process(struct store *s, const struct buf *text, const struct p
 	w.need_comma = true;
 	if (write_outputs(s, d, preview, &w, e) < 0)
 		return -1;
-	jw_karr(&w, "violations");
-	jw_arr_end(&w);
+	if (write_violations(s, d->processId, &w, e) < 0)
+		return -1;
 	jw_obj_end(&w);
 	return 0;
 }
@@ -170,8 +198,9 @@ int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool
 	if (write_outputs(s, &d, true, &w, e) < 0)
 		return -1;
 	copy_json(&w, "usage", d.usage);
-	jw_karr(&w, "violations");
-	jw_arr_end(&w);
+	if (write_violations(s, d.processId, &w, e) < 0)
+		return -1;
+	copy_json(&w, "benignRefusals", d.benignRefusals);
 	jw_kstr(&w, "sessionId", d.sessionId);
 	jw_kstr(&w, "threadId", d.threadId);
 	jw_kstr(&w, "turnId", d.turnId);

@@ -46,7 +46,7 @@ struct process_doc {
 	bool stdinClosed;
 	struct jval command, commandTruncated, commandRef, commandLine, cwd, tty, pid, startTime, bootId, startedBootNs, planHash,
 		sandboxProfile, limits, keepTree, onDisconnect, outputRefs, exitCode, signal, durationMs, usage, category, stage,
-		errnoName, message, limit, requestedBy, treeEmpty, leftBehind;
+		errnoName, message, limit, requestedBy, treeEmpty, leftBehind, benignRefusals;
 	struct jval stdinMode, stderrMode; /* members "stdin" and "stderr": C's own names are macros */
 };
 extern const struct view_shape process_shape;
@@ -57,6 +57,13 @@ static inline bool process_doc_ended(const struct process_doc *d)
 /* The key of an ended process in VIEW_ENDED_PROCESS. */
 #define VIEW_ENDED_KEY_MAX 24
 void view_ended_owner(uint64_t end_sequence, char ret[VIEW_ENDED_KEY_MAX]);
+
+/* The newest different ones, each with its sum. */
+struct violation_doc {
+	uint64_t violationCount;
+	struct jval violations;
+};
+extern const struct view_shape violation_shape;
 
 struct output_doc {
 	char outputRef[VIEW_ID_MAX], processId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], stream[VIEW_ID_MAX];

@@ -1,0 +1,199 @@
+/*
+ * Refusals as facts. The first of its kind is written at once; equal ones that follow are counted and written together, at
+ * most once a second and before the end, each event with the exact number that it stands for. So a flood costs one event a
+ * second and loses no count. Past so many different ones the rest goes into one row for each kind, still counted.
+ *
+ * What every day brings (violation_is_benign) is only counted, in the terminal event.
+ */
+
+#include "runtime/engine/engine_private.h"
+
+#include "runtime/base/mem.h"
+#include "sandbox/violation.h"
+
+#include <string.h>
+
+#define DIFFERENT_MAX 64
+#define AGAIN_NS 1000000000ull /* between two events that say the same */
+#define UNCOMMITTED_NS 20000000ull
+
+/* One thing that was refused. */
+struct violation_row {
+	struct violation *what;
+	uint64_t untold;
+};
+
+struct process_violations {
+	struct violation_row *rows;
+	size_t count, room;
+	uint64_t total, benign;
+	uint64_t tell_at_ns; /* UINT64_MAX = nothing untold */
+};
+
+static struct process_violations *violations_of(struct process *p)
+{
+	if (!p->violations) {
+		p->violations = mem_zalloc(1, sizeof *p->violations);
+		p->violations->tell_at_ns = UINT64_MAX;
+	}
+	return p->violations;
+}
+
+void process_violations_free(struct process *p)
+{
+	struct process_violations *s = p->violations;
+
+	for (size_t i = 0; s && i < s->count; i++)
+		free(s->rows[i].what);
+	if (s)
+		free(s->rows);
+	free(s);
+	p->violations = NULL;
+}
+
+static struct violation_row *find_row(struct process_violations *s, const struct violation *v)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (violation_same(s->rows[i].what, v))
+			return &s->rows[i];
+	return NULL;
+}
+
+static struct violation_row *add_row(struct process_violations *s, const struct violation *v)
+{
+	if (s->count == s->room) {
+		s->room = s->room ? 2 * s->room : 4;
+		s->rows = mem_realloc(s->rows, s->room * sizeof *s->rows);
+	}
+	s->rows[s->count] = (struct violation_row){ .what = violation_copy(v) };
+	return &s->rows[s->count++];
+}
+
+/* Where what does not fit any more is counted. */
+static struct violation_row *rest_row(struct process_violations *s, const struct violation *v)
+{
+	struct violation rest = { .kind = v->kind, .operation = "other", .source = v->source, .port = -1, .pid = v->pid };
+	struct violation_row *r;
+
+	memcpy(rest.comm, v->comm, sizeof rest.comm);
+	r = find_row(s, &rest);
+	return r ? r : add_row(s, &rest);
+}
+
+static void row_fact(struct process *p, struct violation_row *r, struct store_batch *b)
+{
+	const struct violation *v = r->what;
+	struct fact f;
+
+	fact_open_process(&f, EVENT_SANDBOX_VIOLATION, p);
+	jw_kstr(&f.w, "kind", v->kind);
+	jw_kstr(&f.w, "operation", v->operation);
+	if (v->path[0]) {
+		jw_kstr(&f.w, "path", v->path);
+		jw_kstr(&f.w, "pathIs", v->directory ? "directory" : "entry");
+	}
+	if (v->address[0])
+		jw_kstr(&f.w, "address", v->address);
+	if (v->port >= 0)
+		jw_kint(&f.w, "port", v->port);
+	if (v->syscall[0])
+		jw_kstr(&f.w, "syscall", v->syscall);
+	if (v->error > 0)
+		jw_kopt(&f.w, "errnoName", strerrorname_np(v->error));
+	jw_kint(&f.w, "pid", v->pid);
+	jw_kstr(&f.w, "comm", v->comm);
+	jw_kstr(&f.w, "source", v->source);
+	jw_kstr(&f.w, "confidence", "exact");
+	jw_kuint(&f.w, "count", r->untold);
+	fact_close(&f, b);
+	r->untold = 0;
+}
+
+int process_violations_flush(struct process *p, struct store_batch *b)
+{
+	struct process_violations *s = p->violations;
+	int added = 0;
+
+	for (size_t i = 0; s && i < s->count; i++)
+		if (s->rows[i].untold) {
+			row_fact(p, &s->rows[i], b);
+			added++;
+		}
+	if (s)
+		s->tell_at_ns = UINT64_MAX;
+	return added;
+}
+
+static void violations_submit(struct process *p)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+
+	if (process_violations_flush(p, b) > 0)
+		store_submit(p->engine->o.store, b, STORE_MUST, NULL, NULL);
+	else
+		store_batch_free(b);
+}
+
+uint64_t process_violations_tick(struct process *p, uint64_t now)
+{
+	struct process_violations *s = p->violations;
+
+	if (!s || p->state == PROCESS_ENDING)
+		return UINT64_MAX;
+	if (now >= s->tell_at_ns) {
+		if (p->committed)
+			violations_submit(p);
+		else
+			s->tell_at_ns = now + UNCOMMITTED_NS; /* nothing is told of a process before its start is */
+	}
+	return s->tell_at_ns;
+}
+
+void process_violations_members(const struct process *p, struct jw *w)
+{
+	const struct process_violations *s = p->violations;
+
+	if (p->violations_before + (s ? s->total : 0))
+		jw_kuint(w, "violationCount", p->violations_before + (s ? s->total : 0));
+	if (s && s->benign)
+		jw_kuint(w, "benignRefusals", s->benign);
+}
+
+void engine_on_violation(struct engine *g, const char *id, const struct violation *v)
+{
+	struct process *p = engine_process(g, id);
+
+	/* Its init's own attempts are part of building the sandbox. */
+	if (!p || p->state == PROCESS_ENDING || (v->pid && v->pid == p->pid))
+		return;
+	struct process_violations *s = violations_of(p);
+	if (violation_is_benign(v)) {
+		s->benign++;
+		return;
+	}
+	struct violation_row *r = find_row(s, v);
+	bool fresh = !r;
+	if (!r)
+		r = s->count < DIFFERENT_MAX ? add_row(s, v) : rest_row(s, v);
+	s->total++;
+	r->untold++;
+	uint64_t at = engine_now(g) + (fresh && s->count <= DIFFERENT_MAX ? 0 : AGAIN_NS);
+	if (fresh && s->count <= DIFFERENT_MAX && p->committed) {
+		struct store_batch *b = store_batch_new(g->o.store);
+		row_fact(p, r, b);
+		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	} else if (at < s->tell_at_ns) {
+		s->tell_at_ns = at;
+		engine_wake(g, at);
+	}
+}
+
+void engine_on_settled(struct engine *g, const char *id)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p)
+		return;
+	p->settling = false;
+	process_on(p, PROCESS_EV_STREAM_END);
+}

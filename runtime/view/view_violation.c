@@ -1,0 +1,97 @@
+#include "runtime/view/view_folds.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+
+#define VIOLATIONS_KEPT 32
+
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_UINT, violation_doc, violationCount),
+	VIEW_FIELD(VIEW_JSON, violation_doc, violations),
+};
+const struct view_shape violation_shape = { VIEW_VIOLATION, sizeof(struct violation_doc), fields, countof(fields) };
+
+/* What makes two refusals the same; the texts are compared as they were written, by one writer. */
+static bool same(struct jval a, struct jval b)
+{
+	static const char *const members[] = { "kind", "operation", "path", "pathIs", "host", "address", "port" };
+
+	for (size_t i = 0; i <= countof(members); i++) {
+		const char *name = i < countof(members) ? members[i] : "syscall";
+		struct jval x = jval_get(a, name), y = jval_get(b, name);
+
+		if (i == countof(members) && !jval_is_str(jval_get(a, "kind"), "syscall"))
+			break;
+		if (x.type != y.type || x.len != y.len || (x.len && memcmp(x.text, y.text, x.len) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* An entry: the payload with another count. */
+static void write_entry(struct jw *w, struct jval payload, uint64_t count)
+{
+	jw_obj(w);
+	for (struct jiter it = jiter_on(payload); jiter_next(&it);) {
+		char key[64];
+
+		if (jval_is_str(it.key, "count") || jval_str(it.key, key, sizeof key) >= sizeof key)
+			continue;
+		jw_kraw(w, key, it.value.text, it.value.len);
+	}
+	jw_kuint(w, "count", count);
+	jw_obj_end(w);
+}
+
+/* How many there are, and which of them is this one: −1 = none. */
+static size_t look(struct jval list, struct jval payload, ssize_t *ret_at)
+{
+	size_t n = 0;
+
+	*ret_at = -1;
+	for (struct jiter it = jiter_on(list); jiter_next(&it); n++)
+		if (*ret_at < 0 && same(it.value, payload))
+			*ret_at = (ssize_t)n;
+	return n;
+}
+
+static void write_list(struct jw *w, struct jval list, struct jval payload, uint64_t count)
+{
+	ssize_t found, at = 0;
+	bool full = look(list, payload, &found) >= VIOLATIONS_KEPT;
+
+	jw_arr(w);
+	for (struct jiter it = jiter_on(list); jiter_next(&it); at++) {
+		if (at == found)
+			write_entry(w, it.value, jval_uint(jval_get(it.value, "count"), 0) + count);
+		else if (at > 0 || found >= 0 || !full)
+			jw_raw(w, it.value.text, it.value.len);
+	}
+	if (found < 0)
+		write_entry(w, payload, count);
+	jw_arr_end(w);
+}
+
+int view_violation_on_told(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	uint64_t count = jval_uint(jval_get(payload, "count"), 1);
+	buf_auto struct buf list = BUF_INIT;
+	struct jw w = jw_on(&list);
+	struct violation_doc d;
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_PROCESS, id, sizeof id);
+	if (!*id)
+		return 0;
+	if (view_load(m, &violation_shape, id, &d, e) < 0)
+		return -1;
+	if (d.violationCount == VIEW_ABSENT)
+		d.violationCount = 0;
+	d.violationCount += count;
+	write_list(&w, d.violations, payload, count);
+	d.violations = jval_of(list.data, list.len);
+	return view_save(m, &violation_shape, id, &d, e);
+}
