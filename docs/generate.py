@@ -66,11 +66,30 @@ def config():
 def steps():
     out = ["| step | where | |", "|---|---|---|"]
     for _, a in rows("sandbox/steps.def", ("STEP",)):
-        out.append(f"| `{a[0].lower()}` | {'init' if a[1] == 'STEP_IN_INIT' else 'command'} | {cell(a[3])} |")
+        out.append(f"| `{a[1]}` | {'init' if a[2] == 'STEP_IN_INIT' else 'command'} | {cell(a[4])} |")
     return "\n".join(out)
 
 
-TABLES = {"docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps}}
+ACTIONS = {"ALLOW": "allowed", "DENY": "refused, logged", "ABSENT": "as if absent"}
+
+
+def syscalls():
+    out = ["| set | answer | | calls |", "|---|---|---|---|"]
+    for _, a in rows("sandbox/syscall_sets.def", ("SYSCALL_SET",)):
+        out.append(f"| {a[0].lower().replace('_', '-')} | {ACTIONS[a[1]]} | {cell(a[2])} | {', '.join(f'`{n}`' for n in a[3].split())} |")
+    return "\n".join(out)
+
+
+def syscall_checks():
+    out = ["| call | refused with | when it is about |", "|---|---|---|"]
+    with open(os.path.join(ROOT, "sandbox/syscall_sets.def"), encoding="utf-8") as f:
+        for m in re.finditer(r'^SYSCALL_CHECK\("(\w+)", (\w+), (\w+), "([^"]*)"', f.read(), re.M):
+            out.append(f"| `{m.group(1)}` | `{m.group(3)}`{'' if m.group(2) == 'DENY' else ', not logged'} | {cell(m.group(4))} |")
+    return "\n".join(out)
+
+
+TABLES = {"docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps},
+          "docs/syscalls.md": {"sets": syscalls, "checks": syscall_checks}}
 WHOLE = {"docs/events.md": "markdown", "docs/schemas/event.schema.json": "schema-public",
          "docs/schemas/event-profile.schema.json": "schema-profile", "docs/schemas/event-extended.schema.json": "schema-extended"}
 

@@ -4,6 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,8 +22,6 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#define LANDLOCK_ASK_VERSION 1u
 
 struct machine {
 	bool root; /* the sandboxes' builder is root */
@@ -81,11 +80,12 @@ static bool probe_namespaces(const struct machine *m, struct probe_row *r)
 
 static bool probe_landlock(const struct machine *m, struct probe_row *r)
 {
-	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_ASK_VERSION);
-	if (abi < 0)
+	int abi = landlock_abi();
+	if (abi == 0)
 		say(r, errno == EOPNOTSUPP ? "switched off at boot" : "the kernel has none");
 	else
-		say(r, "ABI %ld; the profile 'plain' does not use it", abi);
+		say(r, "ABI %d: files%s%s", abi, abi >= 6 ? ", signals and abstract sockets" : "; not signals and abstract sockets (needs 6)",
+		    abi >= 3 ? "" : "; not truncation (needs 3)");
 	return abi > 0;
 }
 
@@ -93,7 +93,7 @@ static bool probe_seccomp(const struct machine *m, struct probe_row *r)
 {
 	uint32_t action = SECCOMP_RET_ERRNO;
 	bool there = syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0;
-	say(r, there ? "filters; the profile 'plain' does not use them" : "the kernel has no seccomp filters");
+	say(r, there ? "system call filters" : "the kernel has no seccomp filters");
 	return there;
 }
 
