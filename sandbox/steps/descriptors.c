@@ -7,7 +7,8 @@
 /* Sorts the few declared descriptors and closes the gaps between them; 0 to 2 are the init's own and replaced later. */
 int step_descriptors(struct step_context *c)
 {
-	int keep[] = { 2, c->stdin_fd, c->stdout_fd, c->stderr_fd, c->status_fd, c->gate_fd, c->guard_pidfd };
+	int keep[] = { 2, c->stdin_fd, c->stdout_fd, c->stderr_fd, c->status_fd, c->gate_fd, c->guard_pidfd, c->keeper_fd,
+		       c->limits.events[TREE_LIMIT_MEMORY], c->limits.events[TREE_LIMIT_PIDS] };
 	const int n = (int)(sizeof keep / sizeof keep[0]);
 	for (int i = 1; i < n; i++) {
 		int v = keep[i], j = i;

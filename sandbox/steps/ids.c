@@ -1,8 +1,9 @@
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
 
-#include <grp.h>
+#include <errno.h>
 #include <linux/capability.h>
+#include <linux/securebits.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,12 +22,26 @@ static int clear_capabilities(void)
 	return (int)syscall(SYS_capset, &head, none);
 }
 
+/* Whatever becomes of this process: uid 0 means nothing to it, and no capability is handed on over exec. */
+static int lock_securebits(void)
+{
+	unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED |
+			     SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED;
+	return prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
+}
+
 /*
  * Raw system calls: glibc's wrappers would signal all threads, and there is only one. A command of uid 0 keeps its
  * capabilities; everyone else's process, and the init that shares its uid, has none left, not even in the bounding set.
  */
 int step_ids(struct step_context *c)
 {
+	if (step_confined(c) && c->uid == 0) {
+		errno = EPERM;
+		return -1;
+	}
+	if (step_confined(c) && lock_securebits() < 0)
+		return -1;
 	if (c->uid != 0)
 		drop_bounding_set();
 	if (c->privileged) {

@@ -120,6 +120,40 @@ static int read_root_tree(struct step_context *c, uint32_t i, int source)
 	return fd_take(&tree);
 }
 
+/* A hidden folder in which something will be shown again. */
+static int cover_for_more(struct trees *t, int place)
+{
+	fd_auto int tree = t->nlate == PLAN_MOUNTS_MAX ? -1 : tree_tmpfs(t->c, HIDDEN_BYTES, 0555);
+	if (tree < 0 || tree_set(tree, TREE_INERT, -1) < 0 || tree_attach(tree, place) < 0)
+		return -1;
+	t->late[t->nlate++] = fd_take(&tree);
+	return 0;
+}
+
+/*
+ * Root passes everywhere; the id that stands for it does not. A folder on the way that it could not enter shows it nothing
+ * anyway, and is covered by one that it can.
+ */
+static int clear_way(struct trees *t, const char *path)
+{
+	struct step_context *c = t->c;
+	struct stat st;
+	char name[PATH_MAX];
+	for (const char *p = path; c->uid != c->peer_uid && (p = strchr(p + 1, '/'));) {
+		size_t n = (size_t)(p - path);
+		if (n >= sizeof name)
+			break;
+		memcpy(name, path, n);
+		name[n] = 0;
+		fd_auto int at = tree_find(c, name);
+		if (at < 0 || fstat(at, &st) < 0)
+			break;
+		if (!(st.st_mode & S_IXOTH) && st.st_uid != c->uid && st.st_gid != c->gid)
+			return cover_for_more(t, at);
+	}
+	return 0;
+}
+
 static int apply_bound(struct trees *t, uint32_t i)
 {
 	struct step_context *c = t->c;
@@ -128,7 +162,7 @@ static int apply_bound(struct trees *t, uint32_t i)
 	bool folder = tree_is_folder(t->source[i]);
 	bool writable = plan_mount(c->plan, i)->kind == PLAN_MOUNT_WRITE;
 	fd_auto int tree = writable ? write_root_tree(c, i, t->source[i]) : read_root_tree(c, i, t->source[i]);
-	fd_auto int place = tree < 0 ? -1 : tree_place(c, path_of(c, i), folder);
+	fd_auto int place = tree < 0 || clear_way(t, path_of(c, i)) < 0 ? -1 : tree_place(c, path_of(c, i), folder);
 	fd_close(&t->source[i]);
 	return place < 0 ? -1 : tree_attach(tree, place);
 }
@@ -139,7 +173,7 @@ static int apply_empty(struct trees *t, uint32_t i)
 	fd_auto int tree = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
 	if (tree < 0 || fchownat(tree, "", c->uid, c->gid, AT_EMPTY_PATH) < 0 || tree_set(tree, TREE_INERT, -1) < 0)
 		return -1;
-	fd_auto int place = tree_place(c, path_of(c, i), true);
+	fd_auto int place = clear_way(t, path_of(c, i)) < 0 ? -1 : tree_place(c, path_of(c, i), true);
 	return place < 0 ? -1 : tree_attach(tree, place);
 }
 
@@ -160,11 +194,7 @@ static int cover(struct trees *t, uint32_t i, int place)
 		fd_auto int nothing = tree_clone(folder ? c->void_folder : c->void_file, "");
 		return nothing < 0 ? -1 : tree_attach(nothing, place);
 	}
-	fd_auto int tree = tree_tmpfs(c, HIDDEN_BYTES, 0555);
-	if (tree < 0 || tree_set(tree, TREE_INERT, -1) < 0 || tree_attach(tree, place) < 0)
-		return -1;
-	t->late[t->nlate++] = fd_take(&tree);
-	return 0;
+	return cover_for_more(t, place);
 }
 
 static int protect(int place)

@@ -17,6 +17,7 @@
 #include "sandbox/audit.h"
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
+#include "supervisor/spawner/keeper.h"
 #include "supervisor/title.h"
 
 #include <errno.h>
@@ -57,6 +58,7 @@ static _Noreturn void leave_failed(struct init *in, enum sandbox_step step, int 
 {
 	struct status_msg m = { .kind = STATUS_FAILED, .step = step, .error = error };
 	memcpy(m.path, in->steps.path, sizeof m.path);
+	keeper_finish(in->steps.keeper_fd);
 	send_status(in->steps.status_fd, &m);
 	_exit(1);
 }
@@ -214,6 +216,8 @@ static void report_exit(const struct watch *w)
 		.out_blocks = (uint64_t)u.ru_oublock,
 		.voluntary_switches = (uint64_t)u.ru_nvcsw,
 		.involuntary_switches = (uint64_t)u.ru_nivcsw,
+		.oom_kills = tree_limit_count(&w->in->steps.limits, TREE_LIMIT_MEMORY),
+		.pids_refused = tree_limit_count(&w->in->steps.limits, TREE_LIMIT_PIDS),
 	};
 	send_status(w->in->steps.status_fd, &m);
 }
@@ -257,6 +261,7 @@ _Noreturn void init_main(struct init *in)
 	send_status(in->steps.status_fd, &execed);
 
 	watch_tree(&w);
+	keeper_finish(in->steps.keeper_fd);
 	report_exit(&w);
 	_exit(0);
 }

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define START_FLAGS ((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE))
+#define START_FLAGS \
+	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW))
 
 /* Everything that is not a row is refused. */
 static const struct {

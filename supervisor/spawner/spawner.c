@@ -53,8 +53,8 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 	start_fds_assign(&f, m->flags, fds);
 	if (start_sandbox(s, m, &f, &answer, &pidfd, &e) < 0) {
 		answer.kind = SPAWN_FAILED;
-		answer.step = STEP_CLONE;
-		answer.error = e.sys ? e.sys : e.code == ERR_NOT_ALLOWED ? EPERM : EINVAL;
+		answer.step = e.code == ERR_UNAVAILABLE ? STEP_LIMITS : STEP_CLONE;
+		answer.error = e.sys ? e.sys : e.code == ERR_NOT_ALLOWED ? EPERM : e.code == ERR_UNAVAILABLE ? EOPNOTSUPP : EINVAL;
 		snprintf(answer.path, sizeof answer.path, "%.20s%s%.100s", e.field, e.field[0] ? ": " : "", e.message);
 		answer_runtime(s, &answer, NULL, 0);
 		return;
@@ -72,6 +72,8 @@ static void on_sync(struct spawner *s, const struct spawn_msg *m, const int *fds
 static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	cgroup_tree_remove(&s->cgroup, &m->key);
+	tree_limiter_remove(&s->limiter, &m->key);
+	idmap_release(&s->idmap, &m->key);
 }
 
 static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds)
@@ -174,12 +176,14 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 		.strings = mem_alloc((2 * PLAN_ARGS_MAX + 4) * sizeof(char *)),
 	};
 	s->audit_fd = o->audit && s->privileged ? audit_open() : -1;
+	idmap_init(&s->idmap, o->runtime_uid);
 	fd_cloexec(s->guard_fd, true);
 	fd_cloexec(s->peer_fd, true);
 	fd_cloexec(s->guard_pidfd, true);
 	struct err e = ERR_INIT;
 	if (cgroup_tree_open(&s->cgroup, o->cgroup_tag, &e) < 0)
 		log_info("no cgroups for sandboxes: %s", e.message);
+	tree_limiter_open(&s->limiter, o->cgroup_tag);
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;
 	if (!s->has_filter)
 		log_info("no seccomp for sandboxes: %s", e.message);
@@ -204,8 +208,10 @@ int spawner_main(const struct spawner_options *o)
 			break;
 	}
 	cgroup_tree_close(&s.cgroup);
+	tree_limiter_close(&s.limiter);
 	sysfilter_done(&s.filter);
 	fd_close(&s.audit_fd);
+	idmap_done(&s.idmap);
 	free(s.groups);
 	free(s.strings);
 	return 0;

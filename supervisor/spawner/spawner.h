@@ -9,6 +9,8 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/sysfilter.h"
 #include "sandbox/plan.h"
+#include "sandbox/tree_limit.h"
+#include "supervisor/spawner/idmap.h"
 #include "supervisor/spawner/spawn_msg.h"
 
 #include <stdbool.h>
@@ -21,6 +23,7 @@ struct spawner_options {
 	const char *cgroup_tag;  /* the folder of this home's cgroups */
 	struct title *title;
 	bool audit;              /* sandboxes get an audit session each */
+	uid_t runtime_uid;       /* never a sandbox's */
 };
 
 /* Descriptors at GUARD_FD_*. Returns the exit status. */
@@ -34,6 +37,8 @@ struct spawner {
 	bool protected_from_oom;
 	int audit_fd;                       /* for audit_mark; −1: sandboxes are not watched by audit */
 	struct cgroup_tree cgroup;
+	struct tree_limiter limiter;        /* memory and pids of a tree */
+	struct idmap idmap;                 /* ids that stand for root */
 	struct sysfilter filter;            /* of system calls, for all confined plans */
 	bool has_filter;
 	struct title *title;
@@ -46,12 +51,15 @@ struct start_fds {
 	int plan, client, status, gate, out, err, in;
 };
 
-/* Who the command runs as. */
+/* Who asked, and who the command runs as: the same but for a confined command of root's. */
 struct spawn_identity {
+	uid_t peer_uid;
+	gid_t peer_gid;
 	uid_t uid;
 	gid_t gid;
 	const gid_t *groups;
 	size_t ngroups;
+	int idmap_fd;            /* −1, or the swap of root's ids and the command's; the spawner's */
 };
 
 void start_fds_assign(struct start_fds *f, uint32_t flags, const int *fds);

@@ -12,6 +12,7 @@
 #include "runtime/base/fd.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/init.h"
+#include "supervisor/spawner/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,11 +47,25 @@ static int socket_option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &len) < 0 ? -1 : value;
 }
 
+/* A confined command is never root's: an id of its own stands for a root peer, and has no groups. */
+static int stand_for_root(struct spawner *s, const struct plan_key *key, struct spawn_identity *id, struct err *e)
+{
+	uid_t uid;
+	if (!s->privileged)
+		return err_set(e, ERR_NOT_ALLOWED, "the daemon has not the privileges to run a command of root's as somebody else");
+	if (idmap_take(&s->idmap, key, &uid, &id->idmap_fd, e) < 0)
+		return -1;
+	id->uid = uid;
+	id->gid = (gid_t)uid;
+	id->ngroups = 0;
+	return 0;
+}
+
 /*
  * The one place that decides as whom a command runs: as the peer. Without privileges the peer can only be ourselves, and
  * the groups are what the kernel leaves us.
  */
-static int spawn_identity(struct spawner *s, int client, struct spawn_identity *ret, struct err *e)
+static int spawn_identity(struct spawner *s, const struct spawn_msg *m, int client, struct spawn_identity *ret, struct err *e)
 {
 	if (socket_option(client, SO_DOMAIN) != AF_UNIX || socket_option(client, SO_TYPE) != SOCK_STREAM)
 		return err_set(e, ERR_NOT_ALLOWED, "the client's descriptor is not a unix stream socket");
@@ -62,7 +77,7 @@ static int spawn_identity(struct spawner *s, int client, struct spawn_identity *
 		return err_set(e, ERR_NOT_ALLOWED, "the client's socket has no peer");
 	if (!s->privileged && cred.uid != geteuid())
 		return err_set(e, ERR_NOT_ALLOWED, "uid %u is not the daemon's own, and the daemon has no privileges", cred.uid);
-	struct spawn_identity id = { .uid = cred.uid, .gid = cred.gid, .groups = s->groups };
+	struct spawn_identity id = { .uid = cred.uid, .gid = cred.gid, .groups = s->groups, .idmap_fd = -1 };
 	if (s->privileged) {
 		len = (socklen_t)(NGROUPS_MAX * sizeof *s->groups);
 		if (getsockopt(client, SOL_SOCKET, SO_PEERGROUPS, s->groups, &len) < 0)
@@ -71,6 +86,10 @@ static int spawn_identity(struct spawner *s, int client, struct spawn_identity *
 	} else {
 		id.gid = getegid();
 	}
+	id.peer_uid = id.uid;
+	id.peer_gid = id.gid;
+	if (m->flags & PLAN_PRIVATE_ROOT && id.uid == 0 && stand_for_root(s, &m->key, &id, e) < 0)
+		return -1;
 	*ret = id;
 	return 0;
 }
@@ -160,17 +179,26 @@ static uint64_t start_time_of(pid_t pid)
 	return p ? strtoull(p, NULL, 10) : 0;
 }
 
+static uint64_t namespaces(const struct spawner *s, const struct plan_head *p)
+{
+	uint64_t flags = CLONE_NEWPID | CLONE_NEWNS;
+	if (p->flags & PLAN_PRIVATE_ROOT) {
+		flags |= CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+		if (p->network != PLAN_NET_HOST)
+			flags |= CLONE_NEWNET;
+	}
+	return s->privileged ? flags : flags | CLONE_NEWUSER;
+}
+
 /* Without the cgroup if cloning into it is refused: the layer is then reported as missing, and a plan may insist on it. */
 static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct init *in, int *ret_pidfd)
 {
 	fd_auto int leaf = in->steps.plan->layers & PLAN_LAYER_CGROUP ? cgroup_tree_make(&s->cgroup, key) : -1;
 	int pidfd = -1;
 	struct clone_args a = {
-		.flags = CLONE_PARENT | CLONE_PIDFD | CLONE_NEWPID | CLONE_NEWNS | CLONE_CLEAR_SIGHAND,
+		.flags = CLONE_PARENT | CLONE_PIDFD | CLONE_CLEAR_SIGHAND | namespaces(s, in->steps.plan),
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 	};
-	if (!s->privileged)
-		a.flags |= CLONE_NEWUSER;
 	if (leaf >= 0) {
 		a.flags |= CLONE_INTO_CGROUP;
 		a.cgroup = (uint64_t)leaf;
@@ -193,34 +221,54 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 	return pid;
 }
 
+static int start_init(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f, const struct plan_head *plan,
+		      const struct spawn_identity *id, struct spawn_msg *answer, int *ret_pidfd, struct err *e)
+{
+	uint32_t placeholder[PLAN_MOUNTS_MAX];
+	fd_auto int keeper = -1;
+	const struct keeper_job job = { .plan = plan, .uid = id->peer_uid, .gid = id->peer_gid, .groups = id->groups,
+					.ngroups = id->ngroups, .privileged = s->privileged, .title = s->title };
+	if (keeper_start(&job, placeholder, &keeper, e) < 0)
+		return -1;
+	struct init in = {
+		.steps = { .plan = plan, .uid = id->uid, .gid = id->gid, .peer_uid = id->peer_uid, .peer_gid = id->peer_gid,
+			   .groups = id->groups, .ngroups = id->ngroups, .privileged = s->privileged, .stdin_fd = f->in,
+			   .stdout_fd = f->out, .stderr_fd = f->err, .status_fd = f->status, .gate_fd = f->gate,
+			   .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
+			   .idmap_fd = id->idmap_fd, .keeper_fd = keeper, .placeholder = placeholder, .root_fd = -1,
+			   .void_folder = -1, .void_file = -1 },
+		.title = s->title,
+		.audit = s->audit_fd >= 0,
+		.reset_oom = s->protected_from_oom,
+	};
+	fill_vectors(s, plan, &in);
+	if (tree_limiter_make(&s->limiter, &m->key, plan, &in.steps.limits, e) < 0)
+		return -1;
+	pid_t pid = clone_init(s, &m->key, &in, ret_pidfd);
+	int error = errno;
+	tree_limit_fds_close(&in.steps.limits);
+	if (pid < 0) {
+		tree_limiter_remove(&s->limiter, &m->key);
+		return err_sys(e, error, "clone");
+	}
+	answer->pid = pid;
+	answer->start_time = start_time_of(pid);
+	answer->layers = in.steps.layers;
+	return 0;
+}
+
 int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer, int *ret_pidfd,
 		  struct err *e)
 {
 	struct spawn_identity id;
 	const struct plan_head *plan = NULL;
-	if (spawn_identity(s, f->client, &id, e) < 0 || map_plan(f->plan, m->flags, &plan, e) < 0)
+	if (map_plan(f->plan, m->flags, &plan, e) < 0)
 		return -1;
 	uint32_t plan_len = plan->total_len;
-	int r = check_descriptors(f, &id, e);
-	if (r == 0) {
-		struct init in = {
-			.steps = { .plan = plan, .uid = id.uid, .gid = id.gid, .groups = id.groups, .ngroups = id.ngroups,
-				   .privileged = s->privileged, .stdin_fd = f->in, .stdout_fd = f->out, .stderr_fd = f->err,
-				   .status_fd = f->status, .gate_fd = f->gate, .guard_pidfd = s->guard_pidfd,
-				   .filter = s->has_filter ? &s->filter : NULL },
-			.title = s->title,
-			.audit = s->audit_fd >= 0,
-			.reset_oom = s->protected_from_oom,
-		};
-		fill_vectors(s, plan, &in);
-		pid_t pid = clone_init(s, &m->key, &in, ret_pidfd);
-		if (pid < 0) {
-			r = err_sys(e, errno, "clone");
-		} else {
-			answer->pid = pid;
-			answer->start_time = start_time_of(pid);
-			answer->layers = in.steps.layers;
-		}
+	int r = spawn_identity(s, m, f->client, &id, e);
+	if (r == 0 && (check_descriptors(f, &id, e) < 0 || start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
+		idmap_release(&s->idmap, &m->key);
+		r = -1;
 	}
 	munmap((void *)plan, plan_len);
 	return r;

@@ -247,6 +247,11 @@ struct run_spec {
 	const char *cwd;            /* "/" */
 	uint32_t flags, require;
 	uint64_t cpu_ms, open_files; /* 0 = none */
+	const struct plan_mount_spec *mounts;
+	size_t nmounts;
+	uint32_t network;
+	uint64_t tmp_bytes;
+	uint32_t less_layers;       /* not asked for */
 };
 
 static inline int run_plan(const struct run_spec *s)
@@ -263,7 +268,12 @@ static inline int run_plan(const struct run_spec *s)
 		.cpu_ms = s->cpu_ms ? s->cpu_ms : PLAN_UNLIMITED,
 		.open_files = s->open_files ? s->open_files : PLAN_UNLIMITED,
 		.file_bytes = PLAN_UNLIMITED,
+		.mounts = s->mounts,
+		.nmounts = s->nmounts,
+		.network = s->network,
+		.tmp_bytes = s->tmp_bytes,
 	};
+	p.layers &= ~s->less_layers;
 	while (s->argv[p.argc])
 		p.argc++;
 	buf_auto struct buf b = BUF_INIT;

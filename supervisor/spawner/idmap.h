@@ -1,0 +1,37 @@
+#ifndef BAILIFF_SUPERVISOR_IDMAP_H
+#define BAILIFF_SUPERVISOR_IDMAP_H
+
+/*
+ * A confined command never runs as root. For a root peer it runs as an id of its own from a range that nobody else uses,
+ * and what is the peer's (write roots, its toolchains) is shown to it with root's ids and that id *swapped*: files that it
+ * makes belong to root outside, and everything else of the host's is a stranger's to it.
+ *
+ * The swap is a user namespace that exists only as a descriptor. One is made when an id is used for the first time and
+ * kept: making one costs a fork. The lowest free id is taken, so that commands one after the other share one.
+ */
+
+#include "sandbox/plan.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct err;
+
+#define IDMAP_FIRST 64700u
+#define IDMAP_COUNT 256u
+
+struct idmap {
+	uid_t avoid;                          /* the runtime's */
+	unsigned turn;                        /* when all are taken, they are shared in turn */
+	int fd[IDMAP_COUNT];                  /* −1 = not made yet */
+	bool taken[IDMAP_COUNT];
+	struct plan_key by[IDMAP_COUNT];
+};
+
+void idmap_init(struct idmap *m, uid_t avoid);
+void idmap_done(struct idmap *m);
+/* An id (for uid and gid) and its descriptor, which stays the map's. The id is the key's until idmap_release. */
+int idmap_take(struct idmap *m, const struct plan_key *key, uid_t *ret_id, int *ret_fd, struct err *e);
+void idmap_release(struct idmap *m, const struct plan_key *key);
+
+#endif

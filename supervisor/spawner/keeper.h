@@ -1,0 +1,47 @@
+#ifndef BAILIFF_SUPERVISOR_KEEPER_H
+#define BAILIFF_SUPERVISOR_KEEPER_H
+
+/*
+ * Placeholders: something must be mounted where a hidden or protected path inside a write root does not exist yet, and
+ * one can only mount on what exists. So an empty file or folder is made on the host for as long as the sandbox lives.
+ *
+ * Making and removing them is the work of a process of its own, the keeper, which exists only for plans that need it. It
+ * runs as the peer, outside of the sandbox, and holds what it made by folder descriptor, name, device and inode. It
+ * removes them when the init asks (before the end is reported), or when the init is gone for whatever reason; also if
+ * spawner, runtime or guard were killed. Only what is still the same and still empty is removed. The init cannot do it
+ * itself: in its mount namespace they are mount points, and it has given up the right to unmount.
+ *
+ * What remains: if the keeper itself is killed, or the machine loses power, an empty file (mode 0000) or folder is left.
+ */
+
+#include "sandbox/plan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+struct title;
+
+/* What a keeper is to do, and for whom. */
+struct keeper_job {
+	const struct plan_head *plan;
+	uid_t uid;                 /* the peer's */
+	gid_t gid;
+	const gid_t *groups;
+	size_t ngroups;
+	bool privileged;           /* the ids have to be taken on */
+	struct title *title;
+};
+
+/*
+ * *ret_fd is the keeper's socket for the init, −1 if no placeholder is needed; placeholder[i] (one for each mount) becomes
+ * the length of the part of the mount's path that was made, 0 = none.
+ */
+int keeper_start(const struct keeper_job *job, uint32_t *placeholder, int *ret_fd, struct err *e);
+
+/* In the init: has them removed and waits for it, but not for ever. −1 is no keeper. */
+void keeper_finish(int fd);
+
+#endif

@@ -1,0 +1,528 @@
+/*
+ * Plans with a private root, run for real and looked at from the inside. As root the peer is root, so that commands run
+ * as an id of their own with mapped write roots; as a plain user everything happens in a user namespace.
+ */
+
+#include "tests/unit/supervisor/rig.h"
+
+#include <ftw.h>
+#include <sys/stat.h>
+#include <sys/mount.h>
+
+static struct rig rig;
+static char place[64], work[80], other[80], out[16384];
+
+/* A tree of the peer's that is not below /tmp, where the private /tmp would hide it anyway. */
+static const char *base_folder(void)
+{
+	return geteuid() == 0 ? "/var/lib" : "/var/tmp";
+}
+
+static void put(const char *folder, const char *name, const char *text)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	fd_auto int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	ck_assert_msg(fd >= 0, "%s", path);
+	ck_assert_int_eq(fd_write_all(fd, text, strlen(text)), 0);
+}
+
+static void folder(const char *at, const char *name)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/%s", at, name);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+}
+
+static bool there(const char *at, const char *name, struct stat *st)
+{
+	char path[200];
+	struct stat unused;
+	snprintf(path, sizeof path, "%s/%s", at, name);
+	return lstat(path, st ? st : &unused) == 0;
+}
+
+static void setup(void)
+{
+	snprintf(place, sizeof place, "%s/rig-root-XXXXXX", base_folder());
+	ck_assert_ptr_nonnull(mkdtemp(place));
+	snprintf(work, sizeof work, "%s/work", place);
+	snprintf(other, sizeof other, "%s/other", place);
+	folder(place, "work");
+	folder(place, "other");
+	put(other, "secret", "secret\n");
+	folder(work, ".git");
+	folder(work, ".git/hooks");
+	put(work, ".git/config", "config\n");
+	put(work, "file", "text\n");
+	rig_start(&rig);
+}
+
+static int unlink_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+	return remove(path);
+}
+
+static void teardown(void)
+{
+	rig_stop(&rig);
+	nftw(place, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+#define SYSTEM_MOUNT { .kind = PLAN_MOUNT_SYSTEM, .path = "/" }
+
+/* Runs to the end with the system, the given mounts and everything needed to look around; stdout and stderr in `out`. */
+static struct status_msg run_in(const char *script, const struct plan_mount_spec *mounts, size_t n, const char *cwd)
+{
+	struct run run;
+	struct run_spec s = { .argv = SH(script), .cwd = cwd, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts,
+			      .nmounts = n, .network = PLAN_NET_NONE };
+	run_start(&rig, &run, &s);
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	struct status_msg m = run_status(&run);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	run_release(&rig, &run);
+	run_close(&run);
+	return m;
+}
+
+static int code(const char *script)
+{
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_HIDE, .path = place },
+		{ .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = mem_printf("%s/.git/hooks", work) },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = mem_printf("%s/.git/config", work) },
+	};
+	struct status_msg m = run_in(script, mounts, countof(mounts), work);
+	free((char *)mounts[3].path);
+	free((char *)mounts[4].path);
+	return WIFEXITED(m.wait_status) ? WEXITSTATUS(m.wait_status) : -1;
+}
+
+#define succeeds(script) ck_assert_msg(code(script) == 0, "%s: %s", script, out)
+#define fails(script) ck_assert_msg(code(script) > 0, "%s: %s", script, out)
+
+static struct status_msg failing(const struct run_spec *s)
+{
+	struct run run;
+	run_send(&rig, &run, s);
+	run_answer(&rig, &run);
+	ck_assert_msg(run.answer.kind == SPAWN_STARTED, "%s", run.answer.path);
+	struct status_msg m = run_status(&run);
+	if (m.kind == STATUS_READY) {
+		run_open_gate(&run);
+		m = run_status(&run);
+	}
+	ck_assert_uint_eq(m.kind, STATUS_FAILED);
+	run_release(&rig, &run);
+	run_close(&run);
+	return m;
+}
+
+START_TEST(never_root_and_known_by_name)
+{
+	succeeds("id; id -u; grep -E '^(Cap|NoNewPrivs|Groups)' /proc/self/status");
+	ck_assert_ptr_null(strstr(out, "uid=0"));
+	ck_assert_ptr_nonnull(strstr(out, "CapBnd:\t0000000000000000"));
+	ck_assert_ptr_nonnull(strstr(out, "CapEff:\t0000000000000000"));
+	ck_assert_ptr_nonnull(strstr(out, "CapPrm:\t0000000000000000"));
+	if (geteuid() == 0) {
+		ck_assert_ptr_nonnull(strstr(out, "bailiff-sandbox"));
+		succeeds("test $(whoami) = bailiff-sandbox && test $(id -gn) = bailiff-sandbox && ls -ld . | grep -q bailiff-sandbox");
+	}
+}
+END_TEST
+
+START_TEST(system_is_read_only)
+{
+	fails("echo x >/etc/hosts");
+	fails("echo x >/etc/new");
+	fails("touch /usr/bin/new");
+	fails("chmod 777 /usr/bin/env");
+	fails("mkdir /new");
+	fails("touch /etc");
+	fails("echo x >/run/new");
+	fails("cat /etc/shadow");
+	fails("echo x >/dev/new");
+	fails("rm /dev/null");
+	fails("chmod 777 /dev");
+	succeeds("ls /usr/bin/env /etc/passwd /bin/sh && echo x >/dev/null && head -c 4 /dev/zero >/dev/null && head -c 1 /dev/urandom >/dev/null");
+	succeeds("test -z \"$(ls -A /run)\" && test -z \"$(ls -A /home 2>/dev/null)\" && ! test -e /boot && ! test -e /mnt && ! test -e /media");
+}
+END_TEST
+
+START_TEST(write_root_belongs_to_the_peer)
+{
+	struct stat st;
+	succeeds("echo more >>file && echo new >made && mkdir folder && echo x >folder/y && mv folder moved && rm moved/y && cat file");
+	ck_assert_str_eq(out, "text\nmore\n");
+	ck_assert(there(work, "made", &st));
+	ck_assert_uint_eq(st.st_uid, geteuid());
+	ck_assert_uint_eq(st.st_gid, getegid());
+	ck_assert(there(work, "moved", &st));
+	ck_assert_uint_eq(st.st_uid, geteuid());
+	succeeds("test \"$(stat -c %u made)\" = \"$(id -u)\" && test \"$(stat -c %u .)\" = \"$(id -u)\"");
+	fails("mknod dev c 1 3");
+	fails("ln /etc/passwd passwd");
+	fails("ln -s /etc/hosts x; echo y >x");
+}
+END_TEST
+
+START_TEST(nothing_beside_it)
+{
+	char script[300];
+	snprintf(script, sizeof script, "ls -A %s; cat %s/secret", place, other);
+	fails(script);
+	ck_assert_msg(strncmp(out, "work\n", 5) == 0, "%s", out);
+	ck_assert_ptr_null(strstr(out, "secret\n"));
+	if (geteuid() == 0) { /* a plain user's tree is below the private /var/tmp here */
+		snprintf(script, sizeof script, "touch %s/x", place);
+		fails(script);
+		snprintf(script, sizeof script, "mkdir %s", other);
+		fails(script);
+	}
+	succeeds("test -z \"$(ls -A /root 2>/dev/null)\"");
+}
+END_TEST
+
+START_TEST(protected_paths_hold)
+{
+	fails("echo x >.git/hooks/pre-commit");
+	fails("echo x >file2; mv file2 .git/hooks/pre-commit");
+	fails("echo x >>.git/config");
+	fails("rm .git/config");
+	fails("mv .git/config .git/other");
+	fails("mv .git/hooks .git/other");
+	fails("rmdir .git/hooks");
+	fails("mv .git git");
+	fails("chmod 777 .git/hooks");
+	fails("echo x >file3; mv file3 .git/config");
+	fails("mkdir d; mv -T d .git");
+	succeeds("cat .git/config && echo x >.git/HEAD && mkdir .git/objects");
+	ck_assert(there(work, ".git/HEAD", NULL));
+}
+END_TEST
+
+START_TEST(hidden_files_and_folders)
+{
+	put(work, ".env", "token\n");
+	folder(work, "private");
+	put(work, "private/key", "key\n");
+	mem_auto char *env = mem_printf("%s/.env", work), *private = mem_printf("%s/private", work);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_WRITE, .path = work },
+		{ .kind = PLAN_MOUNT_HIDE, .path = env },
+		{ .kind = PLAN_MOUNT_HIDE, .path = private },
+		{ .kind = PLAN_MOUNT_HIDE, .path = "/var/run/nothing" },
+		{ .kind = PLAN_MOUNT_HIDE, .path = "/etc/hosts" },
+	};
+	struct status_msg m = run_in("cat .env; ls -A private; echo x >.env; echo x >private/new; mv private p; mv .env e; rm -rf .env private; cat /etc/hosts",
+				     mounts, countof(mounts), work);
+	ck_assert_int_ne(m.wait_status, 0);
+	ck_assert_ptr_null(strstr(out, "token"));
+	ck_assert_ptr_null(strstr(out, "key"));
+	ck_assert_ptr_null(strstr(out, "localhost"));
+	ck_assert(there(work, ".env", NULL) && there(work, "private/key", NULL) && !there(work, "private/new", NULL));
+	fd_auto int fd = open(env, O_RDONLY | O_CLOEXEC);
+	char text[16] = "";
+	ck_assert_int_eq(read(fd, text, sizeof text - 1), 6);
+}
+END_TEST
+
+static const char missing_script[] =
+	"echo x >.env; mkdir .env; ln -s x .env; mv file .env; echo x >sub/a/b; mkdir -p sub/a; mkdir sub; mv sub s; mv -T .git sub; "
+	"rm -rf .env sub; rmdir sub; test -f file && ! test -s .env && ! test -e sub/a";
+
+START_TEST(missing_hidden_paths_leave_nothing)
+{
+	mem_auto char *env = mem_printf("%s/.env", work), *deep = mem_printf("%s/sub/a/b", work), *deep2 = mem_printf("%s/sub/c", work);
+	mem_auto char *maybe = mem_printf("%s/maybe", work);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_WRITE, .path = work },
+		{ .kind = PLAN_MOUNT_HIDE, .path = env },
+		{ .kind = PLAN_MOUNT_HIDE, .path = deep },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = deep2 },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = maybe, .flags = PLAN_MOUNT_OPTIONAL },
+	};
+	struct status_msg m = run_in(missing_script, mounts, countof(mounts), work);
+	ck_assert_msg(m.wait_status == 0, "%s", out);
+	/* Gone before the end is reported. */
+	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL) && !there(work, "maybe", NULL));
+
+	/* And soon after a kill. */
+	struct run run;
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("echo up; sleep 1000"), .cwd = work, .flags = PLAN_PRIVATE_ROOT,
+						   .mounts = mounts, .nmounts = countof(mounts), .network = PLAN_NET_NONE });
+	char up[3];
+	rig_readable(run.fd[GUARD_SLOT_STDOUT], "up");
+	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], up, 3), 3);
+	ck_assert(there(work, ".env", NULL) && there(work, "sub", NULL));
+	kill(rig_spawner_pid(&rig), SIGKILL);
+	rig_take_new_peer(&rig);
+	fd_pidfd_signal(run.fd[GUARD_SLOT_PIDFD], SIGKILL);
+	for (int i = 0; i < RIG_PATIENCE_MS && (there(work, ".env", NULL) || there(work, "sub", NULL)); i++)
+		poll(NULL, 0, 1);
+	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL));
+	run_release(&rig, &run);
+	run_close(&run);
+}
+END_TEST
+
+/* What somebody else put there meanwhile is not ours to remove. */
+START_TEST(placeholders_that_were_replaced_stay)
+{
+	mem_auto char *env = mem_printf("%s/.env", work), *aside = mem_printf("%s/aside", other);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = PLAN_MOUNT_HIDE, .path = env },
+	};
+	struct run run;
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("echo up; sleep 1000"), .cwd = work, .flags = PLAN_PRIVATE_ROOT,
+						   .mounts = mounts, .nmounts = countof(mounts), .network = PLAN_NET_NONE });
+	char up[3];
+	rig_readable(run.fd[GUARD_SLOT_STDOUT], "up");
+	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], up, 3), 3);
+	ck_assert_int_eq(rename(env, aside), 0);
+	put(work, ".env", "mine\n");
+	run_tell(&run, STATUS_KILL_TREE, 0);
+	ck_assert_uint_eq(run_status(&run).kind, STATUS_EXITED);
+	ck_assert(there(work, ".env", NULL));
+	run_release(&rig, &run);
+	run_close(&run);
+}
+END_TEST
+
+START_TEST(private_tmp)
+{
+	put("/tmp", "rig-private-tmp", "outside\n");
+	succeeds("test -z \"$(ls -A /tmp /var/tmp /dev/shm | grep -v -e : -e ^rig-root- | grep .)\" && echo x >/tmp/a && echo x >/var/tmp/b && echo x >/dev/shm/c"
+		 " && test -z \"$(ls -A /tmp | grep -v '^a$')\"");
+	unlink("/tmp/rig-private-tmp");
+	ck_assert(access("/tmp/a", F_OK) < 0);
+	succeeds("test -z \"$(ls -A /tmp)\"");
+
+	char below[] = "/tmp/rig-below-XXXXXX";
+	ck_assert_ptr_nonnull(mkdtemp(below));
+	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = below } };
+	struct status_msg m = run_in("echo hi >here && ls /tmp | wc -l && echo x >/tmp/x && ! rmdir . 2>/dev/null", mounts, countof(mounts), below);
+	ck_assert_msg(m.wait_status == 0, "%s", out);
+	ck_assert_str_eq(out, "1\n");
+	ck_assert(there(below, "here", NULL));
+	nftw(below, unlink_one, 4, FTW_DEPTH | FTW_PHYS);
+}
+END_TEST
+
+START_TEST(tmp_is_limited)
+{
+	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
+	struct run run;
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("head -c 3000000 /dev/zero >/tmp/a || echo full; rm /tmp/a; "
+							      "i=0; while echo >/tmp/$i 2>/dev/null && test $i -lt 3000; do i=$((i+1)); done; echo $i"),
+						   .flags = PLAN_PRIVATE_ROOT, .mounts = mounts, .nmounts = 1, .network = PLAN_NET_NONE,
+						   .tmp_bytes = 1 << 20 });
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	ck_assert(strncmp(out, "full\n", 5) == 0);
+	ck_assert_int_lt(strtol(out + 5, NULL, 10), 1024);
+	run_status(&run);
+	run_release(&rig, &run);
+	run_close(&run);
+}
+END_TEST
+
+START_TEST(own_processes_and_masked_proc)
+{
+	succeeds("ls /proc | grep -c '^[0-9]*$'");
+	ck_assert_int_le(strtol(out, NULL, 10), 4);
+	fails("cat /proc/1/environ");
+	fails("ls /proc/1/root/");
+	fails("ls -l /proc/1/exe | grep '>'");
+	fails("echo x >/proc/sys/kernel/core_pattern");
+	fails("echo h >/proc/sysrq-trigger");
+	fails("cat /proc/kcore | head -c 1 | grep .");
+	fails("cat /proc/keys");
+	fails("echo 1 >/proc/sys/net/ipv4/ip_forward");
+	fails("chmod 777 /proc/sys/kernel");
+	succeeds("cat /proc/cpuinfo /proc/meminfo /proc/self/status /proc/mounts >/dev/null && echo x >/proc/self/comm && nproc");
+	succeeds("test \"$(cat /proc/sys/kernel/hostname)\" = bailiff");
+	succeeds("ls /proc/self/fd | tr '\\n' ' '");
+	ck_assert_str_eq(out, "0 1 2 3 ");
+	succeeds("test $(grep -vc -e ' / rw' /proc/self/mountinfo) -gt 5; ! grep -q ' / / rw' /proc/self/mountinfo");
+}
+END_TEST
+
+START_TEST(no_mounting)
+{
+	fails("mount -t tmpfs x /tmp");
+	fails("umount /tmp");
+	fails("umount -l .git/hooks");
+	fails("mount -o remount,rw /");
+	fails("mount --bind /tmp /etc");
+	fails("unshare -m true");
+	fails("chroot / true");
+}
+END_TEST
+
+START_TEST(network_is_its_own)
+{
+	succeeds("cat /proc/net/dev | tail -n +3 | wc -l; grep -c . /proc/net/tcp");
+	ck_assert_msg(strncmp(out, "1\n", 2) == 0, "%s", out);
+	succeeds("test \"$(cat /sys/class/net/lo/operstate 2>/dev/null || echo unknown)\" = unknown");
+	succeeds("python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); socket.create_connection(s.getsockname()).close()' || ! test -x /usr/bin/python3");
+	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
+	struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = mounts, .nmounts = 1,
+							   .network = PLAN_NET_ALLOW });
+	ck_assert_uint_eq(m.step, STEP_NETWORK);
+	ck_assert_int_eq(m.error, EOPNOTSUPP);
+}
+END_TEST
+
+START_TEST(empty_folders_and_trees_in_them)
+{
+	folder(other, "bin");
+	put(other, "bin/tool", "tool\n");
+	mem_auto char *bin = mem_printf("%s/bin", other), *file = mem_printf("%s/file", work), *gone = mem_printf("%s/gone", other);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_HIDE, .path = place },
+		{ .kind = PLAN_MOUNT_EMPTY, .path = other },
+		{ .kind = PLAN_MOUNT_READ, .path = bin, .flags = PLAN_MOUNT_OWNED },
+		{ .kind = PLAN_MOUNT_READ, .path = gone, .flags = PLAN_MOUNT_OPTIONAL },
+		{ .kind = PLAN_MOUNT_READ, .path = file },
+	};
+	char script[1200];
+	snprintf(script, sizeof script,
+		 "cd %s && ls -A && cat bin/tool && echo x >new && test -O new && ! echo x >bin/y && ! echo x >>bin/tool && cat %s && ! echo x >>%s && ls %s",
+		 other, file, file, place);
+	struct status_msg m = run_in(script, mounts, countof(mounts), other);
+	ck_assert_msg(m.wait_status == 0, "%s", out);
+	ck_assert_ptr_null(strstr(out, "secret"));
+	ck_assert(!there(other, "new", NULL));
+}
+END_TEST
+
+START_TEST(bad_plans_are_refused)
+{
+	mem_auto char *absent = mem_printf("%s/absent", place), *fdpath = mem_printf("/proc/self/fd/0");
+	const struct plan_mount_spec bad[][2] = {
+		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = "/" } },
+		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_READ, .path = "/" } },
+		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_SYSTEM, .path = "/usr" } },
+		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_READ, .path = "/proc" } },
+		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = fdpath } },
+		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = "/dev/shm" } },
+		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = absent } },
+	};
+	for (size_t i = 0; i < countof(bad); i++) {
+		struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = bad[i], .nmounts = 2,
+								   .network = PLAN_NET_NONE });
+		ck_assert_int_eq(m.error, i + 1 < countof(bad) ? EINVAL : ENOENT);
+		ck_assert_str_eq(m.path, bad[i][1].path);
+		ck_assert_uint_eq(m.step, i + 1 < countof(bad) ? STEP_ROOT : STEP_TREES);
+	}
+	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_HIDE, .path = place } };
+	struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .cwd = work, .flags = PLAN_PRIVATE_ROOT, .mounts = mounts,
+							   .nmounts = 2, .network = PLAN_NET_NONE });
+	ck_assert_uint_eq(m.step, STEP_CWD);
+	ck_assert_int_eq(m.error, ENOENT);
+}
+END_TEST
+
+/* Links inside a bound tree are never followed to where something is mounted. */
+START_TEST(links_in_a_write_root)
+{
+	mem_auto char *link = mem_printf("%s/link", work), *in_link = mem_printf("%s/link/x", work);
+	ck_assert_int_eq(symlink("/etc", link), 0);
+	const enum plan_mount_kind kinds[] = { PLAN_MOUNT_HIDE, PLAN_MOUNT_PROTECT, PLAN_MOUNT_EMPTY };
+	const char *const paths[] = { link, in_link };
+	for (size_t i = 0; i < countof(kinds) * countof(paths); i++) {
+		const struct plan_mount_spec mounts[] = {
+			SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = kinds[i / 2], .path = paths[i % 2] },
+		};
+		struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = mounts, .nmounts = 3,
+								   .network = PLAN_NET_NONE });
+		ck_assert_uint_eq(m.step, STEP_TREES);
+		ck_assert_msg(m.error == ELOOP, "%zu: %s", i, strerror(m.error));
+	}
+	ck_assert(access("/etc/x", F_OK) < 0);
+}
+END_TEST
+
+START_TEST(terminals_and_ipc)
+{
+	succeeds("ls /dev | tr '\\n' ' '; test -c /dev/tty && ls /dev/pts");
+	ck_assert_msg(strncmp(out, "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero ptmx\n", 74) == 0, "%s", out);
+	succeeds("script -qec 'tty; stty size' /dev/null </dev/null || ! command -v script");
+	ck_assert_msg(strstr(out, "/dev/pts/0") || !*out, "%s", out);
+	succeeds("test \"$(hostname 2>/dev/null || echo bailiff)\" = bailiff; echo a >/dev/stderr; echo b >/dev/stdout");
+	ck_assert_str_eq(out, "a\nb\n");
+}
+END_TEST
+
+/* Another root peer's command runs beside it as another id. */
+START_TEST(ids_of_their_own)
+{
+	if (geteuid() != 0)
+		return;
+	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
+	struct run runs[3];
+	char id[3][16];
+	for (int i = 0; i < 3; i++) {
+		run_start(&rig, &runs[i], &(struct run_spec){ .argv = SH("id -u; sleep 1000"), .flags = PLAN_PRIVATE_ROOT, .mounts = mounts,
+							       .nmounts = 1, .network = PLAN_NET_NONE });
+		rig_readable(runs[i].fd[GUARD_SLOT_STDOUT], "an id");
+		ck_assert_int_eq(read(runs[i].fd[GUARD_SLOT_STDOUT], id[i], 6), 6);
+		id[i][5] = 0;
+	}
+	ck_assert_str_ne(id[0], id[1]);
+	ck_assert_str_ne(id[0], id[2]);
+	ck_assert_str_ne(id[1], id[2]);
+	for (int i = 0; i < 3; i++) {
+		run_tell(&runs[i], STATUS_KILL_TREE, 0);
+		ck_assert_uint_eq(run_status(&runs[i]).kind, STATUS_EXITED);
+		run_release(&rig, &runs[i]);
+		run_close(&runs[i]);
+	}
+	rig_sync(&rig);
+	const struct plan_mount_spec again[] = { SYSTEM_MOUNT };
+	run_in("id -u", again, 1, "/");
+	ck_assert_int_eq(strncmp(out, id[0], 5), 0);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	int role = rig_role(argc, argv);
+	if (role >= 0)
+		return role;
+	Suite *s = suite_create("private_root");
+	TCase *t = tcase_create("runs");
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 300);
+	tcase_add_test(t, never_root_and_known_by_name);
+	tcase_add_test(t, system_is_read_only);
+	tcase_add_test(t, write_root_belongs_to_the_peer);
+	tcase_add_test(t, nothing_beside_it);
+	tcase_add_test(t, protected_paths_hold);
+	tcase_add_test(t, hidden_files_and_folders);
+	tcase_add_test(t, missing_hidden_paths_leave_nothing);
+	tcase_add_test(t, placeholders_that_were_replaced_stay);
+	tcase_add_test(t, private_tmp);
+	tcase_add_test(t, tmp_is_limited);
+	tcase_add_test(t, own_processes_and_masked_proc);
+	tcase_add_test(t, no_mounting);
+	tcase_add_test(t, network_is_its_own);
+	tcase_add_test(t, empty_folders_and_trees_in_them);
+	tcase_add_test(t, bad_plans_are_refused);
+	tcase_add_test(t, links_in_a_write_root);
+	tcase_add_test(t, terminals_and_ipc);
+	tcase_add_test(t, ids_of_their_own);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
