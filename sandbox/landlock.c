@@ -76,9 +76,9 @@ static const struct {
 	{ "/", FS_READING },
 	{ "/tmp", FS_WRITING },
 	{ "/var/tmp", FS_WRITING },
-	{ "/dev", FS_WRITE_FILE | FS_IOCTL_DEV }, /* terminals want their ioctls */
+	{ "/dev", FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV }, /* terminals want their ioctls */
 	{ "/dev/shm", FS_WRITING },
-	{ "/proc", FS_WRITE_FILE },               /* a process's own name, oom score, … */
+	{ "/proc", FS_WRITE_FILE | FS_TRUNCATE }, /* a process's own name, oom score, …; shells truncate what they write to */
 };
 
 int landlock_abi(void)

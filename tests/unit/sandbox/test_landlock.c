@@ -170,7 +170,7 @@ static int what_programs_need(void)
 		return 1;
 	if (tmp < 0 || unlink(name) < 0)
 		return 2;
-	fd_auto int comm = open("/proc/self/comm", O_WRONLY | O_CLOEXEC);
+	fd_auto int comm = open("/proc/self/comm", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (comm < 0 || write(comm, "renamed", 7) != 7)
 		return 3;
 	int p[2], size;
