@@ -255,6 +255,7 @@ static void control_start(struct runtime *r)
 		.ctx = &r->world,
 		.started_real_us = clock_real_us(),
 		.health = health,
+		.audit_state = r->o->audit_state,
 	};
 	r->control = control_new(&o);
 }

@@ -15,6 +15,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/denied.h"
 #include "supervisor/cli/flow.h"
 #include "supervisor/cli/outcome.h"
 #include "supervisor/cli/remote.h"
@@ -38,6 +39,7 @@ struct follow {
 	unsigned interrupts;
 	bool ended, terminating;
 	struct outcome outcome;
+	struct denied denied;
 	int status;             /* instead of the outcome's, when > 0 */
 	int leave;              /* > 0: leave now with this status */
 };
@@ -129,6 +131,7 @@ static void on_event(void *ctx, struct jval event)
 		flow_line(f->flow, event.text, event.len);
 	else
 		flow_event(f->flow, event);
+	denied_take(&f->denied, event);
 	if (!outcome_of_event(event, &f->outcome))
 		return;
 	f->ended = true;
@@ -288,6 +291,8 @@ static int conclude(struct follow *f)
 	if (f->leave)
 		return f->leave;
 	say_omitted(f->flow);
+	if (!f->o.json)
+		denied_tell(&f->denied, f->o.process_id);
 	if (f->outcome.note[0] && f->status != 128 + SIGPIPE)
 		cli_error("%s: %s", f->o.name, f->outcome.note);
 	if (lost) {
@@ -319,6 +324,7 @@ int foreground_follow(const struct foreground *o)
 	status = conclude(&f);
 	remote_listen(o->remote, NULL, NULL, NULL);
 	flow_free(f.flow);
+	denied_done(&f.denied);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return status;
 }

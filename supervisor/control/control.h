@@ -41,6 +41,7 @@ struct control_options {
 	void *ctx;
 	uint64_t started_real_us;
 	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
+	const char *audit_state;  /* "on": sandboxes' refusals are learnt from audit; else why not */
 	void (*health)(void *ctx, struct buf *members);
 };
 

@@ -78,6 +78,15 @@ void method_initialize(struct call *c)
 
 #define PROBE_MAX 32
 
+/* Whether audit can be used is known by who took it. */
+static void audit_row(struct probe_row *r, const char *state)
+{
+	bool on = strcmp(state, "on") == 0;
+	r->state = on ? "enforced" : "unavailable";
+	snprintf(r->detail, sizeof r->detail, "%s",
+		 on ? "refusals are told exactly; each system call in a sandbox takes ~100 ns longer" : state);
+}
+
 /* What this machine enforces does not change while the daemon runs. */
 static const struct buf *enforces(struct control *k)
 {
@@ -88,6 +97,8 @@ static const struct buf *enforces(struct control *k)
 	struct jw w = jw_on(&k->enforces);
 	jw_arr(&w);
 	for (size_t i = 0; i < n && i < countof(rows); i++) {
+		if (strcmp(rows[i].name, "audit") == 0 && k->o.audit_state)
+			audit_row(&rows[i], k->o.audit_state);
 		jw_obj(&w);
 		jw_kstr(&w, "name", rows[i].name);
 		jw_kstr(&w, "state", rows[i].state);

@@ -286,13 +286,14 @@ def environment(**more):
 class Home:
     """A private BAILIFF_HOME and the daemon that serves it; nothing is left when it is closed, and that is checked."""
 
-    def __init__(self, config=None, start=True):
+    def __init__(self, config=None, start=True, options=("--audit", "off")):
         self.dir = tempfile.mkdtemp(prefix="bl-")
         self.socket = os.path.join(self.dir, "control.sock")
         self.log_path = os.path.join(self.dir, "log")
         self.work = os.path.join(self.dir, "tree")
         os.mkdir(self.work)
-        self.guard, self.seen = None, set()
+        # Audit belongs to one daemon of the whole machine: only the tests of violations take it.
+        self.guard, self.seen, self.options = None, set(), options
         if config is not None:
             self.configure(config)
         if start:
@@ -332,7 +333,7 @@ class Home:
         """Starts the daemon without waiting for it."""
         log = open(self.log_path, "ab")
         try:
-            self.guard = subprocess.Popen([DAEMON, "--foreground", "--home", self.dir], env=environment(), cwd="/",
+            self.guard = subprocess.Popen([DAEMON, "--foreground", "--home", self.dir, *self.options], env=environment(), cwd="/",
                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         finally:
             log.close()

@@ -1,0 +1,288 @@
+#!/usr/bin/python3
+"""What the sandbox refuses becomes sandbox.violation: exactly, for the right process, in time, and counted.
+
+Needs root and the kernel's audit, which belongs to one daemon of the machine. The commands run as an unprivileged peer.
+"""
+
+import contextlib
+import os
+import statistics
+import threading
+import time
+
+import harness
+from harness import Home, Rpc, Skip, until
+
+NOBODY = 65534
+FLOOD = int(os.environ.get("FLOOD", "1000000"))
+
+# A little language: one refused attempt a word, so that a test names what it wants refused.
+ATTEMPTS = r'''
+import os, socket, sys
+def attempt(what, arg):
+    try:
+        if what == "write": os.open(arg, os.O_WRONLY)
+        elif what == "read": os.open(arg, os.O_RDONLY)
+        elif what == "create": os.open(arg, os.O_WRONLY | os.O_CREAT, 0o600)
+        elif what == "mkdir": os.mkdir(arg)
+        elif what == "chmod": os.chmod(arg, 0o777)
+        elif what == "utime": os.utime(arg, (1, 1))
+        elif what == "setxattr": os.setxattr(arg, "user.x", b"1")
+        elif what == "unlink": os.unlink(arg)
+        elif what == "rename": os.rename(arg, arg + "2")
+        elif what == "relative":
+            os.chdir(os.path.dirname(arg)); os.open("./" + os.path.basename(arg), os.O_WRONLY)
+        elif what == "connect":
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM).connect((arg, 443))
+        elif what == "send":
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", (arg, 53))
+        elif what == "hostname": socket.sethostname(arg)
+        else: raise SystemExit("what is " + what)
+    except OSError as e:
+        return e.errno
+    raise SystemExit(what + " " + arg + " was not refused")
+'''
+PROGRAM = ATTEMPTS + r'''
+for word in sys.argv[1:]:
+    attempt(*word.split(":", 1))
+'''
+# Attempts as they are asked for, one a line of stdin.
+SERVANT = ATTEMPTS + r'''
+print("ready", flush=True)
+for line in sys.stdin:
+    attempt(*line.strip().split(":", 1))
+    print("done", flush=True)
+'''
+
+
+def python(program, *args):
+    return ["/usr/bin/python3", "-I", "-S", "-B", "-c", program, *args]
+
+
+class Peer(Rpc):
+    """A connection whose peer is nobody: the kernel notes the credentials at the time of connect."""
+
+    def __init__(self, path):
+        groups = os.getgroups()
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, 0)
+        os.setresuid(NOBODY, NOBODY, 0)
+        try:
+            super().__init__(path)
+        finally:
+            os.setresuid(0, 0, 0)
+            os.setresgid(0, 0, 0)
+            os.setgroups(groups)
+
+
+@contextlib.contextmanager
+def watched():
+    """A daemon that has audit. Another one on this machine may have it: then wait for that."""
+    if os.geteuid() != 0:
+        raise Skip("audit takes root")
+    end = time.monotonic() + harness.PATIENCE
+    while True:
+        home = Home(start=False, options=("--audit", "auto", "--socket-mode", "0666"))
+        os.chmod(home.dir, 0o755)
+        home.start()
+        with home.rpc() as rpc:
+            state = rpc.call("get_health")["violations"]
+        if state["state"] == "enforced":
+            break
+        home.stop()
+        with home:
+            pass
+        if "records go to process" not in state["why"] or time.monotonic() > end:
+            raise Skip(state["why"])
+        time.sleep(0.5)
+    with home:
+        yield home
+
+
+def violations(rpc, process):
+    return [e["payload"] for e in rpc.events(processId=process, types=["sandbox.violation"])]
+
+
+def run(rpc, *words):
+    started, result = rpc.run(python(PROGRAM, *words), cwd="/")
+    process = started["processId"]
+    assert result["exitCode"] == 0, (result, rpc.outputs(process))
+    return process, result
+
+
+def test_each_kind_is_told_exactly():
+    wanted = [
+        # attempt, kind, operation, what is named
+        ("write:/etc/hosts", "filesystem", "write", {"path": "/etc/hosts", "pathIs": "entry"}),
+        ("read:/etc/shadow", "filesystem", "read", {"path": "/etc/shadow", "pathIs": "entry"}),
+        ("relative:/etc/passwd", "filesystem", "write", {"path": "/etc/passwd", "pathIs": "entry"}),
+        ("chmod:/etc/hosts", "filesystem", "metadata", {"path": "/etc/hosts", "pathIs": "entry", "syscall": "fchmodat"}),
+        ("utime:/etc/group", "filesystem", "metadata", {"path": "/etc/group", "pathIs": "entry"}),
+        ("setxattr:/etc/fstab", "filesystem", "metadata", {"path": "/etc/fstab", "syscall": "setxattr"}),
+        ("create:/etc/bailiff new", "filesystem", "create", {"path": "/etc", "pathIs": "directory"}),
+        ("mkdir:/etc/bailiff-ö", "filesystem", "create", {"path": "/etc/bailiff-ö", "pathIs": "entry"}),
+        ("unlink:/etc/hosts", "filesystem", "delete", {"path": "/etc/hosts"}),
+        ("rename:/etc/passwd", "filesystem", "rename", {"path": "/etc/passwd"}),
+        ("connect:255.255.255.255", "network", "connect", {"address": "255.255.255.255", "port": 443}),
+        ("send:255.255.255.255", "network", "send", {"address": "255.255.255.255", "port": 53}),
+        ("hostname:x", "syscall", "kernel", {"syscall": "sethostname"}),
+    ]
+    with watched() as home, Peer(home.socket) as rpc:
+        process, result = run(rpc, *[w[0] for w in wanted])
+        found = violations(rpc, process)
+        for attempt, kind, operation, named in wanted:
+            match = [v for v in found if v["kind"] == kind and v["operation"] == operation and named.items() <= v.items()]
+            assert len(match) == 1 and match[0]["count"] == 1, (attempt, found)
+            assert match[0]["confidence"] == "exact" and match[0]["source"] in ("audit", "landlock", "seccomp"), match
+            assert match[0]["comm"] == "python3" and match[0]["pid"] > 0, match
+        assert len(found) == len(wanted), [v for v in found]
+        assert result["violationCount"] == len(wanted) and len(result["violations"]) == len(wanted), result
+        assert rpc.call("get_process", processId=process)["violations"] == result["violations"]
+        events = rpc.events(processId=process)
+        assert [e["type"] for e in events].index("sandbox.violation") > [e["type"] for e in events].index("process.started")
+        assert events[-1]["type"] in ("process.completed", "turn.failed", "thread.updated") and \
+            max(i for i, e in enumerate(events) if e["type"] == "sandbox.violation") < \
+            [e["type"] for e in events].index("process.completed")
+        completed = [e for e in events if e["type"] == "process.completed"][0]
+        assert completed["payload"]["violationCount"] == len(wanted), completed
+        harness.validate(harness.event_validators(), events)
+
+
+def test_within_200_ms():
+    with watched() as home, Peer(home.socket) as rpc:
+        process = rpc.start(python(SERVANT), stdin="pipe", cwd="/")["processId"]
+        rpc.call("subscribe_events", processId=process, types=["sandbox.violation"])
+        took = []
+        for i in range(20):
+            begin = time.monotonic()
+            rpc.call("write_process_stdin", processId=process, data=f"mkdir:/etc/bailiff-{i}\n", encoding="utf8")
+            event = rpc.event()
+            took.append(time.monotonic() - begin)
+            assert event["payload"]["path"] == f"/etc/bailiff-{i}", event
+            assert event["processId"] == process, event
+        rpc.call("close_process_stdin", processId=process)
+        rpc.wait(process)
+        assert statistics.median(took) < 0.2, took
+
+
+def test_fifty_at_once_each_its_own():
+    with watched() as home, Peer(home.socket) as rpc:
+        ids = [rpc.start(python(SERVANT), stdin="pipe", cwd="/")["processId"] for _ in range(50)]
+        requests = [rpc.send("write_process_stdin", processId=p, encoding="utf8",
+                             data="".join(f"mkdir:/etc/bailiff-{p}-{k}\n" for k in range(20)) + "read:/etc/shadow\n" * 7)
+                    for p in ids]
+        for request in requests:
+            rpc.reply(request)
+        for p in ids:
+            rpc.call("close_process_stdin", processId=p)
+        for p in ids:
+            result = rpc.wait(p)
+            told = violations(rpc, p)
+            paths = sorted(v["path"] for v in told if v["operation"] == "create")
+            assert paths == sorted(f"/etc/bailiff-{p}-{k}" for k in range(20)), (p, paths)
+            assert sum(v["count"] for v in told if v["operation"] == "read") == 7, told
+            assert result["violationCount"] == 27, result
+
+
+def test_a_flood_is_counted():
+    flood = "import os\nfor i in range(%d):\n try: os.open('/etc/shadow', 0)\n except OSError: pass\n" % FLOOD
+    with watched() as home, Peer(home.socket) as rpc, home.rpc() as other:
+        process = rpc.start(python(flood), cwd="/")["processId"]
+        took, done = [], threading.Event()
+
+        def ask():
+            while not done.is_set():
+                begin = time.monotonic()
+                other.call("get_health")
+                took.append(time.monotonic() - begin)
+                done.wait(0.02)
+        asker = threading.Thread(target=ask)
+        asker.start()
+        try:
+            result = rpc.wait(process)
+        finally:
+            done.set()
+            asker.join()
+        told = violations(rpc, process)
+        assert {v["path"] for v in told} == {"/etc/shadow"}, told
+        assert sum(v["count"] for v in told) == FLOOD, (sum(v["count"] for v in told), len(told))
+        assert result["violationCount"] == FLOOD and result["violations"][0]["count"] == FLOOD, result
+        took.sort()
+        assert took[len(took) * 95 // 100] < 0.1, took[-10:]
+        print(f"# {FLOOD} refusals in {result['durationMs']} ms, {len(told)} events; get_health 95 % within "
+              f"{took[len(took) * 95 // 100] * 1000:.1f} ms, worst {took[-1] * 1000:.1f} ms")
+
+
+def test_many_different_ones():
+    """Past a number of different ones the rest is counted together."""
+    many = "import os\nfor i in range(500):\n try: os.mkdir('/etc/bailiff-%d' % i)\n except OSError: pass\n"
+    with watched() as home, Peer(home.socket) as rpc:
+        started, result = rpc.run(python(many), cwd="/")
+        told = violations(rpc, started["processId"])
+        assert sum(v["count"] for v in told) == 500, told
+        assert 32 <= len(told) < 100, len(told)
+        assert "other" in {v["operation"] for v in told}
+        assert result["violationCount"] == 500 and len(result["violations"]) == 32, result
+
+
+def test_after_restarts():
+    with watched() as home, Peer(home.socket) as rpc:
+        process = rpc.start(python(SERVANT), stdin="pipe", cwd="/")["processId"]
+
+        def provoke(rpc, name):
+            rpc.call("write_process_stdin", processId=process, data=f"mkdir:/etc/{name}\n", encoding="utf8")
+            until(name, lambda: [v for v in violations(rpc, process) if v["path"] == f"/etc/{name}"])
+        provoke(rpc, "bailiff-first")
+        home.kill_part("spawner")
+        provoke(rpc, "bailiff-spawner")
+        started, result = rpc.run(python(PROGRAM, "read:/etc/shadow"), cwd="/")
+        assert result["violationCount"] == 1, result
+        home.kill_part("runtime")
+        until("the daemon answers", home.answers)
+        with Peer(home.socket) as again:
+            provoke(again, "bailiff-runtime")
+            _, result = again.run(python(PROGRAM, "read:/etc/shadow"), cwd="/")
+            assert result["violationCount"] == 1, result
+            again.call("close_process_stdin", processId=process)
+            assert again.wait(process)["violationCount"] == 3
+
+
+def test_the_next_daemon_takes_over_from_a_killed_one():
+    with watched() as home:
+        home.note_tree()
+        home.guard.kill()
+        home.guard.wait()
+        home.start()
+        with Peer(home.socket) as rpc:
+            assert rpc.call("get_health")["violations"]["state"] == "enforced"
+            assert run(rpc, "read:/etc/shadow")[1]["violationCount"] == 1
+
+
+def test_everyday_refusals_are_only_counted():
+    with watched() as home, Peer(home.socket) as rpc:
+        words = ["read:/root/.bashrc", "read:/root/.config/git/config", "read:/proc/1/environ"]
+        process, result = run(rpc, *words, "read:/etc/shadow")
+        assert [v["path"] for v in violations(rpc, process)] == ["/etc/shadow"], violations(rpc, process)
+        assert result["benignRefusals"] == len(words), result
+
+
+def test_run_tells_on_stderr():
+    code = "import socket,sys\ntry: socket.socket().connect(('255.255.255.255', 443))\nexcept OSError: pass\n"
+    with watched() as home:
+        done = home.cli("run", "--", *python(code))
+        assert "bailiff: denied: connect 255.255.255.255:443" in done.err.decode(), done.err
+        assert "--net host" in done.err.decode(), done.err
+
+
+def test_without_audit():
+    with Home() as home, home.rpc() as rpc:
+        state = rpc.call("get_health")
+        assert state["violations"]["state"] == "unavailable" and state["violations"]["why"], state
+        row = [r for r in state["enforces"] if r["name"] == "audit"][0]
+        assert row["state"] == "unavailable" and row["detail"] == state["violations"]["why"], row
+        _, result = rpc.run(["true"])
+        assert result["violations"] == [] and result["exitCode"] == 0
+
+
+if __name__ == "__main__":
+    harness.main(globals())
