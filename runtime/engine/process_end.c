@@ -114,6 +114,12 @@ static void outcome_members(const struct process *p, struct jw *w)
 	process_outputs_json(p, w);
 	if (p->drain_cut)
 		jw_kbool(w, "drainTimedOut", true);
+	if (p->has_last && (p->last.oom_kills || p->last.pids_refused)) {
+		jw_kobj(w, "limitsHit");
+		jw_kuint(w, "memory", p->last.oom_kills);
+		jw_kuint(w, "pids", p->last.pids_refused);
+		jw_obj_end(w);
+	}
 	process_violations_members(p, w);
 }
 
@@ -188,6 +194,49 @@ static void ending_limit(struct ending *r, const char *limit, uint64_t value)
 	snprintf(r->message, sizeof r->message, "the %s time limit of %llu ms was reached", limit, (unsigned long long)value);
 }
 
+/* It ended badly, and a limit on what it may use stopped something of it: that is the reason to tell. */
+static bool ending_resource(const struct process *p, int sig, struct ending *r)
+{
+	const struct status_msg *m = &p->last;
+
+	if (!sig && WEXITSTATUS(m->wait_status) == 0)
+		return false;
+	if (m->oom_kills) {
+		r->limit = "memory";
+		snprintf(r->message, sizeof r->message, "the memory limit was reached: the kernel killed %llu of its processes",
+			 (unsigned long long)m->oom_kills);
+	} else if (m->pids_refused) {
+		r->limit = "pids";
+		snprintf(r->message, sizeof r->message, "the limit on processes was reached: %llu were refused",
+			 (unsigned long long)m->pids_refused);
+	} else if (sig == SIGXFSZ && p->limits.file_bytes != LIMIT_NONE) {
+		r->limit = "fileBytes";
+		snprintf(r->message, sizeof r->message, "a file would have grown past the limit of %llu bytes",
+			 (unsigned long long)p->limits.file_bytes);
+	} else {
+		return false;
+	}
+	r->type = EVENT_PROCESS_FAILED;
+	r->status = r->turn_status = "failed";
+	r->category = r->turn_category = "sandbox";
+	return true;
+}
+
+static void ending_completed(const struct process *p, int sig, struct ending *r)
+{
+	r->type = EVENT_PROCESS_COMPLETED;
+	r->status = "completed";
+	r->turn_status = "completed";
+	if (!sig && WEXITSTATUS(p->last.wait_status) == 0)
+		return;
+	r->turn_status = "failed";
+	r->turn_category = "exit";
+	if (sig)
+		snprintf(r->message, sizeof r->message, "killed by signal %s", text_signal_name(sig));
+	else
+		snprintf(r->message, sizeof r->message, "exit code %d", WEXITSTATUS(p->last.wait_status));
+}
+
 static void ending_of(const struct process *p, struct ending *r)
 {
 	bool exited = p->has_last && p->last.kind == STATUS_EXITED;
@@ -217,18 +266,8 @@ static void ending_of(const struct process *p, struct ending *r)
 		r->status = r->turn_status = "failed";
 		r->category = r->turn_category = "sandbox";
 		snprintf(r->message, sizeof r->message, "the sandbox's init was killed from outside; how the command ended is not known");
-	} else {
-		r->type = EVENT_PROCESS_COMPLETED;
-		r->status = "completed";
-		r->turn_status = "completed";
-		if (sig || WEXITSTATUS(p->last.wait_status) != 0) {
-			r->turn_status = "failed";
-			r->turn_category = "exit";
-			if (sig)
-				snprintf(r->message, sizeof r->message, "killed by signal %s", text_signal_name(sig));
-			else
-				snprintf(r->message, sizeof r->message, "exit code %d", WEXITSTATUS(p->last.wait_status));
-		}
+	} else if (!ending_resource(p, sig, r)) {
+		ending_completed(p, sig, r);
 	}
 }
 
