@@ -21,7 +21,7 @@ struct err;
 #define CHANGES_PATH_MAX 4096u
 #define CHANGES_NOTE_MAX 256u
 
-/* CHANGE_NAME(ENUM, NAME, "wire name") */
+/* X(GROUP, NAME, "name on the wire") */
 #define CHANGES_OPS(X) \
 	X(OP, LIST, "list")           /* what differs from the host */ \
 	X(OP, DIFF, "diff")           /* the same, with unified diffs */ \
@@ -43,6 +43,11 @@ enum changes_outcome { CHANGES_OUTCOMES(CHANGES_ENUM) CHANGES_OUTCOME_COUNT };
 #undef CHANGES_ENUM
 
 const char *changes_op_name(enum changes_op op);
+/* Those that change something are done only for a client that is there. */
+static inline bool changes_op_needs_client(enum changes_op op)
+{
+	return op == CHANGES_OP_APPLY || op == CHANGES_OP_DISCARD;
+}
 const char *changes_kind_name(enum changes_kind kind);
 const char *changes_type_name(enum changes_type type);
 const char *changes_outcome_name(enum changes_outcome outcome);

@@ -7,6 +7,8 @@
  * After the clone nothing allocates and nothing logs.
  */
 
+#include "sandbox/tree_limit.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,9 +42,13 @@ struct step_context {
 	size_t ngroups;
 	bool privileged;           /* the spawner has CAP_SYS_ADMIN outside; else a user namespace was made */
 	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
+	struct tree_limit_fds limits;   /* of the whole tree, by cgroup */
 	const struct sysfilter *filter; /* of system calls; NULL = could not be built */
 	/* For a private root (PLAN_PRIVATE_ROOT). */
 	int idmap_fd;              /* user namespace that swaps root's ids and the command's; −1 = ids stay as they are */
+	int cow_fd;                /* PLAN_COW: the run's folder (sandbox/cow.h); −1 = none */
+	const char *cow_path;      /* and where it is */
+	int net_fd;                /* a network namespace with loopback, made ahead; −1 = it was made with the clone */
 	int keeper_fd;             /* to the keeper of placeholders; −1 = there are none */
 	const uint32_t *placeholder; /* per mount: so many bytes of its path were made as a placeholder; 0 = none was */
 	int root_fd;               /* the new root, from `root` to `pivot` */

@@ -23,7 +23,7 @@
 
 void home_init(struct home *h, const struct paths *p)
 {
-	*h = (struct home){ .paths = *p, .run_fd = -1, .state_fd = -1, .lock_fd = -1, .listen_fd = -1, .store_fd = -1, .spool_fd = -1 };
+	*h = (struct home){ .paths = *p, .run_fd = -1, .state_fd = -1, .cow_fd = -1, .lock_fd = -1, .listen_fd = -1, .store_fd = -1, .spool_fd = -1 };
 	snprintf(h->socket, sizeof h->socket, "%.*s/" SOCKET_NAME, PATH_MAX - 32, p->run);
 	snprintf(h->config_file, sizeof h->config_file, "%.*s/config.json", PATH_MAX - 32, p->config);
 }
@@ -111,7 +111,8 @@ int home_look(struct home *h, const struct home_options *o, struct err *e)
 	mode_t state_mode = h->paths.kind == PATHS_HOME ? run_mode : 0700;
 	if (open_folder(h->paths.state, state_mode, &h->state_fd, e) < 0 || open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0)
 		return -1;
-	return 0;
+	const struct home_options ours = { .give = false };
+	return open_inner(h, "cow", &ours, &h->cow_fd, e);
 }
 
 int home_take(struct home *h, const struct home_options *o, struct err *e)
@@ -182,6 +183,7 @@ void home_done(struct home *h)
 	fd_close(&h->store_fd);
 	fd_close(&h->spool_fd);
 	fd_close(&h->run_fd);
+	fd_close(&h->cow_fd);
 	fd_close(&h->state_fd);
 	fd_close(&h->lock_fd);
 }

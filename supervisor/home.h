@@ -16,6 +16,7 @@ struct home {
 	char socket[PATH_MAX];
 	char config_file[PATH_MAX];
 	int run_fd, state_fd;                      /* folders */
+	int cow_fd;                                /* folder of copy-on-write runs: ours, never the runtime's */
 	int lock_fd, listen_fd, store_fd, spool_fd; /* go to the guard */
 };
 

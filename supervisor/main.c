@@ -249,6 +249,7 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.listen_fd = d->home.listen_fd,
 		.store_fd = d->home.store_fd,
 		.spool_fd = d->home.spool_fd,
+		.cow_fd = d->home.cow_fd,
 		.lock_fd = d->home.lock_fd,
 		.audit_fd = d->audit_fd,
 		.ready_fd = ready_fd,

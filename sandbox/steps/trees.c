@@ -11,6 +11,7 @@
 
 #include "runtime/base/fd.h"
 #include "sandbox/plan.h"
+#include "sandbox/steps/overlay.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"
 
@@ -21,6 +22,7 @@
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define HIDDEN_BYTES (1u << 20)
@@ -101,14 +103,10 @@ static int set_owned(int tree, uint64_t attributes, int idmap_fd)
 /* What the command sees of a write root: a detached tree, or −1. The one place that decides how a write root is written to. */
 static int write_root_tree(struct step_context *c, uint32_t i, int source)
 {
-	if (c->plan->flags & PLAN_COW) {
-		errno = EOPNOTSUPP;
-		return -1;
-	}
 	fd_auto int tree = tree_clone(source, "");
 	if (tree < 0 || set_owned(tree, TREE_INERT, c->idmap_fd) < 0)
 		return -1;
-	return fd_take(&tree);
+	return c->plan->flags & PLAN_COW ? overlay_tree(c, i, source, tree) : fd_take(&tree);
 }
 
 static int read_root_tree(struct step_context *c, uint32_t i, int source)
@@ -203,12 +201,15 @@ static int protect(int place)
 	return tree < 0 || tree_set(tree, TREE_READ, -1) < 0 ? -1 : tree_attach(tree, place);
 }
 
-/* On an overlay a missing name is simply made: it goes with the overlay. */
+/* On an overlay a missing name is simply made, and marked as none of the command's: it goes with the overlay. */
 static int make_in_overlay(struct step_context *c, int at, const char *name, bool folder)
 {
-	if (folder)
-		return mkdirat(at, name, 0555);
-	fd_auto int fd = openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0);
+	if (folder && mkdirat(at, name, 0555) < 0)
+		return -1;
+	fd_auto int fd = folder ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) :
+				  openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+	if (fd >= 0)
+		fsetxattr(fd, OVERLAY_PLACEHOLDER, "y", 1, 0);
 	return fd < 0 ? -1 : 0;
 }
 

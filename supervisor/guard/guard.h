@@ -20,6 +20,7 @@ struct guard_options {
 	const char *exe;                  /* what the children execute; NULL: this program's own file */
 	char *const *argv[GUARD_ROLES];
 	int listen_fd, store_fd, spool_fd; /* for the runtime; −1 = none */
+	int cow_fd;                       /* for the spawner; −1 = none */
 	int lock_fd;                      /* only kept open */
 	int audit_fd;                     /* of audit_take(), for the runtime; −1 = none. Left at the end */
 	int ready_fd;                     /* told "R" once the runtime serves; −1 = nobody waits */

@@ -85,6 +85,8 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 	source[GUARD_FD_LINK] = link;
 	source[GUARD_FD_PEER] = peer;
 	source[GUARD_FD_GUARD_PIDFD] = g->pidfd;
+	if (!runtime)
+		source[GUARD_FD_COW] = o->cow_fd;
 	if (runtime) {
 		source[GUARD_FD_LISTEN] = o->listen_fd;
 		source[GUARD_FD_STORE] = o->store_fd;

@@ -8,7 +8,7 @@
  *   runtime: GUARD_FD_LINK guard · GUARD_FD_PEER spawner · GUARD_FD_LISTEN control socket · GUARD_FD_STORE, GUARD_FD_SPOOL
  *            folders (O_DIRECTORY) · GUARD_FD_CONFIG config file, if there is one (else closed) · GUARD_FD_AUDIT where
  *            audit records come, if they are ours (else closed)
- *   spawner: GUARD_FD_LINK guard · GUARD_FD_PEER runtime · GUARD_FD_GUARD_PIDFD
+ *   spawner: GUARD_FD_LINK guard · GUARD_FD_PEER runtime · GUARD_FD_GUARD_PIDFD · GUARD_FD_COW folder of copy-on-write runs
  *
  * Order rules that recovery rests on:
  *  - the runtime deposits its ends of a start's pipes before it sends the start to the spawner; the spawner deposits the
@@ -28,6 +28,7 @@
 #define GUARD_FD_PEER 4
 #define GUARD_FD_LISTEN 5
 #define GUARD_FD_STORE 6
+#define GUARD_FD_COW 6 /* the spawner's */
 #define GUARD_FD_SPOOL 7
 #define GUARD_FD_CONFIG 8
 #define GUARD_FD_GUARD_PIDFD 9

@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "sandbox/changes.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -19,11 +20,19 @@ static const struct {
 	{ SPAWN_SYNC, false, false },
 	{ SPAWN_CLEAN, true, false },
 	{ SPAWN_MARK, false, false },
+	{ SPAWN_CHANGES, true, true },
 };
 
 size_t spawn_msg_start_fds(uint32_t flags)
 {
 	return 5 + !(flags & PLAN_STDERR_MERGE) + !!(flags & PLAN_STDIN_PIPE);
+}
+
+static size_t expected_fds(const struct spawn_msg *m)
+{
+	if (m->kind == SPAWN_CHANGES)
+		return 2 + changes_op_needs_client((enum changes_op)m->op);
+	return spawn_msg_start_fds(m->flags);
 }
 
 int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
@@ -37,7 +46,9 @@ int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
 			continue;
 		if (m.flags & ~START_FLAGS)
 			return err_set(e, ERR_INVALID, "a message of the runtime's with unknown flags");
-		if (nfds != (permitted[i].has_fds ? spawn_msg_start_fds(m.flags) : 0))
+		if (m.kind == SPAWN_CHANGES && (m.op >= CHANGES_OP_COUNT || m.flags))
+			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown operation");
+		if (nfds != (permitted[i].has_fds ? expected_fds(&m) : 0))
 			return err_set(e, ERR_INVALID, "a message of the runtime's with %zu descriptors", nfds);
 		if (permitted[i].has_key && !plan_key_valid(&m.key))
 			return err_set(e, ERR_INVALID, "a message of the runtime's with a bad key");

@@ -23,9 +23,11 @@ enum spawn_kind {
 	SPAWN_SYNC = 2,     /* → SYNCED: everything sent before on any link is done */
 	SPAWN_CLEAN = 3,    /* key: remove the cgroup of a released process; no answer */
 	SPAWN_MARK = 4,     /* token: put it behind the audit records that exist now; it comes among them */
+	SPAWN_CHANGES = 5,  /* key, op → CHANGED; descriptors: paths (memfd), result (memfd), and the client's socket if op needs one */
 	SPAWN_STARTED = 16, /* pid, start_time, layers + pidfd */
 	SPAWN_FAILED = 17,  /* step, error, path */
 	SPAWN_SYNCED = 18,
+	SPAWN_CHANGED = 19, /* key, error: the result is written, or why there is none */
 };
 
 struct spawn_msg {
@@ -37,6 +39,8 @@ struct spawn_msg {
 	uint32_t layers;     /* STARTED: enum plan_layer that the clone itself gave */
 	uint64_t start_time; /* STARTED: of the init, field 22 of /proc/PID/stat */
 	uint64_t token;      /* MARK */
+	uint32_t op;         /* CHANGES: enum changes_op */
+	uint32_t reserved;
 	struct plan_key key;
 	char path[128];
 };

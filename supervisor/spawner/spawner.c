@@ -82,12 +82,28 @@ static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds
 		log_warning("mark the audit records: %s", strerror(errno));
 }
 
+static void on_changes(struct spawner *s, const struct spawn_msg *m, const int *fds)
+{
+	struct spawn_msg answer = { .kind = SPAWN_CHANGED, .key = m->key };
+	answer.error = cow_start(&s->cow, m, fds);
+	if (answer.error)
+		answer_runtime(s, &answer, NULL, 0);
+}
+
+static void reap_helper(struct spawner *s, int pidfd)
+{
+	struct spawn_msg answer = { .kind = SPAWN_CHANGED };
+	if (cow_reap(&s->cow, pidfd, &answer))
+		answer_runtime(s, &answer, NULL, 0);
+}
+
 static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	static void (*const handlers[])(struct spawner *s, const struct spawn_msg *m, const int *fds) = {
 		[SPAWN_START] = on_start,
 		[SPAWN_SYNC] = on_sync,
 		[SPAWN_CLEAN] = on_clean,
+		[SPAWN_CHANGES] = on_changes,
 		[SPAWN_MARK] = on_mark,
 	};
 	handlers[m->kind](s, m, fds);
@@ -177,6 +193,10 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 	};
 	s->audit_fd = o->audit && s->privileged ? audit_open() : -1;
 	idmap_init(&s->idmap, o->runtime_uid);
+	netpool_init(&s->netpool, s->privileged);
+	cow_init(&s->cow, fcntl(GUARD_FD_COW, F_GETFD) < 0 ? -1 : GUARD_FD_COW, s->privileged);
+	if (s->cow.fd >= 0)
+		fd_cloexec(s->cow.fd, true);
 	fd_cloexec(s->guard_fd, true);
 	fd_cloexec(s->peer_fd, true);
 	fd_cloexec(s->guard_pidfd, true);
@@ -197,10 +217,22 @@ int spawner_main(const struct spawner_options *o)
 	if (fd_send(s.guard_fd, &ready, sizeof ready, NULL, 0, 0) < 0)
 		return 1;
 	for (;;) {
-		struct pollfd p[2] = { { .fd = s.guard_fd, .events = POLLIN }, { .fd = s.peer_fd, .events = POLLIN } };
+		struct pollfd p[2 + COW_HELPERS_MAX] = { { .fd = s.guard_fd, .events = POLLIN }, { .fd = s.peer_fd, .events = POLLIN } };
+		int helpers[COW_HELPERS_MAX];
+		size_t nhelpers = cow_polls(&s.cow, helpers);
+		for (size_t i = 0; i < nhelpers; i++)
+			p[2 + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
 		int wait_ms = cgroup_tree_tick(&s.cgroup);
-		if (poll(p, 2, wait_ms) < 0 && errno != EINTR)
+		bool ahead = netpool_wants(&s.netpool);
+		int n = poll(p, 2 + nhelpers, ahead ? 0 : wait_ms);
+		if (n < 0 && errno != EINTR)
 			return 1;
+		if (n == 0 && ahead)
+			netpool_fill(&s.netpool);
+		for (size_t i = 0; i < nhelpers; i++) {
+			if (p[2 + i].revents)
+				reap_helper(&s, helpers[i]);
+		}
 		/* The runtime first: a new link must not overtake what came on the old one. */
 		if (p[1].revents)
 			take_peer(&s, MSG_DONTWAIT);
@@ -212,6 +244,7 @@ int spawner_main(const struct spawner_options *o)
 	sysfilter_done(&s.filter);
 	fd_close(&s.audit_fd);
 	idmap_done(&s.idmap);
+	netpool_done(&s.netpool);
 	free(s.groups);
 	free(s.strings);
 	return 0;

@@ -10,7 +10,9 @@
 #include "sandbox/sysfilter.h"
 #include "sandbox/plan.h"
 #include "sandbox/tree_limit.h"
+#include "supervisor/spawner/cow.h"
 #include "supervisor/spawner/idmap.h"
+#include "supervisor/spawner/netpool.h"
 #include "supervisor/spawner/spawn_msg.h"
 
 #include <stdbool.h>
@@ -39,6 +41,8 @@ struct spawner {
 	struct cgroup_tree cgroup;
 	struct tree_limiter limiter;        /* memory and pids of a tree */
 	struct idmap idmap;                 /* ids that stand for root */
+	struct netpool netpool;             /* network namespaces, made ahead */
+	struct cow cow;                     /* copy-on-write runs and what is done about them */
 	struct sysfilter filter;            /* of system calls, for all confined plans */
 	bool has_filter;
 	struct title *title;

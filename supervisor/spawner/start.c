@@ -179,12 +179,13 @@ static uint64_t start_time_of(pid_t pid)
 	return p ? strtoull(p, NULL, 10) : 0;
 }
 
-static uint64_t namespaces(const struct spawner *s, const struct plan_head *p)
+static uint64_t namespaces(const struct spawner *s, const struct step_context *c)
 {
+	const struct plan_head *p = c->plan;
 	uint64_t flags = CLONE_NEWPID | CLONE_NEWNS;
 	if (p->flags & PLAN_PRIVATE_ROOT) {
 		flags |= CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-		if (p->network != PLAN_NET_HOST)
+		if (p->network != PLAN_NET_HOST && c->net_fd < 0)
 			flags |= CLONE_NEWNET;
 	}
 	return s->privileged ? flags : flags | CLONE_NEWUSER;
@@ -196,7 +197,7 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 	fd_auto int leaf = in->steps.plan->layers & PLAN_LAYER_CGROUP ? cgroup_tree_make(&s->cgroup, key) : -1;
 	int pidfd = -1;
 	struct clone_args a = {
-		.flags = CLONE_PARENT | CLONE_PIDFD | CLONE_CLEAR_SIGHAND | namespaces(s, in->steps.plan),
+		.flags = CLONE_PARENT | CLONE_PIDFD | CLONE_CLEAR_SIGHAND | namespaces(s, &in->steps),
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 	};
 	if (leaf >= 0) {
@@ -225,17 +226,23 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 		      const struct spawn_identity *id, struct spawn_msg *answer, int *ret_pidfd, struct err *e)
 {
 	uint32_t placeholder[PLAN_MOUNTS_MAX];
-	fd_auto int keeper = -1;
+	bool own_net = plan->flags & PLAN_PRIVATE_ROOT && plan->network != PLAN_NET_HOST;
+	fd_auto int keeper = -1, net = own_net ? netpool_take(&s->netpool) : -1;
 	const struct keeper_job job = { .plan = plan, .uid = id->peer_uid, .gid = id->peer_gid, .groups = id->groups,
 					.ngroups = id->ngroups, .privileged = s->privileged, .title = s->title };
 	if (keeper_start(&job, placeholder, &keeper, e) < 0)
+		return -1;
+	char cow_path[PATH_MAX] = "";
+	fd_auto int cow_fd = -1;
+	if (plan->flags & PLAN_COW && cow_prepare(&s->cow, m->key.id, plan, id, cow_path, &cow_fd, e) < 0)
 		return -1;
 	struct init in = {
 		.steps = { .plan = plan, .uid = id->uid, .gid = id->gid, .peer_uid = id->peer_uid, .peer_gid = id->peer_gid,
 			   .groups = id->groups, .ngroups = id->ngroups, .privileged = s->privileged, .stdin_fd = f->in,
 			   .stdout_fd = f->out, .stderr_fd = f->err, .status_fd = f->status, .gate_fd = f->gate,
 			   .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
-			   .idmap_fd = id->idmap_fd, .keeper_fd = keeper, .placeholder = placeholder, .root_fd = -1,
+			   .idmap_fd = id->idmap_fd, .cow_fd = cow_fd, .cow_path = cow_path, .net_fd = net, .keeper_fd = keeper,
+			   .placeholder = placeholder, .root_fd = -1,
 			   .void_folder = -1, .void_file = -1 },
 		.title = s->title,
 		.audit = s->audit_fd >= 0,
@@ -268,6 +275,8 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 	int r = spawn_identity(s, m, f->client, &id, e);
 	if (r == 0 && (check_descriptors(f, &id, e) < 0 || start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
 		idmap_release(&s->idmap, &m->key);
+		if (plan->flags & PLAN_COW)
+			cow_forget(&s->cow, m->key.id);
 		r = -1;
 	}
 	munmap((void *)plan, plan_len);

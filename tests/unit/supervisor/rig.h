@@ -60,6 +60,7 @@ static inline struct guard_options rig_guard_options(const char *exe)
 		.listen_fd = -1,
 		.store_fd = -1,
 		.spool_fd = -1,
+		.cow_fd = -1,
 		.lock_fd = -1,
 		.audit_fd = -1,
 		.ready_fd = -1,

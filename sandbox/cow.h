@@ -1,0 +1,35 @@
+#ifndef BAILIFF_SANDBOX_COW_H
+#define BAILIFF_SANDBOX_COW_H
+
+/*
+ * What is on disk for a copy-on-write run, below a folder that only the spawner's side may enter:
+ *
+ *   <process id>/owner      struct cow_owner: whose run it was and when it began; written by the spawner before the clone
+ *   <process id>/<n>/root   struct cow_root: what write root n is; written by the sandbox's init, which looks it up
+ *   <process id>/<n>/upper  what the command wrote there, as an overlay keeps it
+ *   <process id>/<n>/work   overlayfs's own
+ */
+
+#include <limits.h>
+#include <stdint.h>
+
+#define COW_MAGIC 0x574f4342u /* "BCOW" */
+#define COW_VERSION 1u
+#define COW_GROUPS_MAX 256u
+
+struct cow_owner {
+	uint32_t magic, version;
+	uint32_t uid, gid;           /* the peer's */
+	uint32_t nroots, ngroups;
+	int64_t started_s;           /* by the clock that the file system stamps its files with */
+	int64_t started_ns;
+	uint32_t groups[COW_GROUPS_MAX];
+};
+
+struct cow_root {
+	uint32_t magic, version;
+	uint64_t device, inode;
+	char path[PATH_MAX];
+};
+
+#endif

@@ -1,0 +1,140 @@
+/*
+ * A write root with --cow: an overlay of the host's folder (below) and an empty one of ours (above), which keeps what the
+ * command writes for whoever looks at it, applies it or forgets it later (sandbox/cow.h says where).
+ *
+ * The kernel takes layers only from mounts of this namespace, so both trees are attached for a moment below the private
+ * /tmp. Where ids are swapped they are in both alike: otherwise nothing could be written. Folders are not renamed by
+ * reference (redirect_dir) and files not copied up by halves (metacopy): the upper layer must say by itself what changed.
+ * Marks of the overlay are in user.* attributes, which its owner may read.
+ */
+
+#include "sandbox/steps/overlay.h"
+
+#include "runtime/base/fd.h"
+#include "sandbox/cow.h"
+#include "sandbox/plan.h"
+#include "sandbox/steps/step.h"
+#include "sandbox/steps/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define LOWER "tmp/lower"
+#define LAYERS "tmp/layers"
+
+/* Which of the run's write roots this mount is. */
+static unsigned number_of(const struct step_context *c, uint32_t mount)
+{
+	unsigned n = 0;
+	for (uint32_t i = 0; i < mount; i++)
+		n += plan_mount(c->plan, i)->kind == PLAN_MOUNT_WRITE;
+	return n;
+}
+
+/* The run's folder in this namespace: the spawner's descriptor of it belongs to the spawner's. */
+static int open_run(const struct step_context *c)
+{
+	struct stat there, here;
+	fd_auto int fd = open(c->cow_path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &here) < 0 || fstat(c->cow_fd, &there) < 0)
+		return -1;
+	if (here.st_dev != there.st_dev || here.st_ino != there.st_ino) {
+		errno = ESTALE;
+		return -1;
+	}
+	return fd_take(&fd);
+}
+
+/* What will be asked for when the changes are applied: that it is still this folder. */
+static int record_root(int layers, const struct stat *st, const char *path)
+{
+	struct cow_root r = { .magic = COW_MAGIC, .version = COW_VERSION, .device = st->st_dev, .inode = st->st_ino };
+	size_t n = strlen(path);
+	if (n >= sizeof r.path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(r.path, path, n);
+	fd_auto int fd = openat(layers, "root", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 || fd_write_all(fd, &r, sizeof r) < 0 || fdatasync(fd) < 0 ? -1 : 0;
+}
+
+/* An overlay's own folder is shown with the upper layer's owner and mode. */
+static int like_below(const struct step_context *c, int layers, const struct stat *st)
+{
+	fd_auto int upper = openat(layers, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (upper < 0)
+		return -1;
+	if (fchown(upper, st->st_uid, st->st_gid) < 0 && c->privileged)
+		return -1;
+	return fchmod(upper, st->st_mode & 01777);
+}
+
+static int set_layer(int fs, const char *key, int fd)
+{
+	char path[32];
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	return fsconfig(fs, FSCONFIG_SET_STRING, key, path, 0);
+}
+
+static int make_overlay(int lower, int layers)
+{
+	static const char *const options[][2] = {
+		{ "redirect_dir", "nofollow" }, { "index", "off" }, { "metacopy", "off" }, { "xino", "off" },
+	};
+	fd_auto int upper = openat(layers, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd_auto int work = openat(layers, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd_auto int fs = fsopen("overlay", FSOPEN_CLOEXEC);
+	if (upper < 0 || work < 0 || fs < 0)
+		return -1;
+	if (set_layer(fs, "lowerdir", lower) < 0 || set_layer(fs, "upperdir", upper) < 0 || set_layer(fs, "workdir", work) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
+		return -1;
+	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+		if (fsconfig(fs, FSCONFIG_SET_STRING, options[i][0], options[i][1], 0) < 0)
+			return -1;
+	}
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	return fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)TREE_INERT);
+}
+
+static int attach_for_now(const struct step_context *c, int tree, const char *name)
+{
+	if (mkdirat(c->root_fd, name, 0700) < 0 && errno != EEXIST)
+		return -1;
+	return tree_attach_at(tree, c->root_fd, name);
+}
+
+static int detach(const struct step_context *c, const char *name)
+{
+	return fchdir(c->root_fd) < 0 ? -1 : umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
+}
+
+int overlay_tree(struct step_context *c, uint32_t mount, int source, int lower)
+{
+	char name[16];
+	struct stat st;
+	if (fstat(source, &st) < 0)
+		return -1;
+	if (!S_ISDIR(st.st_mode)) {
+		errno = ENOTDIR; /* a single file cannot be copied on write */
+		return -1;
+	}
+	snprintf(name, sizeof name, "%u", number_of(c, mount));
+	fd_auto int run = open_run(c);
+	fd_auto int layers = run < 0 ? -1 : tree_clone(run, name);
+	if (layers < 0 || record_root(layers, &st, plan_string(c->plan, plan_mount(c->plan, mount)->path_off)) < 0 ||
+	    like_below(c, layers, &st) < 0 || tree_set(layers, TREE_INERT, c->idmap_fd) < 0)
+		return -1;
+	if (attach_for_now(c, lower, LOWER) < 0 || attach_for_now(c, layers, LAYERS) < 0)
+		return -1;
+	fd_auto int tree = make_overlay(lower, layers);
+	if (tree < 0 || detach(c, LOWER) < 0 || detach(c, LAYERS) < 0)
+		return -1;
+	return fd_take(&tree);
+}

@@ -1,0 +1,386 @@
+#include "supervisor/spawner/cow.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "supervisor/spawner/spawner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OWNER_NAME "owner"
+#define PATHS_MAX (1u << 20)
+
+void cow_init(struct cow *c, int fd, bool privileged)
+{
+	*c = (struct cow){ .fd = fd, .privileged = privileged };
+	for (size_t i = 0; i < COW_HELPERS_MAX; i++)
+		c->helpers[i].pidfd = -1;
+	char link[32];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = fd < 0 ? -1 : readlink(link, c->path, sizeof c->path - 1);
+	c->path[n > 0 ? n : 0] = 0;
+	if (n <= 0)
+		c->fd = -1;
+}
+
+/* ---- folders ---- */
+
+static int open_run(const struct cow *c, const char *id)
+{
+	if (c->fd < 0) {
+		errno = ENOENT;
+		return -1;
+	}
+	return openat(c->fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int write_record(int dir, const char *name, const void *p, size_t n)
+{
+	fd_auto int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return fd < 0 || fd_write_all(fd, p, n) < 0 || fdatasync(fd) < 0 ? -1 : 0;
+}
+
+/* Exactly so many bytes; a descriptor to hold a lock by, or −1. */
+static int read_record(int dir, const char *name, void *p, size_t n)
+{
+	fd_auto int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (fd_read_all(fd, p, n) != (ssize_t)n) {
+		errno = EIO;
+		return -1;
+	}
+	return fd_take(&fd);
+}
+
+static uint32_t count_roots(const struct plan_head *plan)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; i < plan->mount_count; i++)
+		n += plan_mount(plan, i)->kind == PLAN_MOUNT_WRITE;
+	return n;
+}
+
+static int make_layers(int run, uint32_t nroots)
+{
+	char name[32];
+	for (uint32_t i = 0; i < nroots; i++) {
+		static const char *const parts[] = { "", "/upper", "/work" };
+		for (size_t k = 0; k < countof(parts); k++) {
+			snprintf(name, sizeof name, "%u%s", i, parts[k]);
+			if (mkdirat(run, name, 0700) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer, char path[PATH_MAX],
+		int *ret_fd, struct err *e)
+{
+	struct cow_owner o = { .magic = COW_MAGIC, .version = COW_VERSION, .uid = peer->peer_uid, .gid = peer->peer_gid,
+			       .nroots = count_roots(plan) };
+	struct stat st;
+	if (c->fd < 0)
+		return err_set(e, ERR_UNAVAILABLE, "there is no folder for copy-on-write runs");
+	if (snprintf(path, PATH_MAX, "%s/%s", c->path, id) >= PATH_MAX)
+		return err_set(e, ERR_UNAVAILABLE, "the folder for copy-on-write runs has too long a path");
+	cow_forget(c, id); /* of an earlier try */
+	for (size_t i = 0; i < peer->ngroups && o.ngroups < COW_GROUPS_MAX; i++)
+		o.groups[o.ngroups++] = peer->groups[i];
+	if (mkdirat(c->fd, id, 0700) < 0)
+		return err_sys(e, errno, "make the folder of a copy-on-write run");
+	fd_auto int run = open_run(c, id);
+	if (run < 0 || fstat(run, &st) < 0 || make_layers(run, o.nroots) < 0)
+		return err_sys(e, errno, "make the folders of a copy-on-write run");
+	o.started_s = st.st_ctim.tv_sec;
+	o.started_ns = st.st_ctim.tv_nsec;
+	if (write_record(run, OWNER_NAME, &o, sizeof o) < 0)
+		return err_sys(e, errno, "say whose a copy-on-write run is");
+	*ret_fd = fd_take(&run);
+	return 0;
+}
+
+void cow_forget(struct cow *c, const char *id)
+{
+	if (c->fd >= 0 && cow_remove(c->fd, id) < 0)
+		log_warning("remove what is left of the copy-on-write run %s: %s", id, strerror(errno));
+}
+
+/* ---- the helper ---- */
+
+struct helper {
+	struct cow_walk walk;
+	struct cow_owner owner;
+	bool privileged;
+	int run, result;
+};
+
+static int fail(int errnum)
+{
+	errno = errnum;
+	return -1;
+}
+
+/*
+ * Whose rights it has: the owner's, as they are now if the owner asks, else as they were when the run began. Only who
+ * owns the changes may do something about them, and root.
+ */
+static int read_client(struct cow_owner *o, int client)
+{
+	static gid_t groups[NGROUPS_MAX];
+	struct ucred cred;
+	socklen_t len = sizeof cred;
+	if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return -1;
+	if (cred.uid == (uid_t)-1 || (cred.uid != o->uid && cred.uid != 0))
+		return fail(EPERM);
+	if (cred.uid != o->uid)
+		return 0;
+	len = sizeof groups;
+	if (getsockopt(client, SOL_SOCKET, SO_PEERGROUPS, groups, &len) < 0)
+		return -1;
+	o->gid = cred.gid;
+	o->ngroups = 0;
+	for (size_t i = 0; i < len / sizeof *groups && o->ngroups < COW_GROUPS_MAX; i++)
+		o->groups[o->ngroups++] = groups[i];
+	return 0;
+}
+
+/* What root's own changes need, and nothing else. */
+static int keep_file_rights(void)
+{
+	static const int keep[] = { CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER };
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
+	for (size_t i = 0; i < countof(keep); i++) {
+		data[CAP_TO_INDEX(keep[i])].effective |= CAP_TO_MASK(keep[i]);
+		data[CAP_TO_INDEX(keep[i])].permitted |= CAP_TO_MASK(keep[i]);
+	}
+	return (int)syscall(SYS_capset, &head, data);
+}
+
+/* Raw calls: one thread. What is only forgotten lies in our own folder and needs no host file. */
+static int become_owner(const struct helper *h)
+{
+	const struct cow_owner *o = &h->owner;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -1;
+	if (!h->privileged)
+		return 0;
+	if (h->walk.op == CHANGES_OP_DISCARD || h->walk.op == CHANGES_OP_DROP || o->uid == 0)
+		return keep_file_rights();
+	if (syscall(SYS_setgroups, (size_t)o->ngroups, o->groups) < 0 || syscall(SYS_setresgid, o->gid, o->gid, o->gid) < 0)
+		return -1;
+	if (syscall(SYS_setresuid, o->uid, o->uid, o->uid) < 0)
+		return -1;
+	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* which the change of identity has cleared */
+}
+
+/* The write root as it was: the same folder, not another at its path. */
+static int open_host(const struct cow_root *r)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
+	struct stat st;
+	fd_auto int fd = (int)syscall(SYS_openat2, AT_FDCWD, r->path, &how, sizeof how);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -1;
+	if (st.st_dev != r->device || st.st_ino != r->inode)
+		return fail(ESTALE);
+	return fd_take(&fd);
+}
+
+struct layer {
+	struct cow_root root;
+	int upper;
+};
+
+/* Before the identity changes: the folders are nobody's to enter but ours. */
+static int open_layers(struct helper *h, struct layer *layers)
+{
+	char name[32];
+	for (uint32_t i = 0; i < h->owner.nroots; i++) {
+		struct layer *l = &layers[i];
+		snprintf(name, sizeof name, "%u/root", i);
+		fd_auto int record = read_record(h->run, name, &l->root, sizeof l->root);
+		l->upper = -1;
+		if (record < 0 && errno == ENOENT)
+			continue; /* the sandbox was never finished */
+		l->root.path[PATH_MAX - 1] = 0;
+		if (record < 0 || l->root.magic != COW_MAGIC || l->root.version != COW_VERSION || l->root.path[0] != '/')
+			return fail(EIO);
+		snprintf(name, sizeof name, "%u/upper", i);
+		l->upper = openat(h->run, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (l->upper < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int walk_layer(struct helper *h, const struct layer *l)
+{
+	struct cow_walk *w = &h->walk;
+	size_t len = strlen(l->root.path);
+	fd_auto int host = open_host(&l->root);
+	if (host < 0 && w->op != CHANGES_OP_DISCARD)
+		return -1;
+	if (len > CHANGES_PATH_MAX)
+		return fail(ENAMETOOLONG);
+	while (len > 0 && l->root.path[len - 1] == '/')
+		len--;
+	memcpy(w->path, l->root.path, len);
+	w->path[len] = 0;
+	w->path_len = w->root_len = len;
+	return cow_walk_root(w, l->upper, host);
+}
+
+static int walk_layers(struct helper *h, struct buf *out)
+{
+	mem_auto struct layer *layers = mem_zalloc(h->owner.nroots + 1, sizeof *layers);
+	if (open_layers(h, layers) < 0 || become_owner(h) < 0)
+		return -1;
+	umask(0);
+	changes_begin(out);
+	for (uint32_t i = 0; i < h->owner.nroots; i++) {
+		if (layers[i].upper >= 0 && walk_layer(h, &layers[i]) < 0)
+			return -1;
+	}
+	changes_end(out);
+	return 0;
+}
+
+static int helper_work(struct helper *h, const struct cow *c, const char *id, int client)
+{
+	static struct buf out;
+	fd_auto int lock = read_record(h->run, OWNER_NAME, &h->owner, sizeof h->owner);
+	if (lock < 0 && (h->walk.op != CHANGES_OP_DROP))
+		return -1;
+	/* One at a time: two that apply the same would meet. */
+	if (lock >= 0 && flock(lock, LOCK_EX) < 0)
+		return -1;
+	if (h->walk.op == CHANGES_OP_DROP)
+		return cow_remove(c->fd, id);
+	if (h->owner.magic != COW_MAGIC || h->owner.version != COW_VERSION || h->owner.nroots > PLAN_MOUNTS_MAX)
+		return fail(EIO);
+	if (client >= 0 && read_client(&h->owner, client) < 0)
+		return -1;
+	h->walk.started = (struct timespec){ .tv_sec = h->owner.started_s, .tv_nsec = h->owner.started_ns };
+	h->walk.out = &out;
+	if (walk_layers(h, &out) < 0)
+		return -1;
+	return fd_write_all(h->result, out.data, out.len);
+}
+
+static int read_paths(struct cow_walk *w, int fd)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode) || st.st_size > (off_t)PATHS_MAX)
+		return fail(EINVAL);
+	char *p = mem_alloc((size_t)st.st_size + 1);
+	ssize_t n = pread(fd, p, (size_t)st.st_size, 0);
+	if (n < 0)
+		return -1;
+	p[n] = 0;
+	w->paths = p;
+	w->paths_len = n && p[n - 1] ? (size_t)n + 1 : (size_t)n;
+	return 0;
+}
+
+/* Nothing of the spawner's stays open but what the request is about. */
+static void close_others(struct helper *h, struct cow *c, int *paths, int *client)
+{
+	int *wanted[] = { &h->run, &h->result, &c->fd, paths, client };
+	const int first = STDERR_FILENO + 1, n = (int)countof(wanted);
+	/* By way of high numbers: some may sit where others belong. */
+	for (int i = 0; i < n; i++)
+		*wanted[i] = *wanted[i] < 0 ? -1 : fcntl(*wanted[i], F_DUPFD_CLOEXEC, first + n);
+	for (int i = 0; i < n; i++) {
+		close(first + i);
+		*wanted[i] = *wanted[i] < 0 ? -1 : dup2(*wanted[i], first + i);
+	}
+	fd_close_range((unsigned)(first + n), UINT_MAX);
+}
+
+static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, const int *fds)
+{
+	struct helper h = { .privileged = c->privileged, .result = fds[1], .walk = { .op = (enum changes_op)m->op } };
+	int paths = fds[0], client = changes_op_needs_client(h.walk.op) ? fds[2] : -1;
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	h.run = open_run(c, m->key.id);
+	if (h.run < 0)
+		_exit(errno == ENOTDIR || errno == ELOOP ? ENOENT : errno);
+	close_others(&h, c, &paths, &client);
+	if (read_paths(&h.walk, paths) < 0 || helper_work(&h, c, m->key.id, client) < 0)
+		_exit(errno && errno < 255 ? errno : EIO);
+	_exit(0);
+}
+
+int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds)
+{
+	struct cow_helper *place = NULL;
+	for (size_t i = 0; i < COW_HELPERS_MAX && !place; i++)
+		place = c->helpers[i].pidfd < 0 ? &c->helpers[i] : NULL;
+	if (!place)
+		return EBUSY;
+	if (fcntl(fds[1], F_GET_SEALS) < 0)
+		return EINVAL; /* the result goes into memory, nowhere else */
+	pid_t pid = fork();
+	if (pid < 0)
+		return errno;
+	if (pid == 0)
+		helper_main(c, m, fds);
+	int pidfd = fd_pidfd_open(pid);
+	if (pidfd < 0) {
+		int saved = errno;
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+		return saved;
+	}
+	*place = (struct cow_helper){ .pidfd = pidfd, .key = m->key };
+	return 0;
+}
+
+size_t cow_polls(const struct cow *c, int *fds)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < COW_HELPERS_MAX; i++) {
+		if (c->helpers[i].pidfd >= 0)
+			fds[n++] = c->helpers[i].pidfd;
+	}
+	return n;
+}
+
+bool cow_reap(struct cow *c, int pidfd, struct spawn_msg *answer)
+{
+	for (size_t i = 0; i < COW_HELPERS_MAX; i++) {
+		struct cow_helper *h = &c->helpers[i];
+		siginfo_t info = { 0 };
+		if (h->pidfd != pidfd)
+			continue;
+		if (waitid(P_PIDFD, (id_t)pidfd, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
+			return false;
+		answer->key = h->key;
+		answer->error = info.si_code == CLD_EXITED ? info.si_status : EIO;
+		fd_close(&h->pidfd);
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,355 @@
+/*
+ * Bringing changes to the host, or forgetting them.
+ *
+ * A file is written beside its place and renamed into it, so that nobody sees half of it. Where its owner could not be
+ * kept that way (it belongs to somebody else, and the peer may only write to it), it is written in place, as the
+ * command itself would have done. Set-user-id, set-group-id and file capabilities never reach the host, devices neither.
+ *
+ * A conflict is what the host changed since the run began: overlayfs keeps nothing of how a file was when it was first
+ * written to, so the time of its last change (ctime, which nobody can set back) is held against the run's start. What is in
+ * conflict stays in the upper layer; the rest is applied.
+ */
+
+#include "supervisor/spawner/cow.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <dirent.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define COPY_CHUNK (128u * 1024)
+#define FILE_BITS 0777u
+#define FOLDER_BITS 01777u
+
+static void refuse(struct cow_spot *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void refuse(struct cow_spot *s, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(s->note, sizeof s->note, fmt, ap);
+	va_end(ap);
+	s->outcome = CHANGES_OUTCOME_CONFLICT;
+}
+
+static bool later(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/* ---- removing ---- */
+
+/* Calls fn for each entry of a folder; the first that is not 0 ends it. */
+static int each_entry(int folder, int (*fn)(void *ctx, int folder, const char *name), void *ctx)
+{
+	int r = 0, fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		fd_close(&fd);
+		return -1;
+	}
+	for (const struct dirent *en; r == 0 && (en = readdir(d));) {
+		if (strcmp(en->d_name, ".") != 0 && strcmp(en->d_name, "..") != 0)
+			r = fn(ctx, folder, en->d_name);
+	}
+	int saved = errno;
+	closedir(d);
+	errno = saved;
+	return r;
+}
+
+static int remove_entry(void *depth, int folder, const char *name);
+
+static int remove_tree(int dir, const char *name, unsigned depth)
+{
+	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno != EISDIR && errno != EPERM)
+		return -1;
+	fd_auto int folder = cow_open_folder(dir, name);
+	if (folder < 0 && errno == EACCES && fchmodat(dir, name, 0700, 0) == 0)
+		folder = cow_open_folder(dir, name); /* overlayfs's own work folder may be entered by nobody */
+	if (folder < 0)
+		return -1;
+	if (depth >= COW_DEPTH_MAX) {
+		errno = ELOOP;
+		return -1;
+	}
+	unsigned below = depth + 1;
+	if (faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0)
+		fchmod(folder, 0700);
+	if (each_entry(folder, remove_entry, &below) < 0)
+		return -1;
+	return unlinkat(dir, name, AT_REMOVEDIR);
+}
+
+static int remove_entry(void *depth, int folder, const char *name)
+{
+	return remove_tree(folder, name, *(unsigned *)depth);
+}
+
+int cow_remove(int dir, const char *name)
+{
+	return remove_tree(dir, name, 0);
+}
+
+/* Whether anything in a tree of the host's is younger than the run: 1 yes, 0 no, −1 with errno. */
+struct age {
+	const struct timespec *started;
+	unsigned depth;
+};
+
+static int is_younger(void *ctx, int dir, const char *name)
+{
+	struct age *a = ctx;
+	struct stat st;
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -1;
+	if (later(&st.st_ctim, a->started))
+		return 1;
+	if (!S_ISDIR(st.st_mode))
+		return 0;
+	fd_auto int folder = cow_open_folder(dir, name);
+	if (folder < 0)
+		return -1;
+	struct age below = { .started = a->started, .depth = a->depth + 1 };
+	if (below.depth > COW_DEPTH_MAX) {
+		errno = ELOOP;
+		return -1;
+	}
+	return each_entry(folder, is_younger, &below);
+}
+
+/* Takes what the host has there away, if it is as old as it should be. */
+static int clear_host(struct cow_walk *w, struct cow_spot *s)
+{
+	struct age a = { .started = &w->started };
+	int young = is_younger(&a, s->host_dir, s->name);
+	if (young > 0)
+		refuse(s, "changed on the host since the run began");
+	else if (young < 0)
+		refuse(s, "look at what the host has there: %s", strerror(errno));
+	else if (cow_remove(s->host_dir, s->name) < 0)
+		refuse(s, "remove: %s", strerror(errno));
+	return s->outcome == CHANGES_OUTCOME_CONFLICT ? -1 : 0;
+}
+
+/* ---- writing ---- */
+
+static int copy_bytes(int from, int to)
+{
+	mem_auto char *chunk = mem_alloc(COPY_CHUNK);
+	for (;;) {
+		ssize_t n = read(from, chunk, COPY_CHUNK);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return (int)n;
+		if (fd_write_all(to, chunk, (size_t)n) < 0)
+			return -1;
+	}
+}
+
+static void temporary_name(char out[64])
+{
+	uint64_t bits = 0;
+	if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+		bits = (uint64_t)getpid();
+	snprintf(out, 64, ".bailiff-%016llx", (unsigned long long)bits);
+}
+
+/* Did the host's entry stay as it was when it was looked at? */
+static bool still_same(const struct cow_spot *s)
+{
+	struct stat now;
+	if (fstatat(s->host_dir, s->name, &now, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT && !s->host.st_mode;
+	return now.st_ino == s->host.st_ino && now.st_dev == s->host.st_dev && now.st_ctim.tv_sec == s->host.st_ctim.tv_sec &&
+	       now.st_ctim.tv_nsec == s->host.st_ctim.tv_nsec;
+}
+
+/* The new entry to its place; what must not be replaced is not. */
+static int put_in_place(struct cow_spot *s, const char *temporary)
+{
+	int r;
+	if (!s->host.st_mode)
+		r = renameat2(s->host_dir, temporary, s->host_dir, s->name, RENAME_NOREPLACE);
+	else if (!still_same(s))
+		r = (errno = ESTALE, -1);
+	else
+		r = renameat(s->host_dir, temporary, s->host_dir, s->name);
+	if (r == 0)
+		return 0;
+	if (errno == EEXIST || errno == ESTALE)
+		refuse(s, "changed on the host just now");
+	else
+		refuse(s, "%s", strerror(errno));
+	unlinkat(s->host_dir, temporary, 0);
+	return -1;
+}
+
+static int write_in_place(struct cow_spot *s, int from)
+{
+	fd_auto int to = openat(s->host_dir, s->name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	if (to < 0 || fstat(to, &st) < 0)
+		return -1;
+	if (st.st_ino != s->host.st_ino || st.st_dev != s->host.st_dev || !S_ISREG(st.st_mode)) {
+		errno = ESTALE;
+		return -1;
+	}
+	if (lseek(from, 0, SEEK_SET) < 0 || ftruncate(to, 0) < 0 || copy_bytes(from, to) < 0)
+		return -1;
+	if ((st.st_mode & FILE_BITS) != (s->upper.st_mode & FILE_BITS))
+		fchmod(to, s->upper.st_mode & FILE_BITS);
+	return fdatasync(to);
+}
+
+/* 0, 1 = written, but the owner could not be made the same; −1 with errno. */
+static int write_temporary(struct cow_spot *s, int from, const char *temporary)
+{
+	fd_auto int to = openat(s->host_dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, s->upper.st_mtim };
+	struct stat st;
+	if (to < 0)
+		return -1;
+	if (copy_bytes(from, to) < 0 || fstat(to, &st) < 0)
+		goto failed;
+	bool same_owner = (st.st_uid == s->upper.st_uid && st.st_gid == s->upper.st_gid) || fchown(to, s->upper.st_uid, s->upper.st_gid) == 0;
+	if (fchmod(to, s->upper.st_mode & FILE_BITS) < 0 || futimens(to, times) < 0 || fdatasync(to) < 0)
+		goto failed;
+	return same_owner ? 0 : 1;
+failed:;
+	int saved = errno;
+	unlinkat(s->host_dir, temporary, 0);
+	errno = saved;
+	return -1;
+}
+
+static void apply_file(struct cow_spot *s)
+{
+	char temporary[64];
+	fd_auto int from = openat(s->upper_dir, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (from < 0) {
+		refuse(s, "read what the command wrote: %s", strerror(errno));
+		return;
+	}
+	temporary_name(temporary);
+	int r = write_temporary(s, from, temporary);
+	/* A folder that nothing may be made in, or an owner that cannot be given: the file itself may still be writable. */
+	bool in_place = r != 0 && S_ISREG(s->host.st_mode) && s->host.st_uid == s->upper.st_uid && s->host.st_gid == s->upper.st_gid;
+	if (r > 0 && in_place)
+		unlinkat(s->host_dir, temporary, 0);
+	if (in_place) {
+		if (write_in_place(s, from) < 0)
+			refuse(s, "%s", strerror(errno));
+	} else if (r < 0) {
+		refuse(s, "%s", strerror(errno));
+	} else {
+		put_in_place(s, temporary);
+	}
+}
+
+static void apply_symlink(struct cow_spot *s)
+{
+	char target[PATH_MAX], temporary[64];
+	ssize_t n = readlinkat(s->upper_dir, s->name, target, sizeof target - 1);
+	if (n < 0) {
+		refuse(s, "read the link: %s", strerror(errno));
+		return;
+	}
+	target[n] = 0;
+	temporary_name(temporary);
+	if (symlinkat(target, s->host_dir, temporary) < 0) {
+		refuse(s, "%s", strerror(errno));
+		return;
+	}
+	(void)!fchownat(s->host_dir, temporary, s->upper.st_uid, s->upper.st_gid, AT_SYMLINK_NOFOLLOW);
+	put_in_place(s, temporary);
+}
+
+static void apply_folder(struct cow_spot *s)
+{
+	if (!S_ISDIR(s->host.st_mode) && mkdirat(s->host_dir, s->name, 0700) < 0) {
+		refuse(s, "make the folder: %s", strerror(errno));
+		return;
+	}
+	fd_auto int folder = cow_open_folder(s->host_dir, s->name);
+	struct stat st;
+	if (folder < 0 || fstat(folder, &st) < 0) {
+		refuse(s, "open the folder: %s", strerror(errno));
+		return;
+	}
+	if ((st.st_uid != s->upper.st_uid || st.st_gid != s->upper.st_gid) && fchown(folder, s->upper.st_uid, s->upper.st_gid) < 0 &&
+	    S_ISDIR(s->host.st_mode))
+		refuse(s, "give it to its owner: %s", strerror(errno));
+	else if (fchmod(folder, s->upper.st_mode & FOLDER_BITS) < 0)
+		refuse(s, "set its mode: %s", strerror(errno));
+}
+
+/* What of the host's is in the way of a change: nothing, or s->outcome says so. */
+static void check(struct cow_walk *w, struct cow_spot *s)
+{
+	bool folder_now = S_ISDIR(s->host.st_mode), folder_then = s->type == CHANGES_TYPE_FOLDER;
+	if (s->host_dir < 0)
+		refuse(s, "its folder is not there on the host");
+	else if (s->type == CHANGES_TYPE_OTHER && s->kind != CHANGES_KIND_DELETED)
+		refuse(s, "not a file, folder or symbolic link: never applied");
+	else if (s->kind == CHANGES_KIND_DELETED || !s->host.st_mode || (folder_now && folder_then))
+		return;
+	else if (later(&s->host.st_ctim, &w->started))
+		refuse(s, "changed on the host since the run began");
+	else if ((folder_now != folder_then || !S_ISREG(s->host.st_mode) != !S_ISREG(s->upper.st_mode)) && clear_host(w, s) == 0)
+		s->host = (struct stat){ 0 };
+}
+
+void cow_apply(struct cow_walk *w, struct cow_spot *s)
+{
+	check(w, s);
+	if (s->outcome == CHANGES_OUTCOME_CONFLICT)
+		return;
+	if (s->kind == CHANGES_KIND_DELETED)
+		clear_host(w, s);
+	else if (s->type == CHANGES_TYPE_FILE)
+		apply_file(s);
+	else if (s->type == CHANGES_TYPE_SYMLINK)
+		apply_symlink(s);
+	else
+		apply_folder(s);
+	if (s->outcome == CHANGES_OUTCOME_CONFLICT)
+		return;
+	s->outcome = CHANGES_OUTCOME_APPLIED;
+	/* Should this fail, it equals the host's and is no difference any more. */
+	if (s->in_upper && (s->type != CHANGES_TYPE_FOLDER || s->kind == CHANGES_KIND_DELETED))
+		unlinkat(s->upper_dir, s->name, 0);
+}
+
+void cow_discard(struct cow_walk *w, struct cow_spot *s)
+{
+	if (!s->in_upper) {
+		/* It comes back with the folder that replaced its own. */
+		s->outcome = CHANGES_OUTCOME_DISCARDED;
+		if (!w->chosen)
+			refuse(s, "a part of a folder that was replaced: discard the folder");
+	} else if ((s->type == CHANGES_TYPE_FOLDER && s->kind != CHANGES_KIND_DELETED) || unlinkat(s->upper_dir, s->name, 0) == 0) {
+		s->outcome = CHANGES_OUTCOME_DISCARDED;
+	} else {
+		refuse(s, "%s", strerror(errno));
+	}
+}
+
+/* An empty folder of the upper layer is still a change where it is new, where its mode is, or where it replaces one. */
+void cow_leave_folder(const struct cow_walk *w, const struct cow_spot *s, bool was_meant)
+{
+	bool settled = s->outcome == CHANGES_OUTCOME_APPLIED || s->outcome == CHANGES_OUTCOME_DISCARDED ||
+		       (s->outcome == CHANGES_OUTCOME_PENDING && s->host.st_mode == s->upper.st_mode);
+	if ((w->op == CHANGES_OP_APPLY || w->op == CHANGES_OP_DISCARD) && settled && (was_meant || !s->opaque))
+		unlinkat(s->upper_dir, s->name, AT_REMOVEDIR);
+}

@@ -1,0 +1,303 @@
+/*
+ * Finding what a run changed: the upper layer of the overlay is walked beside the host's tree. What is in the upper layer
+ * was written or deleted; whether it was there before is asked of the host as it is now.
+ *
+ * Both trees may hold anything, and the host's may be changed meanwhile by others: every step down is by descriptor,
+ * never through a link.
+ */
+
+#include "supervisor/spawner/cow.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "sandbox/steps/overlay.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+struct names {
+	char **name;
+	size_t count, room;
+};
+
+static void names_done(struct names *n)
+{
+	for (size_t i = 0; i < n->count; i++)
+		free(n->name[i]);
+	free(n->name);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The entries of a folder, sorted. */
+static int names_read(struct names *n, int dir)
+{
+	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		int saved = errno;
+		fd_close(&fd);
+		errno = saved;
+		return -1;
+	}
+	for (const struct dirent *en; (en = readdir(d));) {
+		if (strcmp(en->d_name, ".") == 0 || strcmp(en->d_name, "..") == 0)
+			continue;
+		if (n->count == n->room) {
+			n->room = n->room ? n->room * 2 : 32;
+			n->name = mem_realloc(n->name, n->room * sizeof *n->name);
+		}
+		n->name[n->count++] = mem_strdup(en->d_name);
+	}
+	closedir(d);
+	if (n->count)
+		qsort(n->name, n->count, sizeof *n->name, compare_names);
+	return 0;
+}
+
+int cow_open_folder(int dir, const char *name)
+{
+	struct open_how how = {
+		.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+	};
+	int fd;
+	do
+		fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
+	while (fd < 0 && errno == EAGAIN);
+	return fd;
+}
+
+bool cow_whiteout(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+}
+
+/* A folder that replaces what was below, rather than adding to it. */
+static bool is_opaque(int folder)
+{
+	char value = 0;
+	return (fgetxattr(folder, "user.overlay.opaque", &value, 1) == 1 ||
+		fgetxattr(folder, "trusted.overlay.opaque", &value, 1) == 1) && value == 'y';
+}
+
+/* Made while the sandbox was built, to be covered. */
+static bool is_placeholder(int dir, const char *name, mode_t mode)
+{
+	char value = 0;
+	if (!S_ISREG(mode) && !S_ISDIR(mode))
+		return false;
+	fd_auto int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	return fd >= 0 && fgetxattr(fd, OVERLAY_PLACEHOLDER, &value, 1) == 1;
+}
+
+static enum changes_type type_of(mode_t mode)
+{
+	return S_ISREG(mode) ? CHANGES_TYPE_FILE : S_ISDIR(mode) ? CHANGES_TYPE_FOLDER : S_ISLNK(mode) ? CHANGES_TYPE_SYMLINK :
+												  CHANGES_TYPE_OTHER;
+}
+
+static void look(int dir, const char *name, struct stat *st)
+{
+	if (dir < 0 || fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0)
+		*st = (struct stat){ 0 };
+}
+
+static bool same_target(const struct cow_spot *s)
+{
+	char a[PATH_MAX], b[PATH_MAX];
+	ssize_t an = readlinkat(s->upper_dir, s->name, a, sizeof a), bn = readlinkat(s->host_dir, s->name, b, sizeof b);
+	return an >= 0 && an == bn && memcmp(a, b, (size_t)an) == 0;
+}
+
+/* Overlayfs copies a file up when it is opened for writing; that alone is no change. */
+static bool unchanged(const struct cow_spot *s)
+{
+	const struct stat *u = &s->upper, *h = &s->host;
+	if (u->st_mode != h->st_mode || u->st_uid != h->st_uid || u->st_gid != h->st_gid)
+		return false;
+	if (S_ISDIR(u->st_mode))
+		return true;
+	if (S_ISLNK(u->st_mode))
+		return same_target(s);
+	return S_ISREG(u->st_mode) && u->st_size == h->st_size && u->st_mtim.tv_sec == h->st_mtim.tv_sec &&
+	       u->st_mtim.tv_nsec == h->st_mtim.tv_nsec;
+}
+
+/* ---- one difference ---- */
+
+static bool meant(const struct cow_walk *w)
+{
+	return w->chosen || changes_selected(w->paths, w->paths_len, w->path, w->path_len);
+}
+
+static void report(struct cow_walk *w, const struct cow_spot *s, const struct buf *diff)
+{
+	const struct stat *st = s->upper.st_mode && s->kind != CHANGES_KIND_DELETED ? &s->upper : &s->host;
+	const struct change c = {
+		.kind = s->kind, .type = s->type, .outcome = s->outcome,
+		.mode = s->kind == CHANGES_KIND_DELETED ? 0 : s->upper.st_mode, .old_mode = s->host.st_mode,
+		.bytes = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
+		.path = w->path, .path_len = w->path_len,
+		.note = s->note, .note_len = strlen(s->note),
+		.diff = diff ? diff->data : NULL, .diff_len = diff ? diff->len : 0,
+	};
+	changes_add(w->out, &c);
+}
+
+static void visit(struct cow_walk *w, struct cow_spot *s)
+{
+	buf_auto struct buf diff = BUF_INIT;
+	/* A folder on the way to what is meant must be there too. */
+	bool way = w->op == CHANGES_OP_APPLY && s->kind != CHANGES_KIND_DELETED && s->type == CHANGES_TYPE_FOLDER &&
+		   changes_leads_to(w->paths, w->paths_len, w->path, w->path_len);
+	if (!meant(w) && !way)
+		return;
+	s->outcome = CHANGES_OUTCOME_PENDING;
+	if (w->op == CHANGES_OP_APPLY)
+		cow_apply(w, s);
+	else if (w->op == CHANGES_OP_DISCARD)
+		cow_discard(w, s);
+	else if (w->op == CHANGES_OP_DIFF)
+		cow_diff(w, s, &diff);
+	report(w, s, &diff);
+}
+
+static bool push(struct cow_walk *w, const char *name)
+{
+	size_t n = strlen(name);
+	if (w->path_len + 1 + n > CHANGES_PATH_MAX)
+		return false;
+	w->path[w->path_len++] = '/';
+	memcpy(w->path + w->path_len, name, n + 1);
+	w->path_len += n;
+	return true;
+}
+
+static void pop(struct cow_walk *w, size_t len)
+{
+	w->path_len = len;
+	w->path[len] = 0;
+}
+
+/* ---- folders ---- */
+
+static int walk_folder(struct cow_walk *w, int upper, int host, bool opaque);
+
+static void folder_unreadable(struct cow_walk *w, struct cow_spot *s, int errnum)
+{
+	if (!meant(w))
+		return;
+	s->outcome = CHANGES_OUTCOME_CONFLICT;
+	snprintf(s->note, sizeof s->note, "the folder cannot be read: %s", strerror(errnum));
+	report(w, s, NULL);
+}
+
+static void walk_below(struct cow_walk *w, struct cow_spot *s)
+{
+	bool chosen = w->chosen;
+	fd_auto int upper = cow_open_folder(s->upper_dir, s->name);
+	if (upper < 0 && errno == EACCES && w->op == CHANGES_OP_DISCARD && fchmodat(s->upper_dir, s->name, 0700, 0) == 0)
+		upper = cow_open_folder(s->upper_dir, s->name);
+	if (upper < 0 || w->depth >= COW_DEPTH_MAX) {
+		folder_unreadable(w, s, upper < 0 ? errno : ELOOP);
+		return;
+	}
+	/* Where the host has something else, nothing of it can be compared. When applying, it is there by now. */
+	fd_auto int host = s->host_dir < 0 ? -1 : cow_open_folder(s->host_dir, s->name);
+	w->depth++;
+	w->chosen = meant(w);
+	s->opaque = is_opaque(upper);
+	if (walk_folder(w, upper, host, s->opaque) < 0)
+		folder_unreadable(w, s, errno);
+	cow_leave_folder(w, s, w->chosen);
+	w->chosen = chosen;
+	w->depth--;
+}
+
+static void walk_entry(struct cow_walk *w, int upper, int host, const char *name)
+{
+	struct cow_spot s = { .upper_dir = upper, .host_dir = host, .name = name, .in_upper = true };
+	look(upper, name, &s.upper);
+	look(host, name, &s.host);
+	if (!s.upper.st_mode)
+		return;
+	if (cow_whiteout(&s.upper)) {
+		s.kind = CHANGES_KIND_DELETED;
+		s.type = type_of(s.host.st_mode);
+		if (s.host.st_mode)
+			visit(w, &s);
+		else if (w->op == CHANGES_OP_APPLY || w->op == CHANGES_OP_DISCARD)
+			unlinkat(upper, name, 0);
+		return;
+	}
+	s.kind = s.host.st_mode ? CHANGES_KIND_MODIFIED : CHANGES_KIND_ADDED;
+	s.type = type_of(s.upper.st_mode);
+	if (s.kind == CHANGES_KIND_ADDED && is_placeholder(upper, name, s.upper.st_mode))
+		return;
+	if (s.kind == CHANGES_KIND_ADDED || !unchanged(&s))
+		visit(w, &s);
+	else if (s.type != CHANGES_TYPE_FOLDER && meant(w) && (w->op == CHANGES_OP_APPLY || w->op == CHANGES_OP_DISCARD))
+		unlinkat(upper, name, 0);
+	if (s.type == CHANGES_TYPE_FOLDER)
+		walk_below(w, &s);
+}
+
+/* What the host has in a folder that was replaced, and the new one has not. */
+static void walk_gone(struct cow_walk *w, int upper, int host, const char *name)
+{
+	struct cow_spot s = { .upper_dir = upper, .host_dir = host, .name = name, .kind = CHANGES_KIND_DELETED };
+	look(upper, name, &s.upper);
+	if (s.upper.st_mode)
+		return;
+	look(host, name, &s.host);
+	s.type = type_of(s.host.st_mode);
+	if (s.host.st_mode)
+		visit(w, &s);
+}
+
+static int walk_folder(struct cow_walk *w, int upper, int host, bool opaque)
+{
+	struct names above = { 0 }, below = { 0 };
+	size_t len = w->path_len;
+	/* Both first: what is done on the way changes the folders. */
+	int r = names_read(&above, upper);
+	if (r == 0 && opaque && host >= 0)
+		r = names_read(&below, host);
+	int saved = errno;
+	for (size_t i = 0; i < below.count; i++) {
+		if (push(w, below.name[i]))
+			walk_gone(w, upper, host, below.name[i]);
+		pop(w, len);
+	}
+	for (size_t i = 0; i < above.count; i++) {
+		if (push(w, above.name[i]))
+			walk_entry(w, upper, host, above.name[i]);
+		pop(w, len);
+	}
+	names_done(&above);
+	names_done(&below);
+	errno = saved;
+	return r;
+}
+
+int cow_walk_root(struct cow_walk *w, int upper, int host)
+{
+	w->depth = 0;
+	w->chosen = changes_selected(w->paths, w->paths_len, w->path, w->path_len);
+	if (!changes_leads_to(w->paths, w->paths_len, w->path, w->path_len))
+		return 0;
+	return walk_folder(w, upper, host, false);
+}
