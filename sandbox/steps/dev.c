@@ -47,11 +47,9 @@ static int make_device(struct step_context *c, const char *path, dev_t number)
 
 static int make_terminals(struct step_context *c)
 {
-	static const char *const options[] = { "ptmxmode", "0666", "mode", "0620", NULL };
-	fd_auto int tree = tree_new("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
-	if (tree < 0 || mkdirat(c->root_fd, "dev/pts", 0755) < 0)
+	if (mkdirat(c->root_fd, "dev/pts", 0755) < 0)
 		return -1;
-	return tree_attach_at(tree, c->root_fd, "dev/pts");
+	return mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620");
 }
 
 int step_dev(struct step_context *c)

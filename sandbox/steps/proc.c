@@ -2,48 +2,39 @@
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"
 
-#include "runtime/base/fd.h"
-
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mount.h>
 
 /* Whoever is not root can do little with these; they are shut all the same, for the day a permission is forgotten. */
-static const char *const read_only[] = { "sys", "bus", "fs", "irq", "sysrq-trigger" };
-static const char *const covered_files[] = { "kcore", "keys", "key-users", "timer_list", "sched_debug", "latency_stats" };
-static const char *const covered_folders[] = { "acpi", "scsi" };
+static const char *const read_only[] = { "proc/sys", "proc/bus", "proc/fs", "proc/irq", "proc/sysrq-trigger" };
+static const char *const covered_files[] = { "proc/kcore",      "proc/keys",        "proc/key-users",
+					     "proc/timer_list", "proc/sched_debug", "proc/latency_stats" };
+static const char *const covered_folders[] = { "proc/acpi", "proc/scsi" };
 
-/* Where the kernel has no such entry there is nothing to do. */
-static int fix(int proc, int tree, const char *name, bool make_read_only)
+/* The new root is the working directory. Where the kernel has no such entry there is nothing to do. */
+static int bind_over(struct step_context *c, const char *source, const char *place)
 {
-	fd_auto int t = tree;
-	if (t < 0)
-		return errno == ENOENT ? 0 : -1;
-	if (make_read_only && tree_set(t, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0)
-		return -1;
-	return tree_attach_at(t, proc, name) < 0 && errno != ENOENT ? -1 : 0;
+	if (mount(source, place, NULL, MS_BIND | MS_REC, NULL) == 0)
+		return 1;
+	step_path(c, place);
+	return errno == ENOENT ? 0 : -1;
 }
 
-static int mask(struct step_context *c, int proc)
+static int mask(struct step_context *c)
 {
-	for (size_t i = 0; i < sizeof read_only / sizeof read_only[0]; i++) {
-		if (fix(proc, tree_clone(proc, read_only[i]), read_only[i], true) < 0) {
-			step_path(c, read_only[i]);
-			return -1;
-		}
+	struct mount_attr a = { .attr_set = TREE_READ | MOUNT_ATTR_NOEXEC };
+	int r = 0;
+	for (size_t i = 0; r >= 0 && i < sizeof read_only / sizeof read_only[0]; i++) {
+		r = bind_over(c, read_only[i], read_only[i]);
+		if (r > 0)
+			r = mount_setattr(AT_FDCWD, read_only[i], AT_RECURSIVE, &a, sizeof a);
 	}
-	for (size_t i = 0; i < sizeof covered_files / sizeof covered_files[0]; i++) {
-		if (fix(proc, tree_clone(c->void_file, ""), covered_files[i], false) < 0) {
-			step_path(c, covered_files[i]);
-			return -1;
-		}
-	}
-	for (size_t i = 0; i < sizeof covered_folders / sizeof covered_folders[0]; i++) {
-		if (fix(proc, tree_clone(c->void_folder, ""), covered_folders[i], false) < 0) {
-			step_path(c, covered_folders[i]);
-			return -1;
-		}
-	}
-	return 0;
+	for (size_t i = 0; r >= 0 && i < sizeof covered_files / sizeof covered_files[0]; i++)
+		r = bind_over(c, "tmp/file", covered_files[i]);
+	for (size_t i = 0; r >= 0 && i < sizeof covered_folders / sizeof covered_folders[0]; i++)
+		r = bind_over(c, "tmp/void", covered_folders[i]);
+	return r < 0 ? -1 : 0;
 }
 
 /*
@@ -58,10 +49,9 @@ int step_proc(struct step_context *c)
 			c->layers |= PLAN_LAYER_MOUNTS;
 		return 0;
 	}
-	fd_auto int proc = tree_new("proc", NULL, TREE_INERT | MOUNT_ATTR_NOEXEC);
-	if (proc < 0)
+	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return errno == EPERM && !c->privileged ? 0 : -1;
-	if (tree_attach_at(proc, c->root_fd, "proc") < 0 || mask(c, proc) < 0)
+	if (mask(c) < 0)
 		return -1;
 	c->layers |= PLAN_LAYER_MOUNTS;
 	return 0;

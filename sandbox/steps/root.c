@@ -78,7 +78,7 @@ static int make_void(struct step_context *c, const char *name, int *ret)
 static int make_root(struct step_context *c)
 {
 	c->root_fd = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
-	if (c->root_fd < 0 || tree_attach_at(c->root_fd, AT_FDCWD, "/") < 0)
+	if (c->root_fd < 0 || tree_attach_at(c->root_fd, AT_FDCWD, "/") < 0 || fchdir(c->root_fd) < 0)
 		return -1;
 	for (size_t i = 0; i < sizeof skeleton / sizeof skeleton[0]; i++) {
 		if (mkdirat(c->root_fd, skeleton[i].name, skeleton[i].mode) < 0)
@@ -119,23 +119,23 @@ static int copy_link(struct step_context *c, int host, const char *name)
 	return symlinkat(target, c->root_fd, name);
 }
 
-static int bind_entry(struct step_context *c, int host, const char *name, bool folder)
+/* The new root is the working directory, "/" still the host's. Attributes come later, for all at once. */
+static int bind_entry(struct step_context *c, const char *name, bool folder)
 {
-	fd_auto int tree = tree_clone(host, name);
-	if (tree < 0 || tree_set(tree, TREE_READ, -1) < 0)
-		return -1;
+	char source[NAME_MAX + 2] = "/";
+	memcpy(source + 1, name, strlen(name) + 1);
 	if (folder && mkdirat(c->root_fd, name, 0755) < 0)
 		return -1;
 	fd_auto int file = folder ? -1 : openat(c->root_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 	if (!folder && file < 0)
 		return -1;
-	return tree_attach_at(tree, c->root_fd, name);
+	return mount(source, name, NULL, MS_BIND | MS_REC, NULL);
 }
 
 static int system_entry(struct step_context *c, int host, const struct linux_dirent64 *d)
 {
 	struct stat st;
-	if (!bound(c, d->name))
+	if (!bound(c, d->name) || strlen(d->name) > NAME_MAX)
 		return 0;
 	unsigned type = d->type;
 	if (type == DT_UNKNOWN && fstatat(host, d->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
@@ -144,7 +144,7 @@ static int system_entry(struct step_context *c, int host, const struct linux_dir
 	if (type == DT_LNK)
 		r = copy_link(c, host, d->name);
 	else if (type == DT_DIR || type == DT_REG)
-		r = bind_entry(c, host, d->name, type == DT_DIR);
+		r = bind_entry(c, d->name, type == DT_DIR);
 	if (r < 0)
 		step_path(c, d->name);
 	return r;
@@ -170,16 +170,24 @@ static int bind_system(struct step_context *c)
 /* How many processors there are: the only part of /sys that ordinary programs look at. */
 static int bind_processors(struct step_context *c)
 {
-	static const char path[] = "/sys/devices/system/cpu";
-	fd_auto int tree = tree_clone(AT_FDCWD, path);
-	if (tree < 0)
+	static const char *const folders[] = { "sys/devices", "sys/devices/system", "sys/devices/system/cpu" };
+	if (access("/sys/devices/system/cpu", F_OK) < 0)
 		return 0;
-	fd_auto int place = tree_set(tree, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0 ? -1 : tree_place(c, path, true);
-	if (place < 0 || tree_attach(tree, place) < 0) {
-		step_path(c, path);
-		return -1;
+	for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
+		if (mkdirat(c->root_fd, folders[i], 0555) < 0)
+			return -1;
 	}
-	return 0;
+	step_path(c, folders[2]);
+	return mount("/sys/devices/system/cpu", folders[2], NULL, MS_BIND | MS_REC, NULL);
+}
+
+/* Everything that is mounted so far becomes read-only and inert in one call; the root itself stays writable until `pivot`. */
+static int shut_system(struct step_context *c)
+{
+	struct mount_attr all = { .attr_set = TREE_READ }, root = { .attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV };
+	if (mount_setattr(c->root_fd, "", AT_EMPTY_PATH | AT_RECURSIVE, &all, sizeof all) < 0)
+		return -1;
+	return mount_setattr(c->root_fd, "", AT_EMPTY_PATH, &root, sizeof root);
 }
 
 int step_root(struct step_context *c)
@@ -191,7 +199,7 @@ int step_root(struct step_context *c)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (plan_mount(c->plan, i)->kind == PLAN_MOUNT_SYSTEM)
-			return bind_system(c) < 0 ? -1 : bind_processors(c);
+			return bind_system(c) < 0 || bind_processors(c) < 0 ? -1 : shut_system(c);
 	}
 	return 0;
 }
