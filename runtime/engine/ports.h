@@ -52,10 +52,10 @@ struct ports {
 	ssize_t (*peek_output)(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n);
 	int (*output_fd)(void *world, const char *id, int stream); /* of the spool file; −1 if nothing came yet */
 	void (*stop_reading)(void *world, const char *id);     /* the drain deadline is over */
-	/* Its tree is dead: true = refusals may still be on their way, and engine_on_settled follows. May be NULL. */
-	bool (*settle)(void *world, const char *id);
 	/* Its end is committed: forget everything of it. Small outputs (bits by stream) no longer need their files. */
 	void (*release)(void *world, const char *id, unsigned unspilled);
+	/* Its tree is dead: true = refusals may still be on their way, and engine_on_settled follows. May be NULL. */
+	bool (*settle)(void *world, const char *id);
 };
 
 /* A process that the guard holds from before a restart. */
