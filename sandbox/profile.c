@@ -468,21 +468,15 @@ static int hide_secrets(struct profile *p, const struct profile_place *place, st
 	return 0;
 }
 
-/* Of two entries for one path: what hides it, else the later one. */
+/* Of two entries for one path the later one counts: the caller's own home among all homes, a request's wish, a secret. */
 static void settle(struct profile *p)
 {
-	for (size_t i = 0; i < p->count; i++) {
-		for (size_t k = i + 1; k < p->count;) {
-			if (strcmp(p->entry[i].path, p->entry[k].path) != 0) {
-				k++;
+	for (size_t i = p->count; i-- > 1;) {
+		for (size_t k = i; k-- > 0;) {
+			if (strcmp(p->entry[i].path, p->entry[k].path) != 0)
 				continue;
-			}
-			if (p->entry[i].kind != PLAN_MOUNT_HIDE) {
-				struct profile_entry en = p->entry[i];
-				p->entry[i] = p->entry[k];
-				p->entry[k] = en;
-			}
 			drop(p, k);
+			i--;
 		}
 	}
 }

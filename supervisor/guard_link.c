@@ -39,6 +39,19 @@ static void guard_link_send(struct guard_link *l, const struct guard_msg *m, con
 		guard_is_gone(strerror(errno));
 }
 
+static void reload(struct guard_link *l, const struct guard_msg *m, const int *fds, size_t nfds)
+{
+	int files[GUARD_FILES];
+	size_t k = 0;
+
+	for (int i = 0; i < GUARD_FILES; i++) {
+		files[i] = m->index & 1u << i ? -2 : -1;
+		if (m->value & 1u << i && k < nfds)
+			files[i] = fds[k++];
+	}
+	l->on->reload(l->ctx, files);
+}
+
 static void dispatch(struct guard_link *l, const struct guard_msg *m, int *fds, size_t nfds)
 {
 	switch (m->kind) {
@@ -53,7 +66,7 @@ static void dispatch(struct guard_link *l, const struct guard_msg *m, int *fds, 
 		l->on->stop(l->ctx);
 		break;
 	case GUARD_RELOAD:
-		l->on->reload(l->ctx);
+		reload(l, m, fds, nfds);
 		break;
 	default:
 		log_error("message %u from the guard is not expected", m->kind);

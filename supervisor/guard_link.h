@@ -18,7 +18,8 @@ struct guard_link_events {
 	void (*released)(void *ctx, const struct plan_key *key, bool was_alive);
 	void (*peer)(void *ctx, int fd);  /* a new link to the spawner; taken */
 	void (*stop)(void *ctx);
-	void (*reload)(void *ctx);
+	/* Files by enum guard_file: a descriptor, −1 = not there, −2 = could not be opened. Taken away afterwards. */
+	void (*reload)(void *ctx, const int files[GUARD_FILES]);
 };
 
 struct guard_link {

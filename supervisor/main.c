@@ -10,6 +10,7 @@
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/profile.h"
 #include "supervisor/detach.h"
 #include "supervisor/guard/guard.h"
 #include "supervisor/home.h"
@@ -30,7 +31,8 @@
 
 #define RUNTIME_UID 64613
 #define EXIT_USAGE 2
-#define ARGS_MAX 24
+#define ARGS_MAX 40
+#define HOST_POLICY "/etc/bailiff/policy.json"
 
 struct daemon {
 	struct options o;
@@ -43,6 +45,8 @@ struct daemon {
 	char tag[HOME_TAG_MAX];
 	char owner[16];
 	char exe[PATH_MAX];
+	char real[3][PATH_MAX];   /* the home's folders: run, state, config */
+	char policy[PATH_MAX];
 	int audit_fd;             /* −1 = none, or it is in the state of the earlier program */
 	char audit_state[ERR_MESSAGE_MAX]; /* "on", or why not */
 };
@@ -98,6 +102,9 @@ static int role_runtime(const struct options *o, struct title *t)
 		.privileged = o->privileged,
 		.owner_uid = (uint32_t)owner,
 		.home_label = o->home_label ? o->home_label : "",
+		.run_dir = o->run_dir,
+		.state_dir = o->state_dir,
+		.config_dir = o->config_dir,
 		.audit_state = o->audit_state ? o->audit_state : "it was not asked for",
 	};
 	return runtime_main(&r);
@@ -110,6 +117,7 @@ static int role_spawner(const struct options *o, struct title *t)
 	const struct spawner_options s = {
 		.cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff",
 		.title = t,
+		.allow_host = o->allow_host,
 		.audit = o->audit_state && strcmp(o->audit_state, "on") == 0,
 	};
 	return spawner_main(&s);
@@ -198,11 +206,31 @@ static void protect(void)
 		(void)!write(fd, "-900", 4);
 }
 
+/* Sandboxes hide them by the names that the kernel would find them under. */
+static void find_folders(struct daemon *d)
+{
+	const char *const given[] = { d->home.paths.run, d->home.paths.state, d->home.paths.config };
+	for (size_t i = 0; i < countof(given); i++) {
+		if (!realpath(given[i], d->real[i]))
+			snprintf(d->real[i], sizeof d->real[i], "%s", given[i]);
+	}
+	snprintf(d->policy, sizeof d->policy, "%.*s/policy.json", PATH_MAX - 32, d->home.paths.config);
+}
+
+/* Without a sandbox a root daemon would run what anybody asks for: its owner must have said so. */
+static bool may_run_unconfined(const struct daemon *d)
+{
+	return !d->privileged || d->o.allow_host || strcmp(PROFILE_DEFAULT, "plain") == 0;
+}
+
 static void runtime_args(const struct daemon *d, struct args *a)
 {
 	args_add(a, "bailiffd: runtime", NULL);
 	args_add(a, "--role", "runtime");
 	args_add(a, "--home-label", d->home.paths.label);
+	args_add(a, "--run-dir", d->real[0]);
+	args_add(a, "--state-dir", d->real[1]);
+	args_add(a, "--config-dir", d->real[2]);
 	args_add(a, "--owner-uid", d->owner);
 	if (d->privileged)
 		args_add(a, "--privileged", NULL);
@@ -217,6 +245,8 @@ static void spawner_args(const struct daemon *d, struct args *a)
 	args_add(a, "bailiffd: spawner", NULL);
 	args_add(a, "--role", "spawner");
 	args_add(a, "--cgroup-tag", d->tag);
+	if (may_run_unconfined(d))
+		args_add(a, "--allow-host", NULL);
 	args_add(a, "--audit-state", d->audit_state);
 	args_log(a, &d->o);
 }
@@ -230,6 +260,8 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 		args_add(a, "--config", d->o.config);
 	if (d->o.user)
 		args_add(a, "--user", d->o.user);
+	if (d->o.allow_host)
+		args_add(a, "--allow-host", NULL);
 	if (d->o.audit)
 		args_add(a, "--audit", d->o.audit);
 	args_add(a, "--audit-state", d->audit_state);
@@ -241,6 +273,7 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 {
 	struct args runtime = { 0 }, spawner = { 0 }, upgraded = { 0 };
+	find_folders(d);
 	runtime_args(d, &runtime);
 	spawner_args(d, &spawner);
 	upgrade_args(d, &upgraded);
@@ -253,7 +286,11 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.lock_fd = d->home.lock_fd,
 		.audit_fd = d->audit_fd,
 		.ready_fd = ready_fd,
-		.config_path = d->home.config_file,
+		.file = {
+			[GUARD_FILE_CONFIG] = d->home.config_file,
+			[GUARD_FILE_POLICY] = d->policy,
+			[GUARD_FILE_HOST_POLICY] = d->home.paths.kind == PATHS_SYSTEM ? NULL : HOST_POLICY,
+		},
 		.drop = d->privileged,
 		.runtime_uid = d->runtime_uid,
 		.runtime_gid = d->runtime_gid,

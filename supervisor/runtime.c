@@ -18,7 +18,9 @@
 #include "supervisor/config.h"
 #include "supervisor/confine.h"
 #include "supervisor/control/control.h"
+#include "supervisor/policy_files.h"
 #include "supervisor/retention.h"
+#include "supervisor/secrets.h"
 #include "supervisor/world.h"
 
 #include <errno.h>
@@ -38,6 +40,9 @@
 struct runtime {
 	const struct runtime_options *o;
 	struct config config;
+	int files[GUARD_FILES]; /* as the guard opened them; −1 = not there */
+	struct policy_files policy;
+	struct secrets secrets;
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
@@ -131,9 +136,22 @@ static void on_stop(void *ctx)
 	engine_stop(r->engine, on_all_ended, r);
 }
 
-static void on_reload(void *ctx)
+static void on_reload(void *ctx, const int files[GUARD_FILES])
 {
-	log_info("SIGHUP: this version has no policy file to load again");
+	struct runtime *r = ctx;
+
+	log_info("SIGHUP: loading the policy again");
+	policy_files_load(&r->policy, files, r->engine);
+}
+
+/* Before anything else is opened: a file that is not there leaves its number free. */
+static void find_files(struct runtime *r)
+{
+	static const int places[GUARD_FILES] = { [GUARD_FILE_CONFIG] = GUARD_FD_CONFIG, [GUARD_FILE_POLICY] = GUARD_FD_POLICY,
+						 [GUARD_FILE_HOST_POLICY] = GUARD_FD_HOST_POLICY };
+
+	for (int i = 0; i < GUARD_FILES; i++)
+		r->files[i] = fcntl(places[i], F_GETFD) < 0 ? -1 : places[i];
 }
 
 /* A daemon that a command started by itself leaves when nobody has needed it for a while. */
@@ -209,6 +227,10 @@ static void engine_start(struct runtime *r)
 		.inline_bytes = (uint32_t)r->config.inline_bytes,
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
+		.secrets = r->secrets.path,
+		.nsecrets = r->secrets.npath,
+		.secret_folders = r->secrets.folder,
+		.nsecret_folders = r->secrets.nfolder,
 	};
 	r->engine = engine_new(&o);
 	r->world.engine = r->engine;
@@ -272,9 +294,11 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->world.stop = on_stop;
 	r->world.reload = on_reload;
 	r->world.ctx = r;
+	secrets_init(&r->secrets, r->o->run_dir, r->o->state_dir, r->o->config_dir);
 	engine_start(r);
 	if (world_recover(&r->world, e) < 0)
 		return -1;
+	policy_files_load(&r->policy, r->files, r->engine);
 	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
 	event_add(r->store_ev, NULL);
 	control_start(r);
@@ -298,6 +322,8 @@ static void runtime_tear_down(struct runtime *r)
 		store_flush(r->store);
 	control_free(r->control);
 	engine_free(r->engine);
+	policy_files_done(&r->policy);
+	secrets_done(&r->secrets);
 	if (r->base)
 		world_done(&r->world);
 	if (r->store_ev)
@@ -322,6 +348,7 @@ int runtime_main(const struct runtime_options *o)
 	struct runtime r = { .o = o };
 	struct err e = ERR_INIT;
 
+	find_files(&r);
 	signal(SIGPIPE, SIG_IGN);
 	fd_raise_nofile();
 	if (runtime_set_up(&r, &e) < 0) {

@@ -15,6 +15,7 @@ struct runtime_options {
 	bool privileged;        /* the guard has root: the spawner can act for any uid */
 	uint32_t owner_uid;     /* who started the guard */
 	const char *home_label; /* for messages: the home, or "system" or "user" */
+	const char *run_dir, *state_dir, *config_dir; /* by their real names: hidden from sandboxes */
 	const char *audit_state; /* "on": audit records come to GUARD_FD_AUDIT; else why they do not */
 };
 

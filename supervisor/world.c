@@ -427,11 +427,11 @@ static void on_stop(void *world)
 	w->stop(w->ctx);
 }
 
-static void on_reload(void *world)
+static void on_reload(void *world, const int files[GUARD_FILES])
 {
 	struct world *w = world;
 
-	w->reload(w->ctx);
+	w->reload(w->ctx, files);
 }
 
 static const struct guard_link_events guard_events = { on_released, on_peer, on_stop, on_reload };

@@ -34,7 +34,7 @@ struct world {
 	unsigned grown_pipes;
 	struct takeover *takeover;  /* while engine_recover runs: its ports look up what the guard handed over */
 	void (*stop)(void *ctx);    /* the guard wants us to end */
-	void (*reload)(void *ctx);
+	void (*reload)(void *ctx, const int files[GUARD_FILES]);
 	void *ctx;
 };
 

@@ -276,6 +276,46 @@ void engine_error(struct engine *g, const char *code, const char *advice, const 
 }
 
 
+/* ---- policy ---- */
+
+void engine_set_profiles(struct engine *g, const struct policy_profiles *profiles)
+{
+	g->profiles = profiles;
+}
+
+void engine_set_policy_problem(struct engine *g, const char *why)
+{
+	snprintf(g->policy_problem, sizeof g->policy_problem, "%s", why ? why : "");
+}
+
+void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary)
+{
+	buf_auto struct buf before = BUF_INIT;
+	mem_auto char *key = mem_printf("policy.%s", layer);
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	int r = store_meta_get(g->o.store, key, &before, &e);
+	if (r < 0)
+		log_error("look up the policy of last time: %s", e.message);
+	if (r < 0 || strcmp(buf_cstr(&before), hash) == 0)
+		return;
+	struct store_batch *b = store_batch_new(g->o.store);
+	fact_open(&f, EVENT_POLICY_CHANGED, g->o.owner_uid, g->system_session, g->system_thread, NULL);
+	jw_kstr(&f.w, "layer", layer);
+	if (before.len)
+		jw_kstr(&f.w, "oldHash", before.data);
+	if (hash[0])
+		jw_kstr(&f.w, "newHash", hash);
+	jw_kstr(&f.w, "summary", summary);
+	if (fact_close(&f, b) < 0) {
+		store_batch_free(b);
+		return;
+	}
+	store_batch_meta(b, key, hash, strlen(hash));
+	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+}
+
 static void count_process(void *ctx, const char *id, void *value)
 {
 	struct engine_counts *n = ctx;

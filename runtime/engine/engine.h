@@ -9,11 +9,15 @@
  * given after its events are committed. Results are complete JSON values.
  */
 
+#include "sandbox/profile.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct err;
+struct policy_profiles;
 struct ports;
 struct store;
 struct engine;
@@ -41,18 +45,27 @@ typedef void (*engine_reply_fn)(void *ctx, const struct err *e, const char *json
 #define LIMIT_NONE UINT64_MAX
 struct process_limits {
 	uint64_t wall_ms, idle_ms, cpu_ms, open_files, file_bytes, output_bytes; /* LIMIT_NONE = none */
+	/* Of the whole tree, from the profile as the request changed it; 0 = none (tmp_bytes: the default). */
+	uint64_t memory_bytes, pids, tmp_bytes;
+};
+
+/* Which sandbox is meant. */
+struct sandbox_request {
+	const char *profile;      /* NULL = the default */
+	const char *cwd;          /* absolute; NULL = not given */
+	const char *workspace;    /* what the caller takes for it; NULL = look */
+	struct profile_change change;
 };
 
 struct start_request {
 	const char *const *argv;  /* argc > 0, or command_line */
 	size_t argc;
 	const char *command_line; /* run by /bin/sh -c */
-	const char *cwd;          /* absolute */
 	const char *const *env_set;   /* "K=V", added to the base environment */
 	size_t nenv_set;
 	const char *const *env_unset; /* "K" */
 	size_t nenv_unset;
-	const char *profile;      /* NULL = the default */
+	struct sandbox_request sandbox;
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
 	struct process_limits limits; /* fill with engine_default_limits first */
 	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id, *justification; /* or NULL */
@@ -68,13 +81,30 @@ struct engine_options {
 	uint32_t inline_bytes;            /* 0 = 2048 */
 	const char *boot_id;
 	uint32_t owner_uid;               /* of the system session */
+	const char *const *secrets;       /* bailiff's own files and folders: never visible inside. Kept by the caller */
+	size_t nsecrets;
+	const char *const *secret_folders; /* that hold them */
+	size_t nsecret_folders;
 };
 
 struct engine *engine_new(const struct engine_options *o);
 void engine_free(struct engine *g);
 void engine_default_limits(const struct engine *g, struct process_limits *ret);
 
+/* The policy files' profiles, from now on; kept by the caller, until there are others. */
+void engine_set_profiles(struct engine *g, const struct policy_profiles *profiles);
+/* The policy cannot be read, and this is why (copied): nothing is started until it can (NULL). */
+void engine_set_policy_problem(struct engine *g, const char *why);
+/*
+ * This layer's policy file has this hash now ("" = there is none): policy.changed if that is news, also since an earlier
+ * run. `summary` for people.
+ */
+void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary);
+
 /* ---- requests ---- */
+
+/* What a process of this request would be confined to: get_sandbox's answer. */
+int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out, struct err *e);
 
 void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx);

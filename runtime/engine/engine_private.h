@@ -19,8 +19,12 @@ struct engine {
 	struct strmap processes;      /* id → struct process */
 	struct strmap busy_threads;   /* thread id → process whose own turn is active there */
 	char system_session[ID_ROOM], system_thread[ID_ROOM], system_turn[ID_ROOM];
-	uint32_t known_layers;        /* what this machine's sandboxes reach; valid once layers_known */
-	bool layers_known;
+	struct known_layers {         /* what this machine's sandboxes reach, by what is asked of them */
+		uint32_t flags, asked, reached;
+	} known_layers[8];
+	size_t nknown_layers;
+	const struct policy_profiles *profiles; /* or NULL */
+	char policy_problem[256];     /* "" = none */
 	bool stopping;
 	void (*stopped)(void *ctx);
 	void *stopped_ctx;

@@ -119,8 +119,10 @@ struct process {
 	char *command_json, *display, *command_line, *cwd, *justification;
 	char *command_ref;        /* the whole argv behind a ref, when it is too long for an event */
 	struct buf command_full;
+	char *profile;            /* its name */
+	char *sandbox_json;       /* sandboxProfile */
 	char plan_hash[65];
-	uint32_t plan_layers;
+	uint32_t plan_layers, plan_kind; /* what is asked of the sandbox, and those flags that decide what can be had */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
 	struct process_limits limits;
 	struct requester by;

@@ -23,21 +23,41 @@ static void process_pass_gate(struct process *p)
 		g->o.ports->open_gate(g->o.world, p->id);
 }
 
-static void launching_started(struct process *p)
+static struct known_layers *known_layers(const struct process *p)
 {
 	struct engine *g = p->engine;
 
-	if (!p->ready && !g->layers_known)
-		return; /* the first start of this runtime waits for READY */
-	p->layers = p->ready ? p->layers : (g->known_layers & p->plan_layers);
+	for (size_t i = 0; i < g->nknown_layers; i++)
+		if (g->known_layers[i].flags == p->plan_kind && g->known_layers[i].asked == p->plan_layers)
+			return &g->known_layers[i];
+	return NULL;
+}
+
+static void remember_layers(const struct process *p)
+{
+	struct engine *g = p->engine;
+	struct known_layers *known = known_layers(p);
+
+	if (!known && g->nknown_layers < countof(g->known_layers))
+		known = &g->known_layers[g->nknown_layers++];
+	if (known)
+		*known = (struct known_layers){ p->plan_kind, p->plan_layers, p->layers };
+}
+
+static void launching_started(struct process *p)
+{
+	const struct known_layers *known = known_layers(p);
+
+	if (!p->ready && !known)
+		return; /* the first start of its kind waits for READY */
+	p->layers = p->ready ? p->layers : known->reached;
 	p->state = PROCESS_COMMITTING;
 	process_submit_start(p);
 }
 
 static void launching_ready(struct process *p)
 {
-	p->engine->known_layers = p->layers;
-	p->engine->layers_known = true;
+	remember_layers(p);
 	if (p->pid)
 		launching_started(p);
 }
@@ -170,6 +190,8 @@ void process_free(struct process *p)
 	if (strmap_get(&g->busy_threads, p->thread_id) == p)
 		strmap_del(&g->busy_threads, p->thread_id);
 	process_inputs_fail(p, "the process has ended");
+	free(p->profile);
+	free(p->sandbox_json);
 	free(p->decision_json);
 	free(p->judged_json);
 	free(p->command_json);

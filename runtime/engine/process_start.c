@@ -15,9 +15,12 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/confinement.h"
 
+/* Beside plan flags, in plan_kind. */
+#define KIND_MEMORY (1u << 30)
+#define KIND_PIDS (1u << 31)
 #define COMMAND_INLINE_MAX (16u * 1024) /* argv's JSON in events; longer ones go behind a ref */
-#define DEFAULT_PROFILE "plain"
 
 struct process *process_new(struct engine *g, const char *id)
 {
@@ -126,18 +129,30 @@ static void command_members(const struct process *p, struct jw *w)
 
 /* ---- the plan ---- */
 
-static int plan_for(struct process *p, const struct start_request *r, const char *const *argv, size_t argc, struct buf *plan,
-		    struct err *e)
+/* What the profile says, kept for the facts. */
+static void take_confinement(struct process *p, const struct confinement *f)
+{
+	struct buf json = BUF_INIT;
+	struct jw w = jw_on(&json);
+
+	p->cwd = mem_strdup(f->workspace.cwd);
+	p->profile = mem_strdup(f->profile.name);
+	p->limits.memory_bytes = f->profile.memory_bytes;
+	p->limits.pids = f->profile.pids;
+	p->limits.tmp_bytes = f->profile.tmp_bytes;
+	confinement_profile_json(f, &p->limits, &w);
+	p->sandbox_json = buf_take(&json);
+}
+
+static int plan_for(struct process *p, const struct start_request *r, struct confinement *f, const char *const *argv, size_t argc,
+		    struct buf *plan, struct err *e)
 {
 	struct environment env = { 0 };
 
 	environment_build(p, r, &env);
-	p->plan_layers = PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_CGROUP;
-	const struct plan_spec spec = {
+	struct plan_spec spec = {
 		.flags = (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
 			 (p->keep_tree ? PLAN_KEEP_TREE : 0),
-		.layers = p->plan_layers,
-		.require = PLAN_LAYER_NAMESPACES,
 		.cwd = p->cwd,
 		.argv = argv,
 		.argc = argc,
@@ -147,6 +162,9 @@ static int plan_for(struct process *p, const struct start_request *r, const char
 		.open_files = p->limits.open_files,
 		.file_bytes = p->limits.file_bytes,
 	};
+	profile_plan(&f->profile, &f->mounts, &spec);
+	p->plan_layers = spec.layers;
+	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) | (spec.memory_bytes ? KIND_MEMORY : 0) | (spec.pids ? KIND_PIDS : 0);
 	int rc = plan_build(&spec, plan, e);
 	environment_done(&env);
 	if (rc == 0)
@@ -177,12 +195,6 @@ static int request_check(struct engine *g, const struct start_request *r, struct
 		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)", g->processes.count);
 	if (store_full(g->o.store))
 		return err_set(e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room");
-	if (r->profile && strcmp(r->profile, DEFAULT_PROFILE) != 0) {
-		err_set(e, ERR_UNAVAILABLE, "profile '%s' is not available in this version, which has '%s' only", r->profile,
-			DEFAULT_PROFILE);
-		snprintf(e->field, sizeof e->field, "profile");
-		return -1;
-	}
 	return 0;
 }
 
@@ -191,7 +203,7 @@ static void process_judge(struct process *p, const char *const *argv, size_t arg
 {
 	const struct policy_request request = {
 		.uid = p->uid, .argv = argv, .argc = argc, .command_line = p->command_line, .cwd = p->cwd,
-		.profile = DEFAULT_PROFILE, .justification = p->justification,
+		.profile = p->profile, .justification = p->justification,
 	};
 	struct policy_decision decision;
 	struct buf text = BUF_INIT;
@@ -212,7 +224,6 @@ static void process_take_request(struct process *p, const struct start_request *
 {
 	p->uid = c->uid;
 	p->by = requester_of(c);
-	p->cwd = mem_strdup(r->cwd);
 	p->command_line = mem_strdup(r->command_line);
 	p->justification = mem_strdup(r->justification);
 	copy_id(p->task_id, r->task_id);
@@ -226,6 +237,16 @@ static void process_take_request(struct process *p, const struct start_request *
 	p->limits = r->limits;
 }
 
+static void refuse(const struct err *e, engine_reply_fn fn, void *ctx)
+{
+	buf_auto struct buf data = BUF_INIT;
+	struct jw w = jw_on(&data);
+
+	if (e->code == ERR_PERMISSION)
+		confinement_denial_json(e, &w);
+	fn(ctx, e, data.len ? data.data : NULL, data.len);
+}
+
 void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
@@ -233,17 +254,19 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 	size_t argc = r->command_line ? countof(shell) : r->argc;
 	buf_auto struct buf plan = BUF_INIT;
 	struct port_streams streams;
+	confinement_auto struct confinement f = { 0 };
 	struct err e = ERR_INIT;
 	char id[ID_TEXT_MAX];
 
-	if (request_check(g, r, &e) < 0) {
-		fn(ctx, &e, NULL, 0);
+	if (request_check(g, r, &e) < 0 || confinement_make(g, &r->sandbox, c, &f, &e) < 0) {
+		refuse(&e, fn, ctx);
 		return;
 	}
 	id_make(ID_KIND_PROCESS, id);
 	struct process *p = process_new(g, id);
 	process_take_request(p, r, c);
-	if (session_resolve(p, r, c, &e) < 0 || plan_for(p, r, argv, argc, &plan, &e) < 0) {
+	take_confinement(p, &f);
+	if (session_resolve(p, r, c, &e) < 0 || plan_for(p, r, &f, argv, argc, &plan, &e) < 0) {
 		process_free(p);
 		fn(ctx, &e, NULL, 0);
 		return;
@@ -281,43 +304,19 @@ static int permission_fact(const struct process *p, struct store_batch *b)
 	return fact_close(&f, b);
 }
 
-static void sandbox_profile(const struct process *p, struct jw *w)
-{
-	static const char *const empty[] = { "readRoots", "writeRoots", "hidden", "violationRefs" };
-
-	jw_obj(w);
-	jw_kstr(w, "mode", DEFAULT_PROFILE);
-	jw_kstr(w, "cwd", p->cwd);
-	for (size_t i = 0; i < countof(empty); i++) {
-		jw_karr(w, empty[i]);
-		if (i < 2)
-			jw_str(w, "/");
-		jw_arr_end(w);
-	}
-	jw_kstr(w, "network", "host");
-	fact_limits(w, "processLimits", &p->limits);
-	jw_obj_end(w);
-}
-
 static int sandbox_fact(const struct process *p, struct store_batch *b)
 {
-	static const struct { const char *name; uint32_t bit; } layers[] = {
-		{ "namespaces", PLAN_LAYER_NAMESPACES }, { "mounts", PLAN_LAYER_MOUNTS }, { "landlock", PLAN_LAYER_LANDLOCK },
-		{ "seccomp", PLAN_LAYER_SECCOMP }, { "capabilities", PLAN_LAYER_CAPABILITIES }, { "cgroup", PLAN_LAYER_CGROUP },
-	};
 	struct fact f;
 
 	fact_open_process(&f, EVENT_SANDBOX_APPLIED, p);
-	jw_key(&f.w, "sandboxProfile");
-	sandbox_profile(p, &f.w);
+	jw_kraw(&f.w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
 	jw_kobj(&f.w, "layers");
-	for (size_t i = 0; i < countof(layers); i++)
-		jw_kstr(&f.w, layers[i].name, layer_state(p, layers[i].bit));
+	for (unsigned i = 0; profile_layer_name(i); i++)
+		jw_kstr(&f.w, profile_layer_name(i), layer_state(p, 1u << i));
 	jw_obj_end(&f.w);
 	jw_kstr(&f.w, "planHash", p->plan_hash);
 	struct jw m = jw_on(&f.members);
-	jw_key(&m, "sandboxProfile");
-	sandbox_profile(p, &m);
+	jw_kraw(&m, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
 	return fact_close(&f, b);
 }
 
@@ -337,7 +336,7 @@ static int started_fact(const struct process *p, struct store_batch *b)
 	jw_kuint(&f.w, "startedBootNs", p->started_boot_ns);
 	jw_kuint(&f.w, "attempt", p->attempt);
 	jw_kstr(&f.w, "planHash", p->plan_hash);
-	jw_kstr(&f.w, "profile", DEFAULT_PROFILE);
+	jw_kstr(&f.w, "profile", p->profile);
 	jw_kstr(&f.w, "stdin", p->stdin_pipe ? "pipe" : "none");
 	jw_kstr(&f.w, "stderr", p->stderr_merge ? "merge" : "separate");
 	jw_kbool(&f.w, "keepTree", p->keep_tree);
@@ -361,7 +360,7 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_kstr(&w, "threadId", p->thread_id);
 	jw_kstr(&w, "turnId", p->turn_id);
 	jw_kstr(&w, "decision", "allow");
-	jw_kstr(&w, "sandboxProfile", DEFAULT_PROFILE);
+	jw_kstr(&w, "sandboxProfile", p->profile);
 	jw_kint(&w, "pid", p->pid);
 	jw_key(&w, "outputRefs");
 	process_stream_names(p, &w);

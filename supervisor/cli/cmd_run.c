@@ -5,28 +5,33 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/outcome.h"
+#include "supervisor/cli/place.h"
 #include "supervisor/cli/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define START_EVENTS 64 /* more than the commit of a start holds: --json shows those of the process too */
 
+static const struct place_options place = {
+	OPT_run_PROFILE, OPT_run_CWD, OPT_run_RO, OPT_run_RW, OPT_run_HIDE, OPT_run_NET, OPT_run_TMP_SIZE,
+};
+
 /* A number of milliseconds or bytes, as the request wants it. */
 static const struct limit {
 	int option;
 	const char *member;
-	bool size;
+	int (*parse)(const char *text, uint64_t *ret, struct err *e);
 } limits[] = {
-	{ OPT_run_TIMEOUT, "wallMs", false },
-	{ OPT_run_IDLE_TIMEOUT, "idleMs", false },
-	{ OPT_run_CPU_TIME, "cpuMs", false },
-	{ OPT_run_OUTPUT_LIMIT, "outputBytes", true },
+	{ OPT_run_TIMEOUT, "wallMs", text_duration_ms },
+	{ OPT_run_IDLE_TIMEOUT, "idleMs", text_duration_ms },
+	{ OPT_run_CPU_TIME, "cpuMs", text_duration_ms },
+	{ OPT_run_OUTPUT_LIMIT, "outputBytes", text_size_bytes },
+	{ OPT_run_MEMORY, "memoryBytes", text_size_bytes },
+	{ OPT_run_PIDS, "pids", text_size_bytes },
 };
 
 static int write_limits(const struct opts *o, struct jw *w, struct err *e)
@@ -38,7 +43,7 @@ static int write_limits(const struct opts *o, struct jw *w, struct err *e)
 
 		if (!text)
 			continue;
-		if ((limits[i].size ? text_size_bytes(text, &v, e) : text_duration_ms(text, &v, e)) < 0)
+		if (limits[i].parse(text, &v, e) < 0)
 			return err_wrap(e, "option '--%s'", option_rows[limits[i].option].name);
 		jw_kuint(w, limits[i].member, v);
 	}
@@ -69,25 +74,6 @@ static int write_env(const struct opts *o, struct jw *w, struct err *e)
 		jw_kstr(w, key.data, equals + 1);
 	}
 	jw_obj_end(w);
-	return 0;
-}
-
-static int write_cwd(const char *given, struct jw *w, struct err *e)
-{
-	buf_auto struct buf path = BUF_INIT;
-	char here[PATH_MAX];
-
-	if (!given || given[0] != '/') {
-		if (!getcwd(here, sizeof(here)))
-			return err_sys(e, errno, "the working directory");
-		buf_str(&path, here);
-		if (given)
-			buf_byte(&path, '/');
-	}
-	buf_str(&path, given ? given : "");
-	if (!text_utf8_valid(path.data, path.len))
-		return err_field(e, "--cwd", "the working directory '%s' is not UTF-8", path.data);
-	jw_kstr(w, "cwd", path.data);
 	return 0;
 }
 
@@ -126,12 +112,13 @@ static int write_request(const struct opts *o, bool stdin_pipe, struct jw *w, st
 {
 	jw_obj(w);
 	jw_kstrv(w, "command", o->args, o->nargs);
-	if (check_texts(o, e) < 0 || write_cwd(opts_get(o, OPT_run_CWD), w, e) < 0 || write_env(o, w, e) < 0 || write_limits(o, w, e) < 0)
+	if (check_texts(o, e) < 0 || place_write(o, &place, w, e) < 0 || write_env(o, w, e) < 0 || write_limits(o, w, e) < 0)
 		return -1;
-	jw_kopt(w, "profile", opts_get(o, OPT_run_PROFILE));
 	jw_kopt(w, "taskId", opts_get(o, OPT_run_TASK));
 	if (opts_has(o, OPT_run_TTY))
 		write_tty(w);
+	if (opts_has(o, OPT_run_COW))
+		jw_kbool(w, "cow", true);
 	if (opts_has(o, OPT_run_KEEP_TREE))
 		jw_kbool(w, "keepTree", true);
 	jw_kstr(w, "stdin", stdin_pipe ? "pipe" : "none");

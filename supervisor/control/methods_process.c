@@ -7,6 +7,7 @@
 #include "runtime/view/view.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/output_range.h"
+#include "supervisor/control/sandbox_request.h"
 #include "supervisor/control/yield.h"
 
 #define READ_DEFAULT (64u * 1024)
@@ -38,10 +39,6 @@ static const struct {
 	const char *field, *message;
 } missing[] = {
 	{ "tty", "terminals are not available in this version; leave it out to use pipes" },
-	{ "cow", "copy-on-write workspaces are not available in this version" },
-	{ "sandbox", "changes to a profile are not available in this version" },
-	{ "limits.memoryBytes", "memory limits are not available in this version" },
-	{ "limits.pids", "limits on the number of processes are not available in this version" },
 };
 
 static bool asks_for(const struct call *c, const char *field)
@@ -67,6 +64,7 @@ static int check_available(const struct call *c, struct err *e)
 struct start_texts {
 	const char **argv, **env_set, **env_unset;
 	size_t nset, nunset;
+	struct sandbox_texts sandbox;
 };
 
 static void start_texts_done(struct start_texts *t)
@@ -76,6 +74,7 @@ static void start_texts_done(struct start_texts *t)
 	free(t->argv);
 	free(t->env_set);
 	free(t->env_unset);
+	sandbox_texts_done(&t->sandbox);
 }
 
 static int take_command(const struct call *c, struct start_texts *t, struct start_request *r, struct err *e)
@@ -168,11 +167,7 @@ static bool is(const struct call *c, const char *name, const char *word)
 
 static int start_request_of(const struct call *c, struct start_texts *t, struct start_request *r, struct err *e)
 {
-	const char *cwd = call_str(c, "cwd");
-
 	*r = (struct start_request){
-		.cwd = cwd ? cwd : "/",
-		.profile = call_str(c, "profile"),
 		.stdin_pipe = is(c, "stdin", "pipe"),
 		.stderr_merge = is(c, "stderr", "merge"),
 		.keep_tree = call_bool(c, "keepTree", false),
@@ -188,7 +183,7 @@ static int start_request_of(const struct call *c, struct start_texts *t, struct 
 		return -1;
 	if (yield_check(c, e) < 0)
 		return -1;
-	if (text_at_most(c, "justification", TEXT_MAX, e) < 0 || text_at_most(c, "profile", REASON_MAX, e) < 0)
+	if (text_at_most(c, "justification", TEXT_MAX, e) < 0 || sandbox_request_of(c, &t->sandbox, &r->sandbox, e) < 0)
 		return -1;
 	return take_limits(c, &r->limits, e);
 }

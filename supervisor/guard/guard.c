@@ -219,8 +219,21 @@ static void tell_released(struct guard *g, struct guard_child *c)
 static bool tell_reload(struct guard *g, struct guard_child *c)
 {
 	struct guard_msg m = { .kind = GUARD_RELOAD };
-	fd_auto int config = g->o->config_path ? open(g->o->config_path, O_RDONLY | O_CLOEXEC) : -1;
-	return tell(c, &m, &config, config >= 0 ? 1 : 0);
+	int fds[GUARD_FILES];
+	size_t n = 0;
+	for (int i = 0; i < GUARD_FILES; i++) {
+		int fd = guard_open(g, (enum guard_file)i);
+		if (fd >= 0) {
+			m.value |= 1u << i;
+			fds[n++] = fd;
+		} else if (errno != ENOENT) {
+			m.index |= 1u << i;
+		}
+	}
+	bool told = tell(c, &m, fds, n);
+	for (size_t i = 0; i < n; i++)
+		fd_close(&fds[i]);
+	return told;
 }
 
 static void tell_all(struct guard *g, struct guard_child *c)

@@ -24,7 +24,7 @@ struct guard_options {
 	int lock_fd;                      /* only kept open */
 	int audit_fd;                     /* of audit_take(), for the runtime; −1 = none. Left at the end */
 	int ready_fd;                     /* told "R" once the runtime serves; −1 = nobody waits */
-	const char *config_path;          /* opened for each new runtime, if it is there */
+	const char *file[GUARD_FILES];    /* opened for each new runtime, if they are there; NULL = none */
 	bool drop;                        /* the runtime gets an identity of its own */
 	uid_t runtime_uid;
 	gid_t runtime_gid;
@@ -68,6 +68,7 @@ int guard_run(const struct guard_options *o);
 const char *guard_role_name(enum guard_role role);
 
 /* guard_child.c */
+int guard_open(const struct guard *g, enum guard_file file); /* −1 with errno; ENOENT also when it has no name */
 void guard_child_init(struct guard_child *c, enum guard_role role);
 int guard_child_start(struct guard *g, struct guard_child *c);
 /* It is dead: reaps it, forgets it, says when the next one is due. Returns the raw wait status. */

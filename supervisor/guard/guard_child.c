@@ -75,6 +75,14 @@ static void die_with_guard(void)
 		_exit(1);
 }
 
+int guard_open(const struct guard *g, enum guard_file file)
+{
+	if (g->o->file[file])
+		return open(g->o->file[file], O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	errno = ENOENT;
+	return -1;
+}
+
 static _Noreturn void child_main(const struct guard *g, enum guard_role role, int link, int peer)
 {
 	const struct guard_options *o = g->o;
@@ -92,9 +100,13 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 		source[GUARD_FD_STORE] = o->store_fd;
 		source[GUARD_FD_SPOOL] = o->spool_fd;
 		source[GUARD_FD_AUDIT] = o->audit_fd;
-		source[GUARD_FD_CONFIG] = o->config_path ? open(o->config_path, O_RDONLY | O_CLOEXEC) : -1;
-		if (o->config_path && source[GUARD_FD_CONFIG] < 0 && errno != ENOENT) {
-			dprintf(STDERR_FILENO, "bailiffd: config: open '%s': %s\n", o->config_path, strerror(errno));
+		for (int i = 0; i < GUARD_FILES; i++) {
+			static const int place[] = { [GUARD_FILE_CONFIG] = GUARD_FD_CONFIG, [GUARD_FILE_POLICY] = GUARD_FD_POLICY,
+						     [GUARD_FILE_HOST_POLICY] = GUARD_FD_HOST_POLICY };
+			source[place[i]] = guard_open(g, (enum guard_file)i);
+			if (source[place[i]] >= 0 || errno == ENOENT)
+				continue;
+			dprintf(STDERR_FILENO, "bailiffd: config: open '%s': %s\n", o->file[i], strerror(errno));
 			_exit(GUARD_EXIT_CONFIG);
 		}
 	}

@@ -33,7 +33,9 @@
 #define GUARD_FD_CONFIG 8
 #define GUARD_FD_GUARD_PIDFD 9
 #define GUARD_FD_AUDIT 10
-#define GUARD_FD_LAST GUARD_FD_AUDIT
+#define GUARD_FD_POLICY 11      /* this home's policy file */
+#define GUARD_FD_HOST_POLICY 12 /* the machine's, where that is another one */
+#define GUARD_FD_LAST GUARD_FD_HOST_POLICY
 
 /* So many keys at once; a deposit past that is dropped, and RELEASE finds nothing. */
 #define GUARD_ENTRIES_MAX 4096
@@ -51,6 +53,9 @@ enum guard_slot {
 	GUARD_SLOT_COUNT
 };
 
+/* Files that the guard opens for the runtime, at GUARD_FD_CONFIG, _POLICY and _HOST_POLICY if they are there. */
+enum guard_file { GUARD_FILE_CONFIG, GUARD_FILE_POLICY, GUARD_FILE_HOST_POLICY, GUARD_FILES };
+
 enum guard_kind {
 	/* child → guard */
 	GUARD_DEPOSIT = 1,  /* key, slots + as many descriptors, in slot order; pid when PIDFD is among them */
@@ -65,7 +70,8 @@ enum guard_kind {
 	GUARD_END = 18,
 	GUARD_PEER = 19,    /* one descriptor: the link to the other child, which was started anew */
 	GUARD_STOP = 20,    /* to the runtime: end live processes, record, exit 0 */
-	GUARD_RELOAD = 21,  /* SIGHUP came; the config file, opened anew, beside it if there is one */
+	GUARD_RELOAD = 21,  /* SIGHUP came. value: bits of enum guard_file that are there, opened anew, in their order beside it;
+			       index: bits of those that are there but could not be opened */
 };
 
 struct guard_msg {

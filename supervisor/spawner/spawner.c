@@ -188,6 +188,7 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 			      has_capability(CAP_SETGID) && has_capability(CAP_CHOWN),
 		.protected_from_oom = protected_from_oom(),
 		.title = o->title,
+		.allow_host = o->allow_host,
 		.groups = mem_alloc(NGROUPS_MAX * sizeof(gid_t)),
 		.strings = mem_alloc((2 * PLAN_ARGS_MAX + 4) * sizeof(char *)),
 	};

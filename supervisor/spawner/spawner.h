@@ -25,6 +25,7 @@ struct spawner_options {
 	const char *cgroup_tag;  /* the folder of this home's cgroups */
 	struct title *title;
 	bool audit;              /* sandboxes get an audit session each */
+	bool allow_host;         /* plans without a private root are carried out, too */
 	uid_t runtime_uid;       /* never a sandbox's */
 };
 
@@ -36,6 +37,7 @@ int spawner_main(const struct spawner_options *o);
 struct spawner {
 	int guard_fd, peer_fd, guard_pidfd; /* peer_fd −1: the runtime is being started anew */
 	bool privileged;                    /* root with what it takes to act for others; else only for its own uid */
+	bool allow_host;                    /* by who started the daemon; never by a message */
 	bool protected_from_oom;
 	int audit_fd;                       /* for audit_mark; −1: sandboxes are not watched by audit */
 	struct cgroup_tree cgroup;

@@ -86,6 +86,8 @@ static int spawn_identity(struct spawner *s, const struct spawn_msg *m, int clie
 	} else {
 		id.gid = getegid();
 	}
+	if (!(m->flags & PLAN_PRIVATE_ROOT) && !s->allow_host)
+		return err_set(e, ERR_NOT_ALLOWED, "commands without a sandbox need a daemon with --allow-host");
 	id.peer_uid = id.uid;
 	id.peer_gid = id.gid;
 	if (m->flags & PLAN_PRIVATE_ROOT && id.uid == 0 && stand_for_root(s, &m->key, &id, e) < 0)

@@ -135,6 +135,19 @@ START_TEST(places_without_a_home_or_workspace)
 }
 END_TEST
 
+START_TEST(the_home_of_root)
+{
+	const struct profile_place root = { .cwd = "/srv/x", .home = "/root", .workspace = "/srv/x" };
+	struct profile p;
+
+	make("workspace", &root, &p);
+	compile(&p, &root);
+	ck_assert_str_eq(kind_of(&p, "/root"), "empty");
+	ck_assert_str_eq(kind_of(&p, "/home"), "hide");
+	profile_done(&p);
+}
+END_TEST
+
 /* A home of bailiff's that holds the workspace is shown as far as it is the workspace; what is secret in it is not. */
 START_TEST(a_workspace_inside_a_secret_folder)
 {
@@ -273,7 +286,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("profile", the_workspace_profile, the_other_profiles, places_without_a_home_or_workspace,
+	return SUITE("profile", the_workspace_profile, the_other_profiles, places_without_a_home_or_workspace, the_home_of_root,
 		     a_workspace_inside_a_secret_folder, less_is_always_fine, more_needs_an_operator, a_wider_root_is_protected_too,
 		     what_nobody_may_ask_for, too_many_paths_are_refused, words_go_both_ways);
 }

@@ -102,7 +102,7 @@ static inline int rig_role(int argc, char **argv)
 		return rig_role_runtime();
 	snprintf(rig_tag, sizeof rig_tag, "%s", argv[3]);
 	if (strcmp(argv[2], "spawner") == 0)
-		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag, .title = &title });
+		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag, .title = &title, .allow_host = true });
 	mem_auto char *exe = rig_exe();
 	struct guard_options o = rig_guard_options(exe);
 	o.resume_fd = (int)strtol(argv[5], NULL, 10);

@@ -131,7 +131,7 @@ static void release(void *world, const char *id, unsigned unspilled)
 
 static const struct ports fake_ports = {
 	real_us, boot_ns, wake_at, base_env, launch, open_gate, send_signal, kill_tree, kill_init, write_stdin, close_stdin,
-	peek_output, output_fd, stop_reading, release,
+	peek_output, output_fd, stop_reading, NULL, release,
 };
 
 /* ---- recovery ---- */
@@ -280,7 +280,7 @@ void fake_exit(struct fake_world *w, struct fake_process *p, int wait_status, ui
 
 struct start_request fake_request(struct fake_world *w, const char *command_line)
 {
-	struct start_request r = { .command_line = command_line, .cwd = "/" };
+	struct start_request r = { .command_line = command_line };
 
 	engine_default_limits(w->engine, &r.limits);
 	return r;

@@ -591,9 +591,10 @@ START_TEST(a_profile_that_is_not_there_is_refused)
 {
 	struct start_request r = fake_request(&w, "x");
 
-	r.profile = "workspace";
+	r.sandbox.profile = "castle";
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
-	ck_assert_int_eq(reply.code, ERR_UNAVAILABLE);
+	ck_assert_int_eq(reply.code, ERR_NOT_FOUND);
+	ck_assert_ptr_nonnull(strstr(reply.message, "workspace, readonly, isolated"));
 	ck_assert_uint_eq(w.nprocesses, 0);
 }
 END_TEST

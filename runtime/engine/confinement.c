@@ -1,0 +1,219 @@
+#include "runtime/engine/confinement.h"
+
+#include "policy/decision.h"
+#include "policy/profiles.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/engine/engine_private.h"
+
+#include <string.h>
+
+/* Of the environment that commands of this uid begin with. */
+static void home_of(struct engine *g, uint32_t uid, char ret[PATH_MAX])
+{
+	buf_auto struct buf env = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	ret[0] = '\0';
+	g->o.ports->base_env(g->o.world, uid, &env);
+	for (const char *s = env.data; s && s < env.data + env.len; s += strlen(s) + 1)
+		if (strncmp(s, "HOME=/", 6) == 0 && path_clean(s + 5, ret, &e) < 0)
+			ret[0] = '\0';
+	if (!ret[1])
+		ret[0] = '\0';
+}
+
+static bool has_empty_workspace(const struct profile *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->entry[i].kind == PLAN_MOUNT_EMPTY && strcmp(p->entry[i].path, "$WORKSPACE") == 0)
+			return true;
+	return false;
+}
+
+static int find_place(const struct profile *p, const struct sandbox_request *r, const char *home, struct workspace *ret, struct err *e)
+{
+	if (!p->confined) {
+		snprintf(ret->cwd, sizeof ret->cwd, "%s", r->cwd ? r->cwd : "/");
+		ret->path[0] = '\0';
+		return 0;
+	}
+	if (has_empty_workspace(p))
+		return workspace_scratch(r->cwd, ret, e);
+	return workspace_find(r->cwd, r->workspace, home, ret, e);
+}
+
+/* Who may go without a sandbox; the spawner has the last word about it. */
+static int check_unconfined(const struct profile *p, const struct caller *c, struct err *e)
+{
+	if (p->confined || strcmp(p->name, PROFILE_DEFAULT) == 0 || c->role == ROLE_OPERATOR)
+		return 0;
+	err_set(e, ERR_PERMISSION, "profile %s is no sandbox; only an operator may use it", p->name);
+	snprintf(e->field, sizeof e->field, "profile");
+	return -1;
+}
+
+static int compile(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *f, struct err *e)
+{
+	char home[PATH_MAX];
+
+	home_of(g, c->uid, home);
+	if (check_unconfined(&f->profile, c, e) < 0 || find_place(&f->profile, r, home, &f->workspace, e) < 0)
+		return -1;
+	const struct profile_place place = {
+		.cwd = f->workspace.cwd,
+		.home = home,
+		.workspace = f->workspace.path,
+		.secrets = g->o.secrets,
+		.nsecrets = g->o.nsecrets,
+		.folders = g->o.secret_folders,
+		.nfolders = g->o.nsecret_folders,
+	};
+	if (profile_expand(&f->profile, &place, e) < 0 ||
+	    profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0 ||
+	    profile_compile(&f->profile, &place, e) < 0)
+		return -1;
+	return 0;
+}
+
+int confinement_make(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *ret, struct err *e)
+{
+	static const struct policy_profiles none;
+	const struct policy_profiles *profiles = g->profiles ? g->profiles : &none;
+
+	*ret = (struct confinement){ 0 };
+	if (g->policy_problem[0])
+		return err_set(e, ERR_UNAVAILABLE, "nothing is started while the policy cannot be read: %s", g->policy_problem);
+	if (policy_profiles_get(profiles, r->profile ? r->profile : PROFILE_DEFAULT, &ret->profile, e) < 0)
+		return -1;
+	if (compile(g, r, c, ret, e) < 0) {
+		confinement_done(ret);
+		return -1;
+	}
+	return 0;
+}
+
+void confinement_done(struct confinement *f)
+{
+	profile_done(&f->profile);
+}
+
+/* ---- how it is told ---- */
+
+static void paths_json(const struct profile *p, const char *key, uint32_t kind, uint32_t also, struct jw *w)
+{
+	jw_karr(w, key);
+	if (!p->confined && kind != PLAN_MOUNT_HIDE)
+		jw_str(w, "/");
+	for (size_t i = 0; i < p->count; i++)
+		if (p->entry[i].kind == kind || p->entry[i].kind == also)
+			jw_str(w, p->entry[i].path);
+	jw_arr_end(w);
+}
+
+void confinement_profile_json(const struct confinement *f, const struct process_limits *limits, struct jw *w)
+{
+	const struct profile *p = &f->profile;
+
+	jw_obj(w);
+	jw_kstr(w, "mode", p->name);
+	jw_kstr(w, "cwd", f->workspace.cwd);
+	if (f->workspace.path[0])
+		jw_kstr(w, "workspace", f->workspace.path);
+	paths_json(p, "readRoots", PLAN_MOUNT_SYSTEM, PLAN_MOUNT_READ, w);
+	paths_json(p, "writeRoots", PLAN_MOUNT_WRITE, 0, w);
+	paths_json(p, "hidden", PLAN_MOUNT_HIDE, 0, w);
+	if (p->confined) {
+		paths_json(p, "private", PLAN_MOUNT_EMPTY, 0, w);
+		paths_json(p, "protected", PLAN_MOUNT_PROTECT, 0, w);
+		jw_kbool(w, "copyOnWrite", p->cow);
+	}
+	jw_kstr(w, "network", profile_network_name(p->network));
+	fact_limits(w, "processLimits", limits);
+	jw_karr(w, "violationRefs");
+	jw_arr_end(w);
+	jw_obj_end(w);
+}
+
+void confinement_mounts_json(const struct confinement *f, struct jw *w)
+{
+	jw_arr(w);
+	for (size_t i = 0; i < f->profile.count; i++) {
+		const struct profile_entry *en = &f->profile.entry[i];
+		jw_obj(w);
+		jw_kstr(w, "kind", profile_kind_name(en->kind));
+		jw_kstr(w, "path", en->path);
+		if (en->flags & PLAN_MOUNT_OPTIONAL)
+			jw_kbool(w, "optional", true);
+		if (en->flags & PLAN_MOUNT_OWNED)
+			jw_kbool(w, "owned", true);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+void confinement_denial_json(const struct err *e, struct jw *w)
+{
+	struct policy_decision d = { .answer = POLICY_DENY, .source = POLICY_BY_MODE, .scope = POLICY_ONCE };
+	buf_auto struct buf text = BUF_INIT;
+
+	snprintf(d.reason, sizeof d.reason, "%.*s", (int)sizeof d.reason - 1, e->message);
+	policy_decision_json(&d, &text);
+	jw_kraw(w, "permissionDecision", text.data, text.len);
+}
+
+/* ---- get_sandbox ---- */
+
+static void layers_json(const char *key, uint32_t bits, struct jw *w)
+{
+	jw_karr(w, key);
+	for (unsigned i = 0; profile_layer_name(i); i++)
+		if (bits & 1u << i)
+			jw_str(w, profile_layer_name(i));
+	jw_arr_end(w);
+}
+
+static void profiles_json(const struct policy_profiles *s, struct jw *w)
+{
+	jw_karr(w, "profiles");
+	for (size_t i = 0; s && i < s->count; i++) {
+		jw_obj(w);
+		jw_kstr(w, "name", s->profile[i]->name);
+		jw_kstr(w, "from", "policy");
+		jw_obj_end(w);
+	}
+	for (size_t i = 0; i < profile_shipped_count(); i++) {
+		jw_obj(w);
+		jw_kstr(w, "name", profile_shipped_info(i)->name);
+		jw_kstr(w, "from", "bailiff");
+		jw_kstr(w, "summary", profile_shipped_info(i)->summary);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out, struct err *e)
+{
+	confinement_auto struct confinement f = { 0 };
+	struct process_limits limits = g->o.defaults;
+	struct jw w = jw_on(out);
+
+	if (confinement_make(g, r, c, &f, e) < 0)
+		return -1;
+	limits.memory_bytes = f.profile.memory_bytes;
+	limits.pids = f.profile.pids;
+	limits.tmp_bytes = f.profile.tmp_bytes;
+	jw_obj(&w);
+	jw_kstr(&w, "profile", f.profile.name);
+	jw_kbool(&w, "confined", f.profile.confined);
+	jw_key(&w, "sandboxProfile");
+	confinement_profile_json(&f, &limits, &w);
+	jw_key(&w, "mounts");
+	confinement_mounts_json(&f, &w);
+	layers_json("layers", f.profile.layers, &w);
+	layers_json("require", f.profile.require, &w);
+	jw_kstr(&w, "defaultProfile", PROFILE_DEFAULT);
+	profiles_json(g->profiles, &w);
+	jw_obj_end(&w);
+	return 0;
+}

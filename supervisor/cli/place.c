@@ -1,0 +1,93 @@
+#include "supervisor/cli/place.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/path.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/opts.h"
+#include "supervisor/cli/verb.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int absolute(const char *given, char ret[PATH_MAX], struct err *e)
+{
+	char here[PATH_MAX] = "", whole[2 * PATH_MAX];
+
+	if ((!given || given[0] != '/') && !getcwd(here, sizeof(here)))
+		return err_sys(e, errno, "the working directory");
+	snprintf(whole, sizeof(whole), "%s%s%s", here, here[0] && given ? "/" : "", given ? given : "");
+	if (!text_utf8_valid(whole, strlen(whole)))
+		return err_set(e, ERR_INVALID, "the path '%.200s' is not UTF-8", whole);
+	return path_clean(whole, ret, e);
+}
+
+/* Up from the working directory, but not as far as the home: the nearest folder that holds .git. */
+static bool find_workspace(const char *cwd, char path[PATH_MAX])
+{
+	const struct passwd *pw = getpwuid(getuid());
+	const char *home = pw && pw->pw_dir ? pw->pw_dir : "/";
+
+	snprintf(path, PATH_MAX, "%s", cwd);
+	while (path[1] && !path_within(path, home)) {
+		char name[PATH_MAX + 8];
+		struct stat st;
+
+		snprintf(name, sizeof(name), "%s/.git", path);
+		if (lstat(name, &st) == 0)
+			return true;
+		if (!path_up(path))
+			break;
+	}
+	return false;
+}
+
+static int write_paths(const struct opts *o, int option, const char *key, struct jw *w, struct err *e)
+{
+	if (!opts_has(o, option))
+		return 0;
+	jw_karr(w, key);
+	for (size_t i = 0; i < o->ngiven; i++) {
+		char path[PATH_MAX];
+
+		if (o->given[i].option != option)
+			continue;
+		if (absolute(o->given[i].value, path, e) < 0)
+			return err_wrap(e, "option '--%s'", option_rows[option].name);
+		jw_str(w, path);
+	}
+	jw_arr_end(w);
+	return 0;
+}
+
+int place_write(const struct opts *o, const struct place_options *names, struct jw *w, struct err *e)
+{
+	const char *tmp = opts_get(o, names->tmp);
+	char cwd[PATH_MAX], workspace[PATH_MAX];
+	uint64_t bytes;
+
+	if (absolute(opts_get(o, names->cwd), cwd, e) < 0)
+		return err_wrap(e, "option '--cwd'");
+	jw_kstr(w, "cwd", cwd);
+	if (names->profile >= 0)
+		jw_kopt(w, "profile", opts_get(o, names->profile));
+	jw_kobj(w, "sandbox");
+	if (find_workspace(cwd, workspace))
+		jw_kstr(w, "workspace", workspace);
+	if (write_paths(o, names->ro, "readRoots", w, e) < 0 || write_paths(o, names->rw, "writeRoots", w, e) < 0 ||
+	    write_paths(o, names->hide, "hidden", w, e) < 0)
+		return -1;
+	jw_kopt(w, "network", opts_get(o, names->net));
+	if (tmp && text_size_bytes(tmp, &bytes, e) < 0)
+		return err_wrap(e, "option '--%s'", option_rows[names->tmp].name);
+	if (tmp)
+		jw_kuint(w, "tmpBytes", bytes);
+	jw_obj_end(w);
+	return 0;
+}

@@ -1,0 +1,20 @@
+#ifndef BAILIFF_CLI_PLACE_H
+#define BAILIFF_CLI_PLACE_H
+
+/*
+ * Where a command is to run and in which sandbox: `cwd`, `profile` and `sandbox` of a request, from a verb's options. The
+ * command line runs as the user and can look where the daemon may not, so it says which tree it takes for the workspace.
+ */
+
+struct err;
+struct jw;
+struct opts;
+
+/* The verb's options (OPT_…); profile −1 = none. */
+struct place_options {
+	int profile, cwd, ro, rw, hide, net, tmp;
+};
+
+int place_write(const struct opts *o, const struct place_options *names, struct jw *w, struct err *e);
+
+#endif

@@ -1,0 +1,107 @@
+#include "supervisor/policy_files.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/ports.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#define FILE_MAX (1u << 20)
+
+/* In the order of their importance. */
+static const struct layer {
+	enum guard_file file;
+	const char *name, *label;
+} layers[] = {
+	{ GUARD_FILE_HOST_POLICY, "host", "the host's policy.json" },
+	{ GUARD_FILE_POLICY, "user", "policy.json" },
+};
+
+struct text {
+	char *data;    /* NULL = no file */
+	size_t len;
+	char hash[HASH_SHA256_TEXT]; /* "" = no file */
+};
+
+static int read_file(const struct layer *l, int fd, struct text *ret, struct err *e)
+{
+	if (fd == -1)
+		return 0;
+	if (fd < 0)
+		return err_set(e, ERR_UNAVAILABLE, "%s is there but cannot be opened", l->label);
+	mem_auto char *data = mem_alloc(FILE_MAX + 1);
+	ssize_t n = lseek(fd, 0, SEEK_SET) < 0 ? -1 : fd_read_all(fd, data, FILE_MAX + 1);
+	if (n < 0)
+		return err_sys(e, errno, "read %s", l->label);
+	if ((size_t)n > FILE_MAX)
+		return err_set(e, ERR_INVALID, "%s is larger than 1 MiB", l->label);
+	hash_sha256_text(data, (size_t)n, ret->hash);
+	ret->len = (size_t)n;
+	ret->data = mem_take(&data);
+	return 0;
+}
+
+static int read_all(const int files[GUARD_FILES], struct text texts[countof(layers)], struct policy_profiles *ret, struct err *e)
+{
+	for (size_t i = 0; i < countof(layers); i++) {
+		if (read_file(&layers[i], files[layers[i].file], &texts[i], e) < 0)
+			return -1;
+		if (texts[i].data && policy_profiles_parse(ret, layers[i].label, texts[i].data, texts[i].len, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static void take(struct policy_files *p, struct policy_profiles *fresh, const struct text texts[countof(layers)], struct engine *engine)
+{
+	struct policy_profiles old = p->profiles;
+	buf_auto struct buf summary = BUF_INIT;
+
+	p->profiles = *fresh;
+	*fresh = (struct policy_profiles){ 0 };
+	p->loaded = true;
+	engine_set_profiles(engine, &p->profiles);
+	engine_set_policy_problem(engine, NULL);
+	policy_profiles_done(&old);
+	for (size_t i = 0; i < countof(layers); i++) {
+		buf_reset(&summary);
+		if (!texts[i].data)
+			buf_printf(&summary, "%s is gone", layers[i].label);
+		else
+			buf_printf(&summary, "%s was read: %zu profiles besides the shipped ones are known", layers[i].label, p->profiles.count);
+		engine_policy_is(engine, layers[i].name, texts[i].hash, summary.data);
+	}
+	if (p->profiles.partial)
+		engine_warn(engine, "policy_partly_used", "rules, hooks and limits of the file are not acted on: do not rely on them",
+			    "this version acts on the profiles of a policy file only");
+}
+
+void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], struct engine *engine)
+{
+	struct text texts[countof(layers)] = { 0 };
+	struct policy_profiles fresh = { 0 };
+	struct err e = ERR_INIT;
+
+	if (read_all(files, texts, &fresh, &e) == 0) {
+		take(p, &fresh, texts, engine);
+	} else {
+		policy_profiles_done(&fresh);
+		engine_warn(engine, "policy_not_loaded", p->loaded ? "mend it and send SIGHUP; until then the policy of before holds" :
+			    "mend it and send SIGHUP; until then no process is started", "the policy was not loaded: %s", e.message);
+		if (!p->loaded)
+			engine_set_policy_problem(engine, e.message);
+	}
+	for (size_t i = 0; i < countof(layers); i++)
+		free(texts[i].data);
+}
+
+void policy_files_done(struct policy_files *p)
+{
+	policy_profiles_done(&p->profiles);
+}

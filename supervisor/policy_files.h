@@ -1,0 +1,27 @@
+#ifndef BAILIFF_SUPERVISOR_POLICY_FILES_H
+#define BAILIFF_SUPERVISOR_POLICY_FILES_H
+
+/*
+ * The policy files, as the guard hands them over: read at the start and at each SIGHUP, taken together or not at all. A
+ * file that cannot be used leaves in force what was; where nothing was, no process is started until it is mended. Either
+ * way it is said in a runtime.warning. A file that is another one than the last time, also before a restart, is a
+ * policy.changed.
+ */
+
+#include "policy/profiles.h"
+#include "supervisor/guard/guard_msg.h"
+
+#include <stdbool.h>
+
+struct engine;
+
+struct policy_files {
+	struct policy_profiles profiles; /* in force */
+	bool loaded;                     /* some were, or there are none */
+};
+
+/* Files by enum guard_file: a descriptor, −1 = not there, −2 = there, but could not be opened. */
+void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], struct engine *engine);
+void policy_files_done(struct policy_files *p);
+
+#endif
