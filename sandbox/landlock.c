@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -126,7 +125,7 @@ static int allow_all(int ruleset, uint64_t handled, const struct plan_head *plan
  * TCP is not handled: a sandbox without network has a network namespace of its own, whose loopback its programs may use
  * among themselves, and Landlock tells ports apart but not addresses.
  */
-int landlock_confine(int abi, const struct plan_head *plan, const char **ret_path)
+int landlock_confine(int abi, const struct plan_head *plan, bool log, const char **ret_path)
 {
 	struct ruleset_attr attr = { 0 };
 	size_t size = 0;
@@ -139,5 +138,5 @@ int landlock_confine(int abi, const struct plan_head *plan, const char **ret_pat
 	fd_auto int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (ruleset < 0 || allow_all(ruleset, attr.fs, plan, ret_path) < 0)
 		return -1;
-	return syscall(SYS_landlock_restrict_self, ruleset, abi >= ABI_LOG ? LOG_NEW_EXEC_ON : 0) < 0 ? -1 : 0;
+	return syscall(SYS_landlock_restrict_self, ruleset, log && abi >= ABI_LOG ? LOG_NEW_EXEC_ON : 0) < 0 ? -1 : 0;
 }

@@ -9,6 +9,7 @@
  * Nothing here allocates.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,9 +20,9 @@ int landlock_abi(void);
 
 /*
  * Confines this process and its children, which must have no_new_privs; for good. Paths are looked up from this process's
- * root, so the sandbox's root must be in place. 0; or −1 with errno and in *ret_path what it was about (of the plan, or
- * static), NULL if nothing.
+ * root, so the sandbox's root must be in place. `log`: refusals go to the kernel's audit. 0; or −1 with errno and in
+ * *ret_path what it was about (of the plan, or static), NULL if nothing.
  */
-int landlock_confine(int abi, const struct plan_head *plan, const char **ret_path);
+int landlock_confine(int abi, const struct plan_head *plan, bool log, const char **ret_path);
 
 #endif

@@ -43,6 +43,7 @@ struct step_context {
 	bool privileged;           /* the spawner has CAP_SYS_ADMIN outside; else a user namespace was made */
 	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
 	struct tree_limit_fds limits;   /* of the whole tree, by cgroup */
+	bool logged;               /* somebody reads the audit records of this sandbox */
 	const struct sysfilter *filter; /* of system calls; NULL = could not be built */
 	/* For a private root (PLAN_PRIVATE_ROOT). */
 	int idmap_fd;              /* user namespace that swaps root's ids and the command's; −1 = ids stay as they are */

@@ -10,7 +10,7 @@ int step_landlock(struct step_context *c)
 	if (abi == 0)
 		return 0;
 	const char *path;
-	if (landlock_confine(abi, c->plan, &path) < 0) {
+	if (landlock_confine(abi, c->plan, c->logged, &path) < 0) {
 		if (path)
 			step_path(c, path);
 		return -1;

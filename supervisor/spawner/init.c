@@ -241,6 +241,7 @@ _Noreturn void init_main(struct init *in)
 		reset_oom_score();
 	/* While the host's /proc is there and the right to it. What the command forks inherits it. */
 	uint32_t session = in->audit ? audit_enter_session() : AUDIT_NO_SESSION;
+	in->steps.logged = session != AUDIT_NO_SESSION;
 
 	enum sandbox_step step = STEP_CLONE;
 	if (sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0)

@@ -94,7 +94,7 @@ static int confined_at(int abi, int (*fn)(void))
 	if (pid == 0) {
 		const char *path = NULL;
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-		if (landlock_confine(abi, (const struct plan_head *)b.data, &path) < 0) {
+		if (landlock_confine(abi, (const struct plan_head *)b.data, false, &path) < 0) {
 			fprintf(stderr, "# landlock: %s: %s\n", path ? path : "", strerror(errno));
 			_exit(99);
 		}
@@ -268,7 +268,7 @@ START_TEST(failures_name_the_path)
 	if (pid == 0) {
 		const char *path = NULL;
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-		int r = landlock_confine(landlock_abi(), (const struct plan_head *)b.data, &path);
+		int r = landlock_confine(landlock_abi(), (const struct plan_head *)b.data, false, &path);
 		_exit(r < 0 && errno == ENOENT && path && strcmp(path, w) == 0 ? 0 : 1);
 	}
 	int status;

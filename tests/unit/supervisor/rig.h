@@ -330,7 +330,10 @@ static inline void run_answer(struct rig *r, struct run *run)
 
 static inline void run_open_gate(struct run *run)
 {
-	ck_assert_int_eq(write(run->fd[GUARD_SLOT_GATE], "g", 1), 1);
+	/* Nobody is there if a step before the gate failed: the status says so. */
+	void (*before)(int) = signal(SIGPIPE, SIG_IGN);
+	ck_assert(write(run->fd[GUARD_SLOT_GATE], "g", 1) == 1 || errno == EPIPE);
+	signal(SIGPIPE, before);
 	fd_close(&run->fd[GUARD_SLOT_GATE]);
 }
 
