@@ -131,7 +131,7 @@ static void release(void *world, const char *id, unsigned unspilled)
 
 static const struct ports fake_ports = {
 	real_us, boot_ns, wake_at, base_env, launch, open_gate, send_signal, kill_tree, kill_init, write_stdin, close_stdin,
-	peek_output, output_fd, stop_reading, NULL, release,
+	peek_output, output_fd, stop_reading, release,
 };
 
 /* ---- recovery ---- */
