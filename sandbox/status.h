@@ -46,6 +46,7 @@ struct status_msg {
 	uint32_t reserved;
 	uint64_t user_us, system_us, max_rss_bytes;   /* EXITED: of the whole tree */
 	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
+	uint64_t oom_kills, pids_refused; /* EXITED: what the tree's limits stopped */
 	char path[128];          /* FAILED: what it was about, "" if nothing */
 };
 

@@ -5,6 +5,7 @@
 
 #include "sandbox/steps.h"
 
+int step_limits(struct step_context *c);
 int step_id_maps(struct step_context *c);
 int step_mounts(struct step_context *c);
 int step_root(struct step_context *c);
