@@ -27,8 +27,9 @@ cleanup() {
 	rm -rf "$BAILIFF_HOME"
 }
 trap cleanup EXIT INT TERM
+# The socket first: without one, bailiff would start a daemon of its own.
 tries=0
-until bailiff call get_health >/dev/null 2>&1; do
+until [ -S "$BAILIFF_HOME/control.sock" ]; do
 	tries=$((tries + 1))
 	if [ "$tries" -gt 100 ] || ! kill -0 "$daemon" 2>/dev/null; then
 		echo "demo: the daemon does not answer:" >&2
@@ -37,6 +38,7 @@ until bailiff call get_health >/dev/null 2>&1; do
 	fi
 	sleep 0.1
 done
+bailiff call get_health >/dev/null
 
 cd "$BAILIFF_HOME"
 title "1. A command in the foreground: output, stdin and exit status are the command's own"
@@ -63,11 +65,12 @@ show bailiff run --timeout 300ms -- sh -c 'sleep 100 & sleep 100'
 
 title "4. What was recorded"
 show bailiff ps -a
-show bailiff events --process "$process"
+show bailiff events --process "$process" --type 'process.*'
 printf '\nThe last fact of %s, as programs see it:\n' "$process"
 bailiff events --process "$process" --type 'process.completed' --json
 show bailiff store verify
 
 title "5. What this machine enforces"
-show bailiff doctor
+printf '%s$ bailiff doctor%s\n' "$bold" "$plain"
+bailiff doctor | sed -n '/^THIS MACHINE/,$p'
 printf '\nThat was the demo. Next: make check, or README.md.\n'
