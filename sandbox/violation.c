@@ -215,6 +215,8 @@ static bool begins_at_cwd(const struct pending *e)
 static void path_set(struct pending *e, const char *name, bool directory)
 {
 	size_t at = 0, n = strlen(name);
+	if (name[0] != '/' && e->v.path[0] == '/' && !begins_at_cwd(e))
+		return; /* Landlock has said where it is */
 	if (name[0] != '/' && e->cwd[0] && begins_at_cwd(e)) {
 		at = strlen(e->cwd);
 		if (at + n + 2 > sizeof e->v.path)

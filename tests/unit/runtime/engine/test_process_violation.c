@@ -1,0 +1,174 @@
+/* Refusals as facts: at once, counted, before the end, and the same after folding again. */
+
+#include "tests/unit/runtime/engine/fake_world.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+#include "sandbox/violation.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+
+#define EXITED(code) ((code) << 8)
+
+static struct fake_world w;
+static struct fake_reply reply, second;
+
+static void set_up(void)
+{
+	fake_open(&w);
+	reply = second = (struct fake_reply){ 0 };
+}
+
+static void tear_down(void)
+{
+	fake_close(&w);
+	buf_done(&reply.json);
+	buf_done(&second.json);
+}
+
+static struct jval answer(const char *path)
+{
+	return jval_path(jval_of(second.json.data, second.json.len), path);
+}
+
+static int64_t told(const char *path)
+{
+	mem_auto char *json = fake_event(&w, "sandbox.violation");
+
+	return json ? jval_int(jval_path(jval_of(json, strlen(json)), path), -1) : -1;
+}
+
+static struct fake_process *run(void)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	engine_wait_process(w.engine, p->id, LIMIT_NONE, &fake_caller, fake_reply_fn, &second);
+	return p;
+}
+
+static void refuse(const struct fake_process *p, const char *operation, const char *path)
+{
+	struct violation v = { .kind = "filesystem", .operation = operation, .source = "audit", .port = -1, .error = EACCES, .pid = 77,
+			       .comm = "sh", .syscall = "openat" };
+
+	snprintf(v.path, sizeof v.path, "%s", path);
+	engine_on_violation(w.engine, p->id, &v);
+}
+
+START_TEST(the_first_is_told_at_once_and_the_rest_is_counted)
+{
+	const struct fake_process *p = run();
+
+	refuse(p, "write", "/etc/hosts");
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 1);
+	ck_assert_int_eq(told("payload.count"), 1);
+	ck_assert_int_eq(told("payload.pid"), 77);
+	for (int i = 0; i < 1000; i++)
+		refuse(p, "write", "/etc/hosts");
+	fake_advance(&w, 500);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 1);
+	fake_advance(&w, 600);
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 2);
+	ck_assert_int_eq(told("payload.count"), 1000);
+	fake_advance(&w, 5000);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 2);
+}
+END_TEST
+
+START_TEST(all_of_them_come_before_the_end)
+{
+	struct fake_process *p = run();
+	uint64_t before = store_last_sequence(w.store);
+
+	refuse(p, "write", "/etc/hosts");
+	refuse(p, "write", "/etc/hosts");
+	refuse(p, "write", "/etc/hosts");
+	refuse(p, "read", "/etc/shadow");
+	fake_exit(&w, p, EXITED(0), 0);
+	mem_auto char *types = fake_types(&w, before);
+	ck_assert_str_eq(types, "sandbox.violation sandbox.violation sandbox.violation process.completed turn.completed thread.updated");
+	ck_assert_int_eq(told("payload.count"), 2);
+	ck_assert_int_eq(jval_int(answer("violationCount"), -1), 4);
+	struct jiter it = jiter_on(answer("violations"));
+	ck_assert(jiter_next(&it));
+	ck_assert(jval_is_str(jval_get(it.value, "path"), "/etc/hosts"));
+	ck_assert_int_eq(jval_int(jval_get(it.value, "count"), -1), 3);
+	ck_assert(jiter_next(&it));
+	ck_assert(jval_is_str(jval_get(it.value, "path"), "/etc/shadow"));
+	ck_assert(!jiter_next(&it));
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(everyday_ones_are_counted_in_the_end_only)
+{
+	struct fake_process *p = run();
+
+	refuse(p, "read", "/root/.bashrc");
+	refuse(p, "read", "/root/.gitconfig");
+	fake_exit(&w, p, EXITED(0), 0);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 0);
+	ck_assert_int_eq(jval_int(answer("benignRefusals"), -1), 2);
+	ck_assert_uint_eq(answer("violationCount").type, JT_NONE);
+}
+END_TEST
+
+START_TEST(many_different_ones_are_counted_together)
+{
+	struct fake_process *p = run();
+	char path[64];
+
+	for (int i = 0; i < 5000; i++) {
+		snprintf(path, sizeof path, "/etc/%d", i);
+		refuse(p, i % 2 ? "write" : "read", path);
+	}
+	fake_exit(&w, p, EXITED(0), 0);
+	ck_assert_uint_le(fake_count(&w, "sandbox.violation"), 70);
+	ck_assert_int_eq(jval_int(answer("violationCount"), -1), 5000);
+	size_t n = 0;
+	for (struct jiter it = jiter_on(answer("violations")); jiter_next(&it);)
+		n++;
+	ck_assert_uint_eq(n, 32);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(what_the_init_tries_is_no_violation)
+{
+	const struct fake_process *p = run();
+	struct violation v = { .kind = "filesystem", .operation = "read", .source = "audit", .port = -1, .pid = 4242, .path = "/x" };
+
+	mem_auto char *json = fake_event(&w, "process.started");
+	v.pid = (int32_t)jval_int(jval_path(jval_of(json, strlen(json)), "payload.pid"), 0);
+	engine_on_violation(w.engine, p->id, &v);
+	engine_on_violation(w.engine, "proc_nobody", &v);
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.violation"), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("process_violation");
+	TCase *t = tcase_create("process_violation");
+
+	tcase_add_checked_fixture(t, set_up, tear_down);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, the_first_is_told_at_once_and_the_rest_is_counted);
+	tcase_add_test(t, all_of_them_come_before_the_end);
+	tcase_add_test(t, everyday_ones_are_counted_in_the_end_only);
+	tcase_add_test(t, many_different_ones_are_counted_together);
+	tcase_add_test(t, what_the_init_tries_is_no_violation);
+	suite_add_tcase(s, t);
+	SRunner *r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	int failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? 1 : 0;
+}

@@ -1,0 +1,279 @@
+/* Audit records as the kernel writes them, and what is made of them. */
+
+#include "sandbox/violation.h"
+
+#include "runtime/base/mem.h"
+#include "sandbox/audit.h"
+#include "tests/unit/suite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <seccomp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LANDLOCK 1423
+#define TASK "ppid=1753 pid=1754 auid=4294967280 uid=65534 gid=65534 euid=65534 suid=65534 fsuid=65534 egid=65534 sgid=65534 " \
+	     "fsgid=65534 tty=(none) ses=7 comm=\"sh\" exe=\"/bin/sh\" key=(null)"
+#define INODE "inode=19 dev=fe:00 mode=040755 ouid=0 ogid=0 rdev=00:00 "
+#define CAPS " cap_fp=0 cap_fi=0 cap_fe=0 cap_fver=0 cap_frootid=0"
+
+static struct violation_builder *b;
+static const struct violation *v;
+static uint64_t token;
+
+__attribute__((format(printf, 3, 4))) static enum violation_step put(unsigned type, unsigned serial, const char *fmt, ...)
+{
+	char text[4096];
+	int n = snprintf(text, sizeof text, "audit(1794712292.031:%u): ", serial);
+	va_list ap;
+	va_start(ap, fmt);
+	n += vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+	va_end(ap);
+	mem_auto char *exact = mem_dup(text, (size_t)n); /* without a NUL behind it */
+	v = NULL;
+	return violation_builder_take(b, type, exact, (size_t)n, &v, &token);
+}
+
+static void put_call(unsigned serial, const char *name, int error, const char *args)
+{
+	put(AUDIT_SYSCALL, serial, "arch=%x syscall=%d success=no exit=-%d %s items=1 " TASK, seccomp_arch_native(),
+	    seccomp_syscall_resolve_name(name), error, args);
+}
+
+static void put_path(unsigned serial, const char *name, const char *type)
+{
+	ck_assert_int_eq(put(AUDIT_PATH, serial, "item=0 name=%s " INODE "nametype=%s" CAPS, name, type), VIOLATION_NOTHING);
+}
+
+static void ends(unsigned serial, const char *kind, const char *operation, const char *path, bool directory)
+{
+	ck_assert_int_eq(put(AUDIT_EOE, serial, "%s", ""), VIOLATION_READY);
+	ck_assert_str_eq(v->kind, kind);
+	ck_assert_str_eq(v->operation, operation);
+	ck_assert_str_eq(v->path, path);
+	ck_assert_int_eq(v->directory, directory);
+	ck_assert_uint_eq(v->session, 7);
+	ck_assert_int_eq(v->pid, 1754);
+	ck_assert_str_eq(v->comm, "sh");
+}
+
+#define AT_CWD "a0=ffffffffffffff9c a1=aaaae7ee1ac8"
+
+START_TEST(opens_by_their_flags)
+{
+	b = violation_builder_new();
+	put_call(1, "openat", EACCES, AT_CWD " a2=0 a3=0");
+	put(AUDIT_CWD, 1, "cwd=\"/etc\"");
+	put_path(1, "\"/etc/shadow\"", "NORMAL");
+	ends(1, "filesystem", "read", "/etc/shadow", false);
+	ck_assert_str_eq(v->source, "audit");
+	ck_assert_str_eq(v->syscall, "openat");
+	ck_assert_int_eq(v->error, EACCES);
+	put_call(2, "openat", EROFS, AT_CWD " a2=1 a3=0");
+	put(AUDIT_CWD, 2, "cwd=\"/etc\"");
+	put_path(2, "\"./x//hosts\"", "NORMAL");
+	ends(2, "filesystem", "write", "/etc/x/hosts", false);
+	put_call(3, "openat", EACCES, AT_CWD " a2=41 a3=180");
+	put(AUDIT_CWD, 3, "cwd=2F6574632FC3B6"); /* hexadecimal: not printable */
+	put_path(3, "\"new/\"", "PARENT");
+	ends(3, "filesystem", "create", "/etc/\xc3\xb6/new", true);
+	/* Truncating is writing. */
+	mem_auto char *args = mem_printf(AT_CWD " a2=%x a3=0", O_RDONLY | O_TRUNC);
+	put_call(4, "openat", EACCES, args);
+	put_path(4, "\"/x\"", "NORMAL");
+	ends(4, "filesystem", "write", "/x", false);
+	violation_builder_free(b);
+}
+END_TEST
+
+START_TEST(a_descriptor_is_not_the_working_directory)
+{
+	b = violation_builder_new();
+	put_call(1, "openat", EACCES, "a0=5 a1=aaaa a2=1 a3=0");
+	put(AUDIT_CWD, 1, "cwd=\"/etc\"");
+	put_path(1, "\"x\"", "NORMAL");
+	ends(1, "filesystem", "write", "x", false);
+	/* Landlock knows where it is. */
+	put(LANDLOCK, 2, "domain=1cdcb0b08 blockers=fs.write_file path=\"/srv/d/x\" dev=\"vda\" ino=724");
+	put_call(2, "openat", EACCES, "a0=5 a1=aaaa a2=1 a3=0");
+	put(AUDIT_CWD, 2, "cwd=\"/etc\"");
+	put_path(2, "\"x\"", "NORMAL");
+	ends(2, "filesystem", "write", "/srv/d/x", false);
+	ck_assert_str_eq(v->source, "landlock");
+	violation_builder_free(b);
+}
+END_TEST
+
+START_TEST(which_path_it_was)
+{
+	b = violation_builder_new();
+	put_call(1, "renameat2", EACCES, AT_CWD " a2=ffffffffffffff9c a3=aaaa");
+	put(AUDIT_CWD, 1, "cwd=\"/\"");
+	put_path(1, "\"/etc/\"", "PARENT");
+	put_path(1, "\"/etc/\"", "PARENT");
+	put_path(1, "\"/etc/hosts\"", "DELETE");
+	ends(1, "filesystem", "rename", "/etc/hosts", false);
+	put_call(2, "symlinkat", EACCES, "a0=aaaa a1=ffffffffffffff9c a2=aaaa a3=d");
+	put(AUDIT_CWD, 2, "cwd=\"/etc\"");
+	put_path(2, "\"/target\"", "UNKNOWN");
+	put_path(2, "\"/etc/\"", "PARENT");
+	put_path(2, "\"q\"", "CREATE");
+	ends(2, "filesystem", "create", "/etc/q", false);
+	put_call(3, "linkat", EPERM, AT_CWD " a2=ffffffffffffff9c a3=aaaa");
+	put_path(3, "\"/etc/hosts\"", "NORMAL");
+	put_path(3, "\"/etc/\"", "PARENT");
+	ends(3, "filesystem", "create", "/etc", true);
+	put_call(4, "fchmodat", EPERM, AT_CWD " a2=1ff a3=0");
+	put_path(4, "(null)", "NORMAL");
+	ends(4, "filesystem", "metadata", "", false);
+	put_call(5, "mkdirat", EACCES, AT_CWD " a2=1ff a3=0");
+	put_path(5, "\"/root/x/y\"", "UNKNOWN"); /* not even looked up */
+	ends(5, "filesystem", "create", "/root/x/y", false);
+	violation_builder_free(b);
+}
+END_TEST
+
+START_TEST(addresses)
+{
+	b = violation_builder_new();
+	put_call(1, "connect", ENETUNREACH, "a0=3 a1=aaaa a2=10 a3=0");
+	put(AUDIT_SOCKADDR, 1, "saddr=020001BBCB0071070000000000000000");
+	ends(1, "network", "connect", "", false);
+	ck_assert_str_eq(v->address, "203.0.113.7");
+	ck_assert_int_eq(v->port, 443);
+	put_call(2, "sendto", ENETUNREACH, "a0=3 a1=aaaa a2=10 a3=0");
+	put(AUDIT_SOCKADDR, 2, "saddr=0A0000350000000020010DB800000000000000000000000100000000");
+	ends(2, "network", "send", "", false);
+	ck_assert_str_eq(v->address, "2001:db8::1");
+	ck_assert_int_eq(v->port, 53);
+	put_call(3, "connect", EACCES, "a0=3 a1=aaaa a2=10 a3=0");
+	put(AUDIT_SOCKADDR, 3, "saddr=01002F72756E2F782E736F636B00");
+	put_path(3, "\"/run/x.sock\"", "NORMAL");
+	ends(3, "network", "connect", "/run/x.sock", false);
+	put_call(4, "connect", EACCES, "a0=3 a1=aaaa a2=10 a3=0");
+	put(AUDIT_SOCKADDR, 4, "saddr=0100006162");
+	ends(4, "network", "connect", "@ab", false);
+	ck_assert_int_eq(v->port, -1);
+	violation_builder_free(b);
+}
+END_TEST
+
+START_TEST(system_calls)
+{
+	b = violation_builder_new();
+	ck_assert_int_eq(put(AUDIT_SECCOMP, 1, "auid=4294967280 uid=65534 gid=65534 ses=70 pid=13518 comm=\"x\" exe=\"/x\" sig=0 "
+					       "arch=c00000b7 syscall=92 compat=0 ip=0xffff90387c28 code=0x50000"), VIOLATION_READY);
+	ck_assert_str_eq(v->kind, "syscall");
+	ck_assert_str_eq(v->operation, "call");
+	ck_assert_str_eq(v->source, "seccomp");
+	ck_assert_str_eq(v->syscall, "personality");
+	ck_assert_uint_eq(v->session, 70);
+	put_call(2, "unshare", EPERM, "a0=0 a1=0 a2=0 a3=0");
+	ends(2, "syscall", "namespace", "", false);
+	/* One that only Landlock refuses. */
+	put(LANDLOCK, 3, "domain=1cdcb0b08 blockers=scope.signal opid=1 ocomm=\"init\"");
+	put_call(3, "tgkill", EPERM, "a0=0 a1=0 a2=0 a3=0");
+	ends(3, "syscall", "signal", "", false);
+	ck_assert_str_eq(v->syscall, "tgkill");
+	violation_builder_free(b);
+}
+END_TEST
+
+START_TEST(only_sandboxes_count)
+{
+	b = violation_builder_new();
+	put(AUDIT_SYSCALL, 1, "arch=%x syscall=%d success=no exit=-13 a0=0 a1=0 a2=0 a3=0 items=0 pid=9 auid=1000 ses=7 comm=\"sh\"",
+	    seccomp_arch_native(), seccomp_syscall_resolve_name("openat"));
+	ck_assert_int_eq(put(AUDIT_EOE, 1, "%s", ""), VIOLATION_NOTHING);
+	ck_assert_int_eq(put(AUDIT_EOE, 2, "%s", ""), VIOLATION_NOTHING); /* of something that we never heard of */
+	ck_assert_int_eq(put(1006, 3, "pid=1753 uid=0 old-auid=4294967295 auid=4294967280 ses=1 res=1"), VIOLATION_NOTHING);
+	violation_builder_free(b);
+}
+END_TEST
+
+START_TEST(records_come_interleaved)
+{
+	b = violation_builder_new();
+	for (unsigned i = 1; i <= 300; i++)
+		put_call(i, "openat", EACCES, AT_CWD " a2=0 a3=0");
+	for (unsigned i = 300; i >= 1; i--) {
+		mem_auto char *name = mem_printf("\"/x/%u\"", i);
+		put_path(i, name, "NORMAL");
+	}
+	for (unsigned i = 1; i <= 300; i++) {
+		mem_auto char *path = mem_printf("/x/%u", i);
+		ends(i, "filesystem", "read", path, false);
+	}
+	/* End marks that never come cost the oldest, not the rest. */
+	for (unsigned i = 1001; i <= 3000; i++)
+		put_call(i, "openat", EACCES, AT_CWD " a2=0 a3=0");
+	put_path(3000, "\"/last\"", "NORMAL");
+	ends(3000, "filesystem", "read", "/last", false);
+	violation_builder_free(b);
+}
+END_TEST
+
+START_TEST(marks)
+{
+	b = violation_builder_new();
+	ck_assert_int_eq(put(AUDIT_MARK_TYPE, 1, "pid=1752 uid=0 auid=4294967295 ses=4294967295 msg='" AUDIT_MARK "18446744073709'"),
+			 VIOLATION_MARK);
+	ck_assert_uint_eq(token, 18446744073709ull);
+	ck_assert_int_eq(put(AUDIT_MARK_TYPE, 1, "pid=1752 uid=0 auid=1 ses=1 msg='something else'"), VIOLATION_NOTHING);
+	violation_builder_free(b);
+}
+END_TEST
+
+static struct violation sample(const char *operation, const char *path)
+{
+	struct violation x = { .kind = "filesystem", .operation = operation, .source = "audit", .port = -1, .error = EACCES };
+	snprintf(x.path, sizeof x.path, "%s", path);
+	snprintf(x.syscall, sizeof x.syscall, "openat");
+	return x;
+}
+
+START_TEST(everyday_refusals)
+{
+	static const struct {
+		const char *operation, *path;
+		bool benign;
+	} rows[] = {
+		{ "read", "/root/.bashrc", true },        { "write", "/root/.bashrc", false },
+		{ "read", "/root/.config/git/config", true }, { "read", "/root/.ssh/id_rsa", false },
+		{ "read", "/proc/12/environ", true },     { "read", "/proc/kcore", false },
+		{ "create", "/usr/lib/python3/x/__pycache__", true }, { "create", "/usr/lib/python3/x", false },
+		{ "read", ".bashrc", false },             { "read", "/etc/shadow", false },
+	};
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct violation x = sample(rows[i].operation, rows[i].path);
+		ck_assert_msg(violation_is_benign(&x) == rows[i].benign, "%s %s", rows[i].operation, rows[i].path);
+	}
+	struct violation own = sample("metadata", "/srv/x");
+	snprintf(own.syscall, sizeof own.syscall, "fchownat");
+	own.error = EPERM;
+	ck_assert(violation_is_benign(&own));
+	own.error = EROFS;
+	ck_assert(!violation_is_benign(&own));
+}
+END_TEST
+
+START_TEST(copies_and_equals)
+{
+	struct violation x = sample("read", "/etc/shadow"), y = sample("read", "/etc/shadow");
+	mem_auto struct violation *copy = violation_copy(&x);
+	y.pid = 5; /* who it was does not matter */
+	ck_assert(violation_same(copy, &y));
+	y.path[1] = 'E';
+	ck_assert(!violation_same(copy, &y));
+	ck_assert_str_eq(copy->path, "/etc/shadow");
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("violation", opens_by_their_flags, a_descriptor_is_not_the_working_directory, which_path_it_was, addresses,
+		     system_calls, only_sandboxes_count, records_come_interleaved, marks, everyday_refusals, copies_and_equals);
+}
