@@ -7,6 +7,7 @@
  * After the clone nothing allocates and nothing logs.
  */
 
+#include "sandbox/plan.h"
 #include "sandbox/tree_limit.h"
 
 #include <stdbool.h>
@@ -15,7 +16,6 @@
 #include <sys/types.h>
 
 struct sysfilter;
-struct plan_head;
 
 enum sandbox_step {
 #define STEP(NAME, name, where, fn, summary) STEP_##NAME,
@@ -30,6 +30,12 @@ enum step_where {
 };
 
 #define STEP_OWN_MAX 64
+
+/* The keeper's first message: for each mount, how many bytes of its path were made as a placeholder; 0 = none was. */
+struct step_placeholders {
+	int32_t error;             /* errno, or 0 */
+	uint32_t len[PLAN_MOUNTS_MAX];
+};
 
 /* What the steps work on; filled by the spawner before the clone. */
 struct step_context {
@@ -51,7 +57,7 @@ struct step_context {
 	const char *cow_path;      /* and where it is */
 	int net_fd;                /* a network namespace with loopback, made ahead; −1 = it was made with the clone */
 	int keeper_fd;             /* to the keeper of placeholders; −1 = there are none */
-	const uint32_t *placeholder; /* per mount: so many bytes of its path were made as a placeholder; 0 = none was */
+	struct step_placeholders placeholders; /* its answer */
 	int root_fd;               /* the new root, from `root` to `pivot` */
 	int void_folder, void_file; /* nothing, to be bound over what is hidden */
 	dev_t own_devices[STEP_OWN_MAX]; /* file systems that were made for this sandbox */

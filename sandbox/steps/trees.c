@@ -20,6 +20,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -267,7 +268,9 @@ static int apply_shut(struct trees *t, uint32_t i)
 	bool hide = plan_mount(c->plan, i)->kind == PLAN_MOUNT_HIDE;
 	int below = plan_mount_below(c->plan, i);
 	char path[PATH_MAX];
-	size_t n = c->placeholder && c->placeholder[i] ? c->placeholder[i] : strlen(path_of(c, i));
+	size_t n = strlen(path_of(c, i));
+	if (c->placeholders.len[i] && c->placeholders.len[i] < n)
+		n = c->placeholders.len[i];
 	if (n >= sizeof path) {
 		errno = ENAMETOOLONG;
 		return -1;
@@ -305,12 +308,30 @@ static int apply(struct trees *t, uint32_t i)
 	return 0;
 }
 
+/* The keeper worked meanwhile. */
+static int take_placeholders(struct step_context *c)
+{
+	ssize_t n;
+	if (c->keeper_fd < 0)
+		return 0;
+	while ((n = recv(c->keeper_fd, &c->placeholders, sizeof c->placeholders, 0)) < 0 && errno == EINTR)
+		continue;
+	if (n != (ssize_t)sizeof c->placeholders)
+		errno = EIO;
+	else if (c->placeholders.error)
+		errno = c->placeholders.error;
+	else
+		return 0;
+	step_path(c, "placeholder");
+	return -1;
+}
+
 int step_trees(struct step_context *c)
 {
 	struct trees t = { .c = c };
 	if (!step_confined(c))
 		return 0;
-	if (look_up(&t) < 0)
+	if (take_placeholders(c) < 0 || look_up(&t) < 0)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (apply(&t, i) < 0)

@@ -3,6 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/steps.h"
 #include "supervisor/title.h"
 
 #include <errno.h>
@@ -17,33 +18,33 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#define START_WAIT_MS 5000
 #define FINISH_WAIT_MS 2000
+#define TRIES_MAX 100
+
+/* Modes that nobody gives to anything else, so that a placeholder is known as one: also by a keeper that comes later. */
+#define FILE_MODE (S_ISVTX | 0400)
+#define FOLDER_MODE (S_ISVTX | 0500)
 
 struct placeholder {
 	int folder;                /* the parent */
+	int self;                  /* locked by every keeper whose sandbox has something mounted on it */
 	char name[NAME_MAX + 1];
 	bool is_folder;
-	dev_t device;
-	ino_t inode;
 	uint32_t mount;            /* for which it was made */
 	uint32_t len;              /* of the path up to it */
-};
-
-struct answer {
-	int32_t error;
-	uint32_t len[PLAN_MOUNTS_MAX];
 };
 
 struct keeper {
 	const struct keeper_job *job;
 	struct placeholder made[PLAN_MOUNTS_MAX];
 	size_t nmade;
-	struct answer answer;
+	struct step_placeholders answer;
 };
 
 static const char *path_of(const struct plan_head *p, uint32_t i)
@@ -61,12 +62,31 @@ static int write_root_of(const struct plan_head *p, uint32_t i)
 	return below >= 0 && plan_mount(p, (uint32_t)below)->kind == PLAN_MOUNT_WRITE ? below : -1;
 }
 
-/* A cheap look, so that most plans need no keeper; the keeper itself looks properly. */
+static bool is_placeholder(const struct stat *st)
+{
+	return (S_ISREG(st->st_mode) && (st->st_mode & 07777) == FILE_MODE && st->st_size == 0) ||
+	       (S_ISDIR(st->st_mode) && (st->st_mode & 07777) == FOLDER_MODE);
+}
+
+/* What the kernel knows without asking a file system, which might not answer. */
+static bool may_need(const char *path)
+{
+	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_CACHED | RESOLVE_NO_MAGICLINKS };
+	struct statx sx;
+	fd_auto int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	if (fd < 0)
+		return errno == ENOENT || errno == EAGAIN;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &sx) < 0)
+		return true;
+	struct stat st = { .st_mode = sx.stx_mode, .st_size = (off_t)sx.stx_size };
+	return is_placeholder(&st);
+}
+
+/* So that most plans need no keeper; the keeper itself looks properly. */
 static bool needed(const struct plan_head *p)
 {
-	struct stat st;
 	for (uint32_t i = 0; i < p->mount_count; i++) {
-		if (write_root_of(p, i) >= 0 && fstatat(AT_FDCWD, path_of(p, i), &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		if (write_root_of(p, i) >= 0 && may_need(path_of(p, i)))
 			return true;
 	}
 	return false;
@@ -94,29 +114,62 @@ static bool made_before(struct keeper *k, uint32_t i)
 	return false;
 }
 
+/* Whether the name still stands for what was opened: somebody may have removed it before it was locked. */
+static bool same(const struct placeholder *m)
+{
+	struct stat named, opened;
+	return fstatat(m->folder, m->name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(m->self, &opened) == 0 &&
+	       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino && is_placeholder(&opened);
+}
+
+/* One that is there already, made by another keeper or left over: 1 = it is ours too now, 0 = it went meanwhile. */
+static int adopt(struct placeholder *m)
+{
+	m->self = openat(m->folder, m->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	/* Locked exclusively only for the moment of a removal; whoever else does that is not waited for. */
+	if (m->self >= 0 && flock(m->self, LOCK_SH | LOCK_NB) == 0 && same(m))
+		return 1;
+	int errnum = m->self < 0 ? errno : ENOENT;
+	fd_close(&m->self);
+	errno = errnum;
+	return errnum == ENOENT ? 0 : -1;
+}
+
+static int make_new(const struct placeholder *m)
+{
+	if (m->is_folder)
+		return mkdirat(m->folder, m->name, FOLDER_MODE);
+	fd_auto int fd = openat(m->folder, m->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+	return fd < 0 ? -1 : 0;
+}
+
+/* `end` is where the name ends in the mount's path. */
 static int make(struct keeper *k, uint32_t i, int folder, const char *name, const char *end)
 {
-	const char *path = path_of(k->job->plan, i);
 	struct placeholder *m = &k->made[k->nmade];
 	struct stat st;
+	*m = (struct placeholder){ .self = -1, .mount = i, .len = (uint32_t)(end - path_of(k->job->plan, i)) };
 	/* Whatever is to go below it needs a folder; a protected path is one as a rule. */
-	bool is_folder = *end || plan_mount(k->job->plan, i)->kind == PLAN_MOUNT_PROTECT;
-	if (is_folder) {
-		if (mkdirat(folder, name, 0555) < 0)
-			return -1;
-	} else {
-		fd_auto int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0);
-		if (fd < 0)
-			return -1;
-	}
-	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return -1;
-	*m = (struct placeholder){ .is_folder = is_folder, .device = st.st_dev, .inode = st.st_ino, .mount = i,
-				   .len = (uint32_t)(end - path) };
+	m->is_folder = *end || plan_mount(k->job->plan, i)->kind == PLAN_MOUNT_PROTECT;
 	memcpy(m->name, name, strlen(name) + 1);
 	m->folder = fcntl(folder, F_DUPFD_CLOEXEC, 0);
-	if (m->folder < 0)
+	int r = m->folder < 0 ? -1 : 0;
+	for (int tries = 0; r == 0 && tries < TRIES_MAX; tries++) {
+		if (tries)
+			poll(NULL, 0, 1);
+		r = make_new(m);
+		if (r < 0 && errno == EEXIST && (fstatat(m->folder, m->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || is_placeholder(&st)))
+			r = 0;
+		if (r == 0)
+			r = adopt(m);
+	}
+	if (r <= 0) {
+		int errnum = r < 0 ? errno : EBUSY;
+		fd_close(&m->folder);
+		errno = errnum;
 		return -1;
+	}
+	m->is_folder = fstat(m->self, &st) == 0 && S_ISDIR(st.st_mode);
 	k->nmade++;
 	k->answer.len[i] = m->len;
 	return 0;
@@ -144,8 +197,12 @@ static int keep(struct keeper *k, uint32_t i, const char *root)
 		memcpy(name, p, n);
 		name[n] = 0;
 		p += n;
+		struct stat st;
 		int next = open_path(at, name, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-		if (next < 0 && errno == ENOENT)
+		bool held = next >= 0 && fstat(next, &st) == 0 && is_placeholder(&st);
+		if (held)
+			close(next);
+		if (held || (next < 0 && errno == ENOENT))
 			return make(k, i, at, name, p) == 0 || not_ours_to_make(errno) ? 0 : -1;
 		fd_close(&at);
 		at = next;
@@ -154,14 +211,14 @@ static int keep(struct keeper *k, uint32_t i, const char *root)
 	return 0;
 }
 
+/* The last keeper that holds one removes it, if it is still what it was and still empty. */
 static void remove_all(struct keeper *k)
 {
-	struct stat st;
 	while (k->nmade > 0) {
 		struct placeholder *m = &k->made[--k->nmade];
-		if (fstatat(m->folder, m->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == m->device && st.st_ino == m->inode &&
-		    S_ISDIR(st.st_mode) == m->is_folder && (m->is_folder || st.st_size == 0))
+		if (flock(m->self, LOCK_EX | LOCK_NB) == 0 && same(m))
 			unlinkat(m->folder, m->name, m->is_folder ? AT_REMOVEDIR : 0);
+		fd_close(&m->self);
 		fd_close(&m->folder);
 	}
 }
@@ -208,37 +265,25 @@ static _Noreturn void keeper_main(const struct keeper_job *job, int fd)
 
 /* ---- in the spawner ---- */
 
-/* The guard is its parent and reaps it, as it does inits. */
+void keeper_reap(void)
+{
+	while (waitpid(-1, NULL, WNOHANG | __WCLONE) > 0)
+		continue;
+}
+
+/* Our own child, without a signal at its end: those that ended since are reaped when the next one is started. */
 static pid_t clone_keeper(const struct keeper_job *job, int fd)
 {
-	struct clone_args a = { .flags = CLONE_PARENT | CLONE_CLEAR_SIGHAND };
+	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND };
+	keeper_reap();
 	pid_t pid = cgroup_clone(&a);
 	if (pid == 0)
 		keeper_main(job, fd);
 	return pid;
 }
 
-static int take_answer(const struct keeper_job *job, int fd, uint32_t *placeholder, struct err *e)
+int keeper_start(const struct keeper_job *job, int *ret_fd, struct err *e)
 {
-	struct answer a;
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	int n;
-	while ((n = poll(&p, 1, START_WAIT_MS)) < 0 && errno == EINTR)
-		continue;
-	if (n == 0)
-		return err_sys(e, ETIMEDOUT, "make placeholders");
-	if (recv(fd, &a, sizeof a, 0) != (ssize_t)sizeof a)
-		return err_sys(e, EIO, "make placeholders");
-	if (a.error)
-		return err_sys(e, a.error, "make placeholders");
-	for (uint32_t i = 0; i < job->plan->mount_count; i++)
-		placeholder[i] = a.len[i] <= strlen(path_of(job->plan, i)) ? a.len[i] : 0;
-	return 0;
-}
-
-int keeper_start(const struct keeper_job *job, uint32_t *placeholder, int *ret_fd, struct err *e)
-{
-	memset(placeholder, 0, job->plan->mount_count * sizeof *placeholder);
 	if (job->plan->flags & PLAN_COW || !needed(job->plan)) {
 		*ret_fd = -1;
 		return 0;
@@ -249,9 +294,6 @@ int keeper_start(const struct keeper_job *job, uint32_t *placeholder, int *ret_f
 	fd_auto int ours = fds[0], theirs = fds[1];
 	if (clone_keeper(job, theirs) < 0)
 		return err_sys(e, errno, "clone the keeper");
-	fd_close(&theirs);
-	if (take_answer(job, ours, placeholder, e) < 0)
-		return -1;
 	*ret_fd = fd_take(&ours);
 	return 0;
 }

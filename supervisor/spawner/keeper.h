@@ -6,12 +6,16 @@
  * one can only mount on what exists. So an empty file or folder is made on the host for as long as the sandbox lives.
  *
  * Making and removing them is the work of a process of its own, the keeper, which exists only for plans that need it. It
- * runs as the peer, outside of the sandbox, and holds what it made by folder descriptor, name, device and inode. It
- * removes them when the init asks (before the end is reported), or when the init is gone for whatever reason; also if
- * spawner, runtime or guard were killed. Only what is still the same and still empty is removed. The init cannot do it
- * itself: in its mount namespace they are mount points, and it has given up the right to unmount.
+ * runs as the peer, outside of the sandbox. It removes them when the init asks (before the end is reported), or when
+ * the init is gone for whatever reason; also if spawner, runtime or guard were killed. The init cannot do it itself: in
+ * its mount namespace they are mount points, and it has given up the right to unmount.
  *
- * What remains: if the keeper itself is killed, or the machine loses power, an empty file (mode 0000) or folder is left.
+ * Sandboxes that run at the same time share placeholders: removing one would also remove what another has mounted on it.
+ * So each keeper holds a lock (flock) on those that it needs, and the last one removes them, if they are still what they
+ * were and still empty. Placeholders are known by a mode that nothing else has (sticky and readable by the owner only).
+ *
+ * What remains: if the keeper itself is killed, or the machine loses power, an empty file or folder of that mode is left;
+ * the next sandbox that needs it takes it over and removes it at its end.
  */
 
 #include "sandbox/plan.h"
@@ -36,10 +40,13 @@ struct keeper_job {
 };
 
 /*
- * *ret_fd is the keeper's socket for the init, −1 if no placeholder is needed; placeholder[i] (one for each mount) becomes
- * the length of the part of the mount's path that was made, 0 = none.
+ * *ret_fd is the keeper's socket for the init, −1 if no placeholder can be needed. Nobody is waited for here: file systems
+ * can hang, the spawner must not. The keeper's answer (struct step_placeholders) is taken by the init.
  */
-int keeper_start(const struct keeper_job *job, uint32_t *placeholder, int *ret_fd, struct err *e);
+int keeper_start(const struct keeper_job *job, int *ret_fd, struct err *e);
+
+/* Children that ended. */
+void keeper_reap(void);
 
 /* In the init: has them removed and waits for it, but not for ever. −1 is no keeper. */
 void keeper_finish(int fd);

@@ -7,6 +7,7 @@
 #include "sandbox/audit.h"
 #include "sandbox/steps.h"
 #include "supervisor/guard/guard_msg.h"
+#include "supervisor/spawner/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,6 +75,7 @@ static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fd
 	cgroup_tree_remove(&s->cgroup, &m->key);
 	tree_limiter_remove(&s->limiter, &m->key);
 	idmap_release(&s->idmap, &m->key);
+	keeper_reap();
 }
 
 static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds)

@@ -227,12 +227,11 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 static int start_init(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f, const struct plan_head *plan,
 		      const struct spawn_identity *id, struct spawn_msg *answer, int *ret_pidfd, struct err *e)
 {
-	uint32_t placeholder[PLAN_MOUNTS_MAX];
 	bool own_net = plan->flags & PLAN_PRIVATE_ROOT && plan->network != PLAN_NET_HOST;
 	fd_auto int keeper = -1, net = own_net ? netpool_take(&s->netpool) : -1;
 	const struct keeper_job job = { .plan = plan, .uid = id->peer_uid, .gid = id->peer_gid, .groups = id->groups,
 					.ngroups = id->ngroups, .privileged = s->privileged, .title = s->title };
-	if (keeper_start(&job, placeholder, &keeper, e) < 0)
+	if (keeper_start(&job, &keeper, e) < 0)
 		return -1;
 	char cow_path[PATH_MAX] = "";
 	fd_auto int cow_fd = -1;
@@ -244,7 +243,7 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 			   .stdout_fd = f->out, .stderr_fd = f->err, .status_fd = f->status, .gate_fd = f->gate,
 			   .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
 			   .idmap_fd = id->idmap_fd, .cow_fd = cow_fd, .cow_path = cow_path, .net_fd = net, .keeper_fd = keeper,
-			   .placeholder = placeholder, .root_fd = -1,
+			   .root_fd = -1,
 			   .void_folder = -1, .void_file = -1 },
 		.title = s->title,
 		.audit = s->audit_fd >= 0,
