@@ -6,6 +6,7 @@
 #include "tests/unit/supervisor/rig.h"
 
 #include <ftw.h>
+#include <grp.h>
 #include <sys/stat.h>
 #include <sys/mount.h>
 
@@ -295,6 +296,102 @@ START_TEST(placeholders_that_were_replaced_stay)
 }
 END_TEST
 
+/* Starts a command that says "up", and waits for that. */
+static void start_up(struct run *run, const char *script, const struct plan_mount_spec *mounts, size_t n)
+{
+	char up[3];
+	run_start(&rig, run, &(struct run_spec){ .argv = SH(script), .cwd = work, .flags = PLAN_PRIVATE_ROOT | PLAN_STDIN_PIPE,
+						  .mounts = mounts, .nmounts = n, .network = PLAN_NET_NONE });
+	rig_readable(run->fd[GUARD_SLOT_STDOUT], "up");
+	ck_assert_int_eq(read(run->fd[GUARD_SLOT_STDOUT], up, 3), 3);
+}
+
+/* The first to leave does not take away what the other needs; what was left over by a crash goes too. */
+START_TEST(placeholders_are_shared)
+{
+	mem_auto char *env = mem_printf("%s/.env", work), *deep = mem_printf("%s/sub/a", work), *left = mem_printf("%s/left", work);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_WRITE, .path = work },
+		{ .kind = PLAN_MOUNT_HIDE, .path = env },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = deep },
+		{ .kind = PLAN_MOUNT_HIDE, .path = left },
+	};
+	put(work, "left", "");
+	ck_assert_int_eq(chmod(left, 01400), 0);
+	struct run a, b;
+	start_up(&a, "echo up; sleep 1000", mounts, countof(mounts));
+	start_up(&b, "echo up; read x; (echo x >.env; mkdir .env; mkdir sub/a; mv sub s; rm -rf .env sub left) 2>/dev/null; ls -A", mounts,
+		 countof(mounts));
+	run_tell(&a, STATUS_KILL_TREE, 0);
+	ck_assert_uint_eq(run_status(&a).kind, STATUS_EXITED);
+	ck_assert(there(work, ".env", NULL) && there(work, "sub", NULL) && there(work, "left", NULL));
+	ck_assert_int_eq(write(b.fd[GUARD_SLOT_STDIN], "\n", 1), 1);
+	run_read(&b, GUARD_SLOT_STDOUT, out, sizeof out);
+	ck_assert_str_eq(out, ".env\n.git\nfile\nleft\nsub\n");
+	ck_assert_uint_eq(run_status(&b).kind, STATUS_EXITED);
+	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL) && !there(work, "left", NULL) && !there(work, "s", NULL));
+	run_release(&rig, &a);
+	run_release(&rig, &b);
+	run_close(&a);
+	run_close(&b);
+}
+END_TEST
+
+/* A socket whose peer is somebody else. */
+static int socket_of(uid_t uid)
+{
+	int meet[2], fd = -1;
+	size_t n = 1;
+	char byte;
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, meet), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		int pair[2];
+		if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
+		    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+			_exit(1);
+		_exit(fd_send(meet[1], "", 1, pair, 1, 0) < 0);
+	}
+	ck_assert_int_eq(fd_recv(meet[0], &byte, 1, &fd, &n, 0), 1);
+	waitpid(pid, NULL, 0);
+	close(meet[0]);
+	close(meet[1]);
+	return fd;
+}
+
+/* Under a root daemon a user's command is the user's in every way. */
+START_TEST(other_users_are_themselves)
+{
+	enum { UID = 65533 };
+	if (geteuid() != 0)
+		return;
+	fd_close(&rig.client[0]);
+	rig.client[0] = socket_of(UID);
+	struct stat st;
+	ck_assert_int_eq(chmod(place, 0755), 0);
+	ck_assert_int_eq(chown(work, UID, UID), 0);
+	mem_auto char *env = mem_printf("%s/.env", work), *private = mem_printf("%s/private", other);
+	folder(other, "private");
+	ck_assert_int_eq(chmod(private, 0700), 0);
+	mem_auto char *inner = mem_printf("%s/inner", private);
+	folder(private, "inner");
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED }, { .kind = PLAN_MOUNT_HIDE, .path = env },
+	};
+	struct status_msg m = run_in("id -u; grep Groups: /proc/self/status; echo x >made; ! echo x >>file; ! echo x >.env", mounts, countof(mounts), work);
+	ck_assert_msg(m.wait_status == 0 && strncmp(out, "65533\nGroups:\t \n", 16) == 0, "%s", out);
+	ck_assert(there(work, "made", &st) && st.st_uid == UID && st.st_gid == UID);
+	ck_assert(!there(work, ".env", NULL));
+	for (unsigned kind = PLAN_MOUNT_READ; kind <= PLAN_MOUNT_WRITE; kind++) {
+		const struct plan_mount_spec more[] = { SYSTEM_MOUNT, { .kind = kind, .path = inner, .flags = PLAN_MOUNT_OWNED } };
+		m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = more, .nmounts = 2 });
+		ck_assert_uint_eq(m.step, STEP_TREES);
+		ck_assert_int_eq(m.error, EACCES);
+	}
+}
+END_TEST
+
 START_TEST(private_tmp)
 {
 	put("/tmp", "rig-private-tmp", "outside\n");
@@ -509,6 +606,8 @@ int main(int argc, char **argv)
 	tcase_add_test(t, hidden_files_and_folders);
 	tcase_add_test(t, missing_hidden_paths_leave_nothing);
 	tcase_add_test(t, placeholders_that_were_replaced_stay);
+	tcase_add_test(t, placeholders_are_shared);
+	tcase_add_test(t, other_users_are_themselves);
 	tcase_add_test(t, private_tmp);
 	tcase_add_test(t, tmp_is_limited);
 	tcase_add_test(t, own_processes_and_masked_proc);
