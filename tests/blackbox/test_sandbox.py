@@ -1,0 +1,357 @@
+"""Profiles: what each shows, lets write and hides; what a request may change; policy files; sandbox show."""
+
+import contextlib
+import json
+import os
+import pwd
+import signal
+import socket
+import tempfile
+import threading
+
+import harness
+from harness import Home, Skip, until
+
+ROOT = os.geteuid() == 0
+USER_HOME = pwd.getpwuid(os.geteuid()).pw_dir
+WALL = ("namespaces", "mounts", "seccomp", "capabilities")
+
+
+def project(home, git=True):
+    """A working tree with what a hostile command would like to change."""
+    tree = os.path.join(home.work, "proj")
+    os.makedirs(os.path.join(tree, "src"))
+    if git:
+        os.makedirs(os.path.join(tree, ".git", "hooks"))
+        with open(os.path.join(tree, ".git", "config"), "w") as f:
+            f.write("[core]\n")
+    with open(os.path.join(tree, "file"), "w") as f:
+        f.write("as it was\n")
+    return tree
+
+
+def run(home, script, *options, profile="workspace", cwd=None, status=0):
+    return home.cli("run", "--profile", profile, *options, "--", "/bin/sh", "-c", script, cwd=cwd, status=status)
+
+
+def policy(home, text):
+    with open(os.path.join(home.dir, "policy.json"), "w") as f:
+        f.write(text if isinstance(text, str) else json.dumps(text))
+
+
+@contextlib.contextmanager
+def secret_in_home():
+    if not os.access(USER_HOME, os.W_OK) or USER_HOME == "/":
+        raise Skip("no home that could be written")
+    with tempfile.NamedTemporaryFile("w", dir=USER_HOME, prefix=".bl-secret-") as f:
+        f.write("a secret\n")
+        f.flush()
+        yield f.name
+
+
+def test_the_workspace_is_writable_and_its_files_are_the_callers(home):
+    tree = project(home)
+    run(home, "echo new >made && mkdir -p a/b && echo more >>file && rm -r src", cwd=tree)
+    st = os.stat(os.path.join(tree, "made"))
+    assert (st.st_uid, st.st_gid) == (os.geteuid(), os.getegid()), st
+    assert os.stat(os.path.join(tree, "a", "b")).st_uid == os.geteuid()
+    with open(os.path.join(tree, "file")) as f:
+        assert f.read() == "as it was\nmore\n"
+    assert not os.path.exists(os.path.join(tree, "src"))
+
+
+def test_it_is_never_root(home):
+    tree = project(home)
+    uid = int(run(home, "id -u", cwd=tree).text)
+    assert uid != 0 and (ROOT or uid == os.geteuid()), uid
+    caps = run(home, "grep -E '^Cap(Prm|Eff|Bnd|Amb)' /proc/self/status", cwd=tree).text
+    assert all(int(line.split()[1], 16) == 0 for line in caps.splitlines()), caps
+
+
+def test_the_workspace_is_the_nearest_folder_with_git(home):
+    tree = project(home)
+    run(home, "echo x >../up && pwd", cwd=os.path.join(tree, "src"))
+    assert os.path.exists(os.path.join(tree, "up"))
+    run(home, "! echo x >../outside", cwd=tree)
+    bare = os.path.join(home.work, "bare", "deep")
+    os.makedirs(bare)
+    run(home, "echo x >here && ! echo x >../there", cwd=bare)
+    # A caller of the socket need not say which it is, where the daemon can look.
+    os.chmod(home.dir, 0o711)
+    with home.rpc() as rpc:
+        started, done = rpc.run("echo x >../by-socket", cwd=os.path.join(tree, "src"), profile="workspace")
+        assert done["exitCode"] == 0, rpc.outputs(started["processId"])
+        rpc.fails("start_process", command=["true"], profile="workspace", cwd=tree, sandbox={"workspace": home.dir + "/elsewhere"}, code=-32602)
+
+
+def test_outside_is_read_only(home):
+    tree = project(home)
+    for path in ("/etc/bl-new", "/usr/bl-new", "/bl-new", "/var/bl-new"):
+        run(home, f"! echo x >{path} && ! mkdir {path}.d", cwd=tree)
+        assert not os.path.exists(path)
+    run(home, "test -r /etc/passwd && ! chmod 777 /etc/passwd && ! touch /etc/passwd", cwd=tree)
+
+
+def test_homes_are_hidden(home):
+    tree = project(home)
+    with secret_in_home() as name:
+        run(home, f"! cat {name}; ! ls -a {USER_HOME} | grep -q bl-secret", cwd=tree)
+        run(home, f"cat {name}", "--ro", name, cwd=tree)
+    assert run(home, "ls -A /home 2>/dev/null | wc -l", cwd=tree).text.strip() in ("0", "1")
+    # There is room for what tools keep in a home, but it is the sandbox's own.
+    run(home, 'echo x >"$HOME/.bl-private" && cat "$HOME/.bl-private"', cwd=tree)
+    assert not os.path.exists(os.path.join(USER_HOME, ".bl-private"))
+
+
+def test_hooks_and_config_of_git_are_protected(home):
+    tree = project(home)
+    for script in ("echo x >.git/hooks/pre-commit", "echo x >>.git/config", "rm .git/config", "rmdir .git/hooks", "mv .git .old",
+                   "mv .git/hooks .git/h", "touch ../x && mv ../x .git/hooks/pre-commit", "ln -s /tmp/x .git/hooks/pre-commit"):
+        run(home, f"! ( {script} )", cwd=tree)
+    assert os.listdir(os.path.join(tree, ".git", "hooks")) == []
+    with open(os.path.join(tree, ".git", "config")) as f:
+        assert f.read() == "[core]\n"
+    run(home, "echo x >.git/index && mkdir .git/objects", cwd=tree)
+
+
+def test_tmp_is_private(home):
+    tree = project(home)
+    with tempfile.NamedTemporaryFile(dir="/tmp", prefix="bl-outside-") as outside:
+        run(home, f"! test -e {outside.name} && echo x >/tmp/bl-inside && echo x >/var/tmp/bl-inside && echo x >/dev/shm/bl-inside", cwd=tree)
+    assert not os.path.exists("/tmp/bl-inside") and not os.path.exists("/var/tmp/bl-inside")
+    run(home, "! test -e /tmp/bl-inside", cwd=tree)
+    # /tmp itself is the private one, also where no folder is named.
+    assert run(home, "pwd; ls -A | wc -l; touch x", cwd="/tmp").text.split() == ["/tmp", "0"]
+    with home.rpc() as rpc:
+        started, done = rpc.run("pwd", profile="workspace")
+        assert rpc.outputs(started["processId"])["stdout"] == b"/tmp\n", done
+
+
+def test_the_network_is_none(home):
+    tree = project(home)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        threading.Thread(target=lambda: [server.accept() for _ in range(8)], daemon=True).start()
+        connect = f"/usr/bin/python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'"
+        run(home, connect, cwd=tree, status=1)
+        run(home, connect, "--net", "host", cwd=tree)
+    links = run(home, "cat /proc/net/dev | tail -n +3 | cut -d: -f1", cwd=tree).text.split()
+    assert links == ["lo"], links
+
+
+def test_readonly(home):
+    tree = project(home)
+    run(home, "cat file && ! echo x >new && ! echo x >>file && ! touch file && ! rm file && echo x >/tmp/y", profile="readonly", cwd=tree)
+    assert not os.path.exists(os.path.join(tree, "new"))
+
+
+def test_isolated(home):
+    tree = project(home)
+    done = run(home, "pwd; ls -A; echo x >mine; ls /; ls -A /var 2>/dev/null", profile="isolated", cwd=tree)
+    assert done.text.splitlines()[0] == tree
+    assert "file" not in done.text.split() and "srv" not in done.text.split(), done.text
+    assert not os.path.exists(os.path.join(tree, "mine"))
+    assert run(home, "pwd", profile="isolated", cwd="/").text == "/workspace\n"
+
+
+def test_ci(home):
+    tree = project(home)
+    run(home, 'echo x >new && test -z "$(ls -A $HOME)" && test "$(df -k --output=size /tmp | tail -1)" -le 4194304', profile="ci", cwd=tree)
+
+
+def test_host_is_no_sandbox_and_says_so(home):
+    with home.rpc() as rpc:
+        rpc.call("initialize", role="agent")
+        assert "decision" in rpc.fails("start_process", command=["true"], profile="host", code=-32010).data["permissionDecision"]
+    with home.rpc() as rpc:
+        shown = rpc.call("get_sandbox", profile="host")
+        assert shown["confined"] is False and shown["mounts"] == [], shown
+
+
+def test_a_root_daemon_needs_its_owners_word_for_host():
+    if not ROOT:
+        raise Skip("only a root daemon acts for others")
+    with Home() as home, home.rpc() as rpc:
+        if rpc.call("get_sandbox", profile="workspace")["defaultProfile"] == "plain":
+            raise Skip("the default is no sandbox yet")
+        assert "--allow-host" in rpc.fails("start_process", command=["true"], profile="host").message
+    with Home(options=("--audit", "off", "--allow-host")) as home, home.rpc() as rpc:
+        _, done = rpc.run("true", profile="host")
+        assert done["exitCode"] == 0
+
+
+def test_places_that_are_too_much_are_refused(home):
+    for where in ("/", USER_HOME):
+        done = run(home, "true", cwd=where, status=None)
+        assert done.status == 125 and b"workspace" in done.err and b"--cwd" in done.err, (where, done.status, done.err)
+    with home.rpc() as rpc:
+        assert rpc.fails("start_process", command=["true"], profile="workspace", cwd="/", code=-32602).data["field"] == "cwd"
+
+
+def test_bailiffs_own_files_are_not_there(home):
+    tree = project(home)
+    policy(home, {})
+    script = "; ".join(f"test -s {home.dir}/{name} && echo seen {name}" for name in ("control.sock", "policy.json", "store/data.mdb", "log"))
+    assert "seen" not in run(home, script + f"; ls {home.dir}/store; true", cwd=tree).text
+    done = run(home, "true", "--ro", os.path.join(home.dir, "store"), cwd=tree, status=None)
+    assert done.status == 125 and b"bailiff's own" in done.err, done.err
+
+
+def test_more_write_roots_and_hidden_paths(home):
+    tree = project(home)
+    other = os.path.join(home.work, "other")
+    os.makedirs(os.path.join(other, ".git", "hooks"))
+    run(home, f"echo x >{other}/new && ! echo x >{other}/.git/hooks/pre-push", "--rw", other, cwd=tree)
+    assert os.stat(os.path.join(other, "new")).st_uid == os.geteuid()
+    run(home, "! cat file && ! echo x >file", "--hide", os.path.join(tree, "file"), cwd=tree)
+    run(home, "! echo x >src/new", "--ro", os.path.join(tree, "src"), cwd=tree)
+    run(home, "! echo x >missing", "--hide", os.path.join(tree, "missing"), cwd=tree)
+    assert not os.path.exists(os.path.join(tree, "missing")), "a placeholder is left"
+
+
+def test_agents_may_have_less_but_not_more(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        rpc.call("initialize", role="agent")
+        base = dict(profile="workspace", cwd=tree)
+        _, done = rpc.run("! cat file && ! echo x >src/new", **base,
+                          sandbox={"hidden": [tree + "/file"], "readRoots": [tree + "/src", "/usr"], "network": "none", "tmpBytes": 1 << 20})
+        assert done["exitCode"] == 0
+        for more in ({"writeRoots": [home.work]}, {"readRoots": [USER_HOME + "/.ssh"]}, {"network": "host"}):
+            error = rpc.fails("start_process", command=["true"], **base, sandbox=more, code=-32010)
+            assert error.data["permissionDecision"]["decision"] == "deny", error.data
+            assert error.data["field"] == "sandbox." + list(more)[0], error.data
+        rpc.fails("start_process", command=["true"], **base, limits={"pids": 1 << 20}, code=-32010)
+
+
+def test_bad_parameters_are_named(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        for sandbox, field in (({"readRoots": ["x"]}, "sandbox.readRoots[0]"), ({"network": "lan"}, "sandbox.network"),
+                               ({"writeRoots": ["/"]}, "sandbox.writeRoots"), ({"hidden": [tree]}, "sandbox.hidden"),
+                               ({"roots": []}, "sandbox.roots"), ({"tmpBytes": 0}, "sandbox.tmpBytes")):
+            error = rpc.fails("start_process", command=["true"], cwd=tree, profile="workspace", sandbox=sandbox, code=-32602)
+            assert error.data["field"] == field, (sandbox, error.data)
+        error = rpc.fails("start_process", command=["true"], cwd=tree, profile="castle", code=-32004)
+        for name in ("workspace", "readonly", "isolated", "ci", "host"):
+            assert name in error.message, error.message
+        assert not [e for e in rpc.events() if e["type"] == "process.started"]
+
+
+def test_the_facts_say_what_was_applied(home):
+    tree = project(home)
+    os.chmod(home.dir, 0o711)
+    with home.rpc() as rpc:
+        started, _ = rpc.run("true", profile="workspace", cwd=os.path.join(tree, "src"), sandbox={"hidden": ["/srv"]})
+        events = rpc.events(processId=started["processId"])
+        applied = [e for e in events if e["type"] == "sandbox.applied"][0]
+        profile = applied["payload"]["sandboxProfile"]
+        assert applied["sandboxProfile"] == profile
+        assert (profile["mode"], profile["network"], profile["cwd"]) == ("workspace", "none", os.path.join(tree, "src")), profile
+        assert profile["writeRoots"] == [tree] and "/" in profile["readRoots"] and "/srv" in profile["hidden"], profile
+        assert profile["violationRefs"] == [] and profile["processLimits"]["pids"] > 0, profile
+        for layer in WALL:
+            assert applied["payload"]["layers"][layer] == "enforced", applied["payload"]["layers"]
+        start = [e for e in events if e["type"] == "process.started"][0]
+        assert start["payload"]["planHash"] == applied["payload"]["planHash"] and start["payload"]["profile"] == "workspace"
+        assert started["sandboxProfile"] == "workspace"
+
+
+def test_sandbox_show(home):
+    tree = project(home)
+    shown = home.cli("sandbox", "show", "workspace", cwd=tree).text
+    assert tree in shown and ".git/hooks" in shown and "\x1b" not in shown, shown
+    as_json = home.cli("sandbox", "show", "readonly", "--json", "--hide", "/srv", cwd=tree).json
+    kinds = {m["path"]: m["kind"] for m in as_json["mounts"]}
+    assert kinds["/"] == "system" and kinds[tree] == "read" and kinds["/srv"] == "hide", kinds
+    process = home.cli("run", "-d", "--profile", "workspace", "--", "true", cwd=tree).text.strip()
+    shown = home.cli("sandbox", "show", process, cwd=tree).text
+    assert "enforced" in shown and tree in shown, shown
+    assert home.cli("sandbox", "show", process, "--json", cwd=tree).json["sandboxProfile"]["mode"] == "workspace"
+    listed = home.cli("sandbox", "list").text
+    assert all(name in listed for name in ("workspace", "readonly", "isolated", "ci", "host")), listed
+    done = home.cli("sandbox", "show", "castle", cwd=tree, status=1)
+    assert b"castle" in done.err, done.err
+
+
+def test_custom_profiles():
+    with Home(start=False) as home:
+        tree, extra = project(home), os.path.join(home.work, "extra")
+        os.mkdir(extra)
+        policy(home, {"profiles": {
+            "wide": {"writeRoots": [extra], "protect": ["file"], "pids": 99},
+            "narrow": {"extends": "wide", "hidden": ["$WORKSPACE/src"], "network": "none"}}})
+        home.start()
+        run(home, f"echo x >{extra}/a && ! echo x >>file && echo x >new", profile="wide", cwd=tree)
+        run(home, f'touch src/x; echo x >{extra}/b && test -z "$(ls -A src)"', profile="narrow", cwd=tree)
+        assert "wide" in home.cli("sandbox", "list").text
+        with home.rpc() as rpc:
+            changed = [e for e in rpc.events() if e["type"] == "policy.changed"]
+            assert [e["payload"]["layer"] for e in changed] == ["user"] and "newHash" in changed[0]["payload"], changed
+            # What the owner of the policy gave is not more than the profile.
+            rpc.call("initialize", role="agent")
+            rpc.run("true", profile="wide", cwd=tree)
+
+
+def changes(home):
+    with home.rpc() as rpc:
+        return [e for e in rpc.events() if e["type"] in ("policy.changed", "runtime.warning")]
+
+
+def test_policy_is_loaded_again():
+    with Home(start=False) as home:
+        tree = project(home)
+        policy(home, {"profiles": {"mine": {}}})
+        home.start()
+        run(home, "true", profile="mine", cwd=tree)
+        home.restart()
+        assert len(changes(home)) == 1, "the same file is no change"
+        policy(home, {"profiles": {"yours": {}}})
+        home.guard.send_signal(signal.SIGHUP)
+        until("the policy is another", lambda: len(changes(home)) == 2)
+        run(home, "true", profile="yours", cwd=tree)
+        run(home, "true", profile="mine", cwd=tree, status=125)
+        policy(home, '{\n "profiles": {\n  "yours": {"pids": "many"}}}')
+        home.guard.send_signal(signal.SIGHUP)
+        until("the bad file is reported", lambda: len(changes(home)) == 3)
+        bad = changes(home)[-1]
+        assert bad["type"] == "runtime.warning", bad
+        for word in ("policy.json", "line 3", "profiles.yours.pids"):
+            assert word in bad["payload"]["detail"], bad
+        run(home, "true", profile="yours", cwd=tree)
+        # From the start, there is nothing to fall back on: nothing runs rather than with less than was asked for.
+        home.restart()
+        done = run(home, "true", cwd=tree, status=125)
+        assert b"line 3" in done.err, done.err
+        os.unlink(os.path.join(home.dir, "policy.json"))
+        home.guard.send_signal(signal.SIGHUP)
+        until("it runs again", lambda: run(home, "true", cwd=tree, status=None).status == 0)
+        assert changes(home)[-1]["type"] == "policy.changed"
+
+
+def test_profiles_are_there_after_the_runtime_died():
+    with Home(start=False) as home:
+        tree = project(home)
+        policy(home, {"profiles": {"mine": {}}})
+        home.start()
+        home.kill_part("runtime")
+        until("it serves again", home.answers)
+        run(home, "true", profile="mine", cwd=tree)
+
+
+def test_required_layers(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        layers = rpc.call("get_sandbox", profile="workspace", cwd=tree)
+        assert set(WALL) <= set(layers["require"]), layers
+        started, _ = rpc.run("true", profile="workspace", cwd=tree)
+        applied = [e for e in rpc.events(processId=started["processId"]) if e["type"] == "sandbox.applied"][0]["payload"]["layers"]
+    done = run(home, "true", "--pids", "64", cwd=tree, status=None)
+    if applied["cgroup"] == "enforced":
+        assert done.status == 0, done.err
+    else:
+        assert done.status != 0, "a limit that cannot be enforced was left out"
+
+
+if __name__ == "__main__":
+    harness.main(globals())
