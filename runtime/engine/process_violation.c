@@ -8,9 +8,12 @@
 
 #include "runtime/engine/engine_private.h"
 
+#include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
 #include "sandbox/violation.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #define DIFFERENT_MAX 64
@@ -80,6 +83,42 @@ static struct violation_row *rest_row(struct process_violations *s, const struct
 	return r ? r : add_row(s, &rest);
 }
 
+/* Whether the path is one of the list's, or below one. */
+static bool path_in(const char *path, struct jval list)
+{
+	char root[PATH_MAX];
+
+	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
+		size_t n = jval_str(it.value, root, sizeof root);
+		if (n == 0 || n >= sizeof root)
+			continue;
+		if (strcmp(root, "/") == 0 || (strncmp(path, root, n) == 0 && (!path[n] || path[n] == '/')))
+			return true;
+	}
+	return false;
+}
+
+/* Why, in plain words, by what the sandbox was made of; NULL where that does not tell. */
+static const char *reason_of(const struct process *p, const struct violation *v)
+{
+	bool confined = p->plan_kind & PLAN_PRIVATE_ROOT;
+
+	if (strcmp(v->source, "seccomp") == 0)
+		return "not for sandboxes";
+	if (!p->sandbox_json)
+		return NULL; /* a process of an earlier runtime */
+	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
+	if (strcmp(v->kind, "network") == 0)
+		return jval_is_str(jval_get(made, "network"), "host") ? NULL : v->error == ENETUNREACH ? "no network" : NULL;
+	if (strcmp(v->kind, "filesystem") != 0 || !confined || v->path[0] != '/')
+		return confined ? NULL : "not permitted to its user";
+	if (strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0)
+		return path_in(v->path, jval_get(made, "hidden")) ? "hidden" : "not permitted to its user";
+	if (v->error == EBUSY || path_in(v->path, jval_get(made, "protected")))
+		return "protected";
+	return path_in(v->path, jval_get(made, "writeRoots")) ? "not permitted to its user" : "outside the write roots";
+}
+
 static void row_fact(struct process *p, struct violation_row *r, struct store_batch *b)
 {
 	const struct violation *v = r->what;
@@ -98,6 +137,7 @@ static void row_fact(struct process *p, struct violation_row *r, struct store_ba
 		jw_kint(&f.w, "port", v->port);
 	if (v->syscall[0])
 		jw_kstr(&f.w, "syscall", v->syscall);
+	jw_kopt(&f.w, "reason", reason_of(p, v));
 	if (v->error > 0)
 		jw_kopt(&f.w, "errnoName", strerrorname_np(v->error));
 	jw_kint(&f.w, "pid", v->pid);

@@ -7,6 +7,7 @@ Needs root and the kernel's audit, which belongs to one daemon of the machine. T
 import contextlib
 import os
 import statistics
+import tempfile
 import threading
 import time
 
@@ -82,7 +83,7 @@ def watched():
         raise Skip("audit takes root")
     end = time.monotonic() + harness.PATIENCE
     while True:
-        home = Home(start=False, options=("--audit", "auto", "--socket-mode", "0666"))
+        home = Home(start=False, options=("--audit", "auto", "--socket-mode", "0666", "--allow-host"))
         os.chmod(home.dir, 0o755)
         home.start()
         with home.rpc() as rpc:
@@ -104,7 +105,7 @@ def violations(rpc, process):
 
 
 def run(rpc, *words):
-    started, result = rpc.run(python(PROGRAM, *words), cwd="/")
+    started, result = rpc.run(python(PROGRAM, *words), cwd="/", profile="host")
     process = started["processId"]
     assert result["exitCode"] == 0, (result, rpc.outputs(process))
     return process, result
@@ -148,9 +149,35 @@ def test_each_kind_is_told_exactly():
         harness.validate(harness.event_validators(), events)
 
 
+def test_inside_a_private_root():
+    """The walls themselves: read-only binds, protected and hidden paths, no network, filtered system calls."""
+    script = """
+        echo x >/etc/hosts; chmod 777 /etc/hosts; mkdir /etc/new; mv .git moved; cat /etc/shadow; unshare -U true
+        python3 -I -S -c 'import socket; socket.socket().connect(("203.0.113.7", 80))'
+    """
+    # outside /tmp, which is private inside; below a folder that others may enter
+    with watched() as home, tempfile.TemporaryDirectory(dir="/var/lib", prefix="bailiff-test-") as work, home.rpc() as rpc:
+        os.makedirs(os.path.join(work, ".git", "hooks"))
+        started, result = rpc.run(script, cwd=work, profile="workspace")
+        told = violations(rpc, started["processId"])
+        for wanted in (
+            {"kind": "filesystem", "operation": "write", "path": "/etc/hosts", "reason": "outside the write roots"},
+            {"kind": "filesystem", "operation": "metadata", "path": "/etc/hosts", "reason": "outside the write roots"},
+            {"kind": "filesystem", "operation": "create", "path": "/etc", "pathIs": "directory"},
+            {"kind": "filesystem", "operation": "rename", "path": work + "/.git", "reason": "protected"},
+            {"kind": "filesystem", "operation": "read", "path": "/etc/shadow"},
+            {"kind": "network", "operation": "connect", "address": "203.0.113.7", "port": 80, "reason": "no network"},
+            {"kind": "syscall", "syscall": "unshare", "source": "seccomp"},
+        ):
+            assert len([v for v in told if wanted.items() <= v.items()]) == 1, (wanted, told)
+        assert result["violationCount"] == sum(v["count"] for v in told) == 7, told
+        done = home.cli("run", "--profile", "workspace", "--", "/bin/sh", "-c", "echo x >/etc/hosts", cwd=work, status=None)
+        assert "bailiff: denied: write /etc/hosts (outside the write roots)" in done.err.decode(), done.err
+
+
 def test_within_200_ms():
     with watched() as home, Peer(home.socket) as rpc:
-        process = rpc.start(python(SERVANT), stdin="pipe", cwd="/")["processId"]
+        process = rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"]
         rpc.call("subscribe_events", processId=process, types=["sandbox.violation"])
         took = []
         for i in range(20):
@@ -167,7 +194,7 @@ def test_within_200_ms():
 
 def test_fifty_at_once_each_its_own():
     with watched() as home, Peer(home.socket) as rpc:
-        ids = [rpc.start(python(SERVANT), stdin="pipe", cwd="/")["processId"] for _ in range(50)]
+        ids = [rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"] for _ in range(50)]
         requests = [rpc.send("write_process_stdin", processId=p, encoding="utf8",
                              data="".join(f"mkdir:/etc/bailiff-{p}-{k}\n" for k in range(20)) + "read:/etc/shadow\n" * 7)
                     for p in ids]
@@ -187,7 +214,7 @@ def test_fifty_at_once_each_its_own():
 def test_a_flood_is_counted():
     flood = "import os\nfor i in range(%d):\n try: os.open('/etc/shadow', 0)\n except OSError: pass\n" % FLOOD
     with watched() as home, Peer(home.socket) as rpc, home.rpc() as other:
-        process = rpc.start(python(flood), cwd="/")["processId"]
+        process = rpc.start(python(flood), cwd="/", profile="host")["processId"]
         took, done = [], threading.Event()
 
         def ask():
@@ -217,7 +244,7 @@ def test_many_different_ones():
     """Past a number of different ones the rest is counted together."""
     many = "import os\nfor i in range(500):\n try: os.mkdir('/etc/bailiff-%d' % i)\n except OSError: pass\n"
     with watched() as home, Peer(home.socket) as rpc:
-        started, result = rpc.run(python(many), cwd="/")
+        started, result = rpc.run(python(many), cwd="/", profile="host")
         told = violations(rpc, started["processId"])
         assert sum(v["count"] for v in told) == 500, told
         assert 32 <= len(told) < 100, len(told)
@@ -227,7 +254,7 @@ def test_many_different_ones():
 
 def test_after_restarts():
     with watched() as home, Peer(home.socket) as rpc:
-        process = rpc.start(python(SERVANT), stdin="pipe", cwd="/")["processId"]
+        process = rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"]
 
         def provoke(rpc, name):
             rpc.call("write_process_stdin", processId=process, data=f"mkdir:/etc/{name}\n", encoding="utf8")
@@ -235,13 +262,13 @@ def test_after_restarts():
         provoke(rpc, "bailiff-first")
         home.kill_part("spawner")
         provoke(rpc, "bailiff-spawner")
-        started, result = rpc.run(python(PROGRAM, "read:/etc/shadow"), cwd="/")
+        started, result = rpc.run(python(PROGRAM, "read:/etc/shadow"), cwd="/", profile="host")
         assert result["violationCount"] == 1, result
         home.kill_part("runtime")
         until("the daemon answers", home.answers)
         with Peer(home.socket) as again:
             provoke(again, "bailiff-runtime")
-            _, result = again.run(python(PROGRAM, "read:/etc/shadow"), cwd="/")
+            _, result = again.run(python(PROGRAM, "read:/etc/shadow"), cwd="/", profile="host")
             assert result["violationCount"] == 1, result
             again.call("close_process_stdin", processId=process)
             assert again.wait(process)["violationCount"] == 3
@@ -269,7 +296,7 @@ def test_everyday_refusals_are_only_counted():
 def test_run_tells_on_stderr():
     code = "import socket,sys\ntry: socket.socket().connect(('255.255.255.255', 443))\nexcept OSError: pass\n"
     with watched() as home:
-        done = home.cli("run", "--", *python(code))
+        done = home.cli("run", "--profile", "host", "--", *python(code))
         assert "bailiff: denied: connect 255.255.255.255:443" in done.err.decode(), done.err
         assert "--net host" in done.err.decode(), done.err
 
