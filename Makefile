@@ -120,6 +120,13 @@ $(BUILD)/talker: $(BUILD)/obj/tests/crash/talker.o
 	$(call say,LINK)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $<
 
+# Static, and not instrumented: it runs where none of our libraries are.
+PROBE_SOURCES := $(wildcard tests/escape/probe*.c)
+$(BUILD)/probe: $(PROBE_SOURCES) tests/escape/probe.h
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -std=gnu11 -O1 -g -D_GNU_SOURCE -I. $(WARN) -static -o $@ $(PROBE_SOURCES) -lpthread
+
 # Fuzz targets: tests/fuzz/fuzz_<parser>.c. MODE=fuzz makes libFuzzer programs; the other modes replay the corpus.
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_TARGETS := $(addprefix $(BUILD)/fuzz/,$(FUZZ_NAMES))
@@ -128,7 +135,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUIL
 	$(call say,LINK)
 	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 
-TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker
+TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe
 .PHONY: programs unit-programs objects
 programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
@@ -150,7 +157,7 @@ lint:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all event-doc
 	+@$(TEST_RUN) lint
 blackbox:
-	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe
 	@$(TEST_RUN) blackbox
 crash:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all $(CRASH_PROGRAMS) $(BUILD)/talker

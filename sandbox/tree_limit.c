@@ -232,6 +232,9 @@ int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const 
 	for (int i = 0; i < TREE_LIMITS; i++) {
 		if (!value[i])
 			continue;
+		/* A profile's own default is left out where it cannot be; what somebody asked for makes the layer required. */
+		if (t->of[i].folder < 0 && !(plan->require & PLAN_LAYER_CGROUP))
+			continue;
 		if (t->of[i].folder < 0) {
 			err_set(e, ERR_UNAVAILABLE, "a %s limit cannot be enforced here: %s", rows[i].name, t->of[i].why);
 			snprintf(e->field, sizeof e->field, "%s", rows[i].name);

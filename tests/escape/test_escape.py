@@ -1,0 +1,717 @@
+"""Ways out of a sandbox: each is tried outside, where it must be open, and inside every profile, where it must be shut.
+
+The trying is done by probe (probe*.c), which prints `NAME[=ARG]: open|shut ERRNO …`. A row of a table here says what is
+tried, for whom it is open outside ("any": everybody, "root": root; "-": nobody on every machine, or it would do harm), and how
+it is refused inside. A way that is shut by another errno than these is a failure too: something else than the wall may
+have been in the way.
+"""
+
+import contextlib
+import ctypes
+import os
+import platform
+import shutil
+import socket
+import stat
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "blackbox"))
+import harness  # noqa: E402
+from harness import BUILD, Home, Skip, all_pids, alive, marked, stat_of, until  # noqa: E402
+
+PROBE = os.path.join(BUILD, "probe")
+ROOT = os.geteuid() == 0
+PROFILES = ("workspace", "readonly", "isolated", "ci")
+WRITABLE = ("workspace", "ci")
+
+REFUSED = {"EPERM", "EACCES", "EROFS"}
+FILTERED = {"EPERM"}
+ABSENT = {"ENOSYS"}
+GONE = {"ENOENT", "ENOTDIR", "ENODATA"}
+NO_PROCESS = {"ESRCH", "ENOENT", "EINVAL"}
+HELD = REFUSED | {"EBUSY", "EXDEV"}
+UNREACHABLE = {"ENETUNREACH", "ECONNREFUSED", "EADDRNOTAVAIL", "EHOSTUNREACH"}
+
+# Nothing that is tried there depends on a file.
+KERNEL = [
+    ("open_tree", "root", FILTERED), ("open_tree_plain", "any", FILTERED), ("move_mount", "root", FILTERED),
+    ("fsopen", "root", FILTERED), ("fspick", "root", FILTERED), ("pivot_root", "root", FILTERED), ("chroot", "root", FILTERED),
+    ("unshare=10000000", "any", FILTERED), ("unshare=20000", "root", FILTERED), ("unshare=40000000", "root", FILTERED),
+    ("unshare=80", "root", FILTERED), ("unshare=2000000", "root", FILTERED), ("unshare=8000000", "root", FILTERED),
+    ("clone_user", "any", FILTERED), ("clone_user_high_bits", "any", FILTERED), ("clone3_user", "any", ABSENT),
+    ("clone3_cgroup", "any", ABSENT),
+    ("setns=/proc/self/ns/net", "root", FILTERED), ("setns=/proc/1/ns/mnt", "-", REFUSED | GONE),
+    ("namespace_owner=/proc/self/ns/mnt", "root", FILTERED), ("namespace_parent=/proc/self/ns/pid", "-", FILTERED),
+    ("namespace_parent=/proc/self/ns/user", "-", FILTERED),
+    ("keyctl", "any", FILTERED), ("add_key", "any", FILTERED), ("request_key", "any", FILTERED),
+    ("bpf", "root", FILTERED), ("perf", "-", FILTERED), ("userfaultfd", "any", FILTERED), ("io_uring", "any", ABSENT),
+    ("kexec", "-", FILTERED), ("load_module", "-", FILTERED), ("delete_module", "-", FILTERED), ("kernel_log", "root", FILTERED),
+    ("reboot", "root", FILTERED), ("swapoff", "root", FILTERED), ("acct", "root", FILTERED), ("set_hostname", "root", FILTERED),
+    ("set_clock", "any", FILTERED), ("set_timeofday", "root", FILTERED), ("quota", "-", FILTERED),
+    ("fanotify", "root", FILTERED), ("fanotify_unprivileged", "any", FILTERED), ("vhangup", "root", FILTERED),
+    ("personality=0400000", "any", FILTERED), ("personality=0040000000400000", "-", FILTERED), ("personality=8", "any", FILTERED),
+    ("foreign_calls", "-", ABSENT | {"SIGSYS", "ENOEXEC"}),
+    ("type_into_terminal", "root", FILTERED), ("type_with_high_bits", "root", FILTERED), ("console_paste", "any", FILTERED),
+    ("line_discipline", "any", FILTERED),
+    ("descriptors", "-", {"ENODATA"}), ("privileges", "any", FILTERED), ("set_uid", "root", REFUSED | {"EINVAL"}),
+    ("set_other_uid", "root", REFUSED | {"EINVAL"}), ("set_groups", "root", FILTERED), ("take_capability", "root", FILTERED),
+    ("real_time", "root", FILTERED), ("nice", "root", REFUSED), ("oom_score", "-", REFUSED), ("raise_limit", "-", FILTERED),
+    ("pin_memory", "root", {"ENOMEM", "EPERM", "EAGAIN"}),
+    ("read=/proc/1/environ", "-", REFUSED), ("write=/proc/1/mem", "-", REFUSED), ("list=/proc/1/fd", "-", REFUSED),
+    ("list=/proc/1/root/", "-", REFUSED), ("list=/proc/1/cwd/", "-", REFUSED), ("read=/proc/1/maps", "-", REFUSED),
+    ("read=/proc/1/root/etc/shadow", "-", REFUSED), ("write=/proc/1/exe", "-", REFUSED), ("read=/proc/1/exe", "-", REFUSED),
+    ("list=/proc/1/task/1/fd", "-", REFUSED), ("read=/proc/1/auxv", "-", REFUSED),
+    ("write=/proc/1/oom_score_adj", "-", REFUSED), ("write=/proc/1/coredump_filter", "-", REFUSED),
+    ("trace=1", "-", FILTERED), ("read_memory=1", "-", FILTERED), ("take_descriptor=1", "-", FILTERED),
+    ("compare=1", "-", FILTERED), ("limit_other=1", "-", FILTERED), ("end_init", "-", FILTERED),
+    ("write=/proc/self/exe", "-", REFUSED | {"ETXTBSY"}), ("map_ids", "-", REFUSED),
+    ("rewrite=/proc/sys/kernel/core_pattern", "root", REFUSED), ("write=/proc/sys/kernel/hostname", "root", REFUSED),
+    ("write=/proc/sys/vm/overcommit_memory", "root", REFUSED), ("write=/proc/sysrq-trigger", "-", REFUSED | GONE),
+    ("write=/proc/sys/net/ipv4/ip_forward", "root", REFUSED | GONE), ("read=/proc/kcore", "-", REFUSED | GONE),
+    ("read=/proc/keys", "-", REFUSED | GONE),
+    ("read=/proc/kpagecount", "-", REFUSED | GONE),
+    ("read=/dev/mem", "-", GONE), ("read=/dev/kmsg", "root", GONE), ("write=/dev/kmsg", "root", GONE), ("write=/dev/vda", "-", GONE),
+    ("list=/dev/disk", "-", GONE), ("read=/dev/port", "-", GONE), ("write=/dev/loop-control", "-", GONE), ("write=/dev/fuse", "-", GONE),
+    ("write=/dev/kvm", "-", GONE), ("write=/dev/net/tun", "-", GONE), ("write=/dev/uinput", "-", GONE), ("create=/dev/new", "root", REFUSED),
+    ("list=/sys/fs/cgroup", "any", GONE), ("write=/sys/fs/cgroup/cgroup.procs", "-", GONE), ("list=/sys/kernel", "any", GONE),
+    ("list=/sys/class", "any", GONE), ("write=/sys/fs/cgroup/release_agent", "-", GONE), ("create=/sys/new", "-", REFUSED),
+    ("create=/proc/new", "-", REFUSED | GONE), ("create=/new", "root", REFUSED), ("create=/run/new", "root", REFUSED),
+    ("mkdir=/new", "root", REFUSED), ("create=/etc/new", "root", REFUSED), ("create=/usr/bin/new", "root", REFUSED),
+    ("list=/run", "any", GONE), ("list=/boot", "-", GONE), ("list=/mnt", "-", GONE), ("list=/var/run/", "any", GONE),
+    ("read=/etc/shadow", "root", REFUSED), ("write=/etc/passwd", "root", REFUSED), ("rewrite=/etc/hosts", "root", REFUSED | GONE),
+    ("reopen=/etc/passwd", "root", REFUSED), ("map=/etc/passwd", "root", REFUSED), ("soft_link=/etc/passwd", "root", HELD),
+    ("hard_link=/etc/passwd", "-", HELD), ("link_from_descriptor=/etc/passwd", "-", HELD),
+    ("chmod=/etc/passwd", "root", REFUSED), ("chmod_descriptor=/etc/passwd", "root", REFUSED), ("chown=/etc/passwd", "root", REFUSED),
+    ("utimes=/etc/passwd", "root", REFUSED), ("setxattr=/etc/passwd", "root", REFUSED), ("truncate=/etc/passwd", "root", REFUSED),
+    ("set_flags=/etc/hostname", "root", REFUSED), ("rename=/etc/hostname", "root", HELD), ("chmod=/", "root", REFUSED),
+    ("chmod=/dev/null", "root", REFUSED), ("chown=/dev/null", "root", REFUSED | {"EINVAL"}),
+    ("rename=/tmp", "-", HELD), ("setxattr=/etc", "root", REFUSED), ("utimes=/usr", "root", REFUSED), ("handle=/", "root", FILTERED),
+    ("handle=/etc", "root", FILTERED), ("packet", "root", {"EAFNOSUPPORT"}), ("raw", "root", FILTERED), ("raw6", "-", FILTERED),
+    ("netlink=0", "any", {"EAFNOSUPPORT"}), ("netlink=9", "-", {"EAFNOSUPPORT"}), ("netlink=15", "any", {"EAFNOSUPPORT"}),
+    ("netlink_high_bits", "any", {"EAFNOSUPPORT"}), ("family=40", "any", {"EAFNOSUPPORT"}), ("family=38", "-", {"EAFNOSUPPORT"}),
+    ("family=31", "-", {"EAFNOSUPPORT"}), ("family=44", "-", {"EAFNOSUPPORT"}), ("interface", "root", FILTERED),
+]
+# Each changes what the next would see: outside every one has a mount namespace of its own.
+MOUNTS = [("mount", "root"), ("mount_bind", "root"), ("remount", "root"), ("mount_proc", "root"), ("mount_overlay", "root"), ("umount", "root"),
+          ("mount_setattr", "root")]
+# Where the sandbox may write: the workspace and the private /tmp.
+PLACES = [
+    (f"set_{way}", "any", FILTERED if way not in ("id_by_openat2",) else ABSENT)
+    for way in ("id_by_chmod", "gid_by_chmod", "id_by_high_bits", "id_by_fchmod", "id_by_fchmodat2", "id_by_open", "id_by_creat",
+                "id_by_openat2", "id_by_mknod", "id_by_tmpfile", "id_by_mkdir")
+] + [
+    # The kernel itself drops the bits of these.
+    ("set_id_by_fifo", "-", FILTERED), ("set_id_by_socket", "-", FILTERED), ("set_id_queue", "any", FILTERED),
+    ("character_device", "root", FILTERED), ("block_device", "root", FILTERED), ("zero_device", "any", FILTERED),
+    ("file_capability", "root", FILTERED), ("immutable", "-", {"EPERM", "ENOTTY", "EOPNOTSUPP"}), ("whiteout", "root", FILTERED | {"EINVAL"}),
+    ("hard_link=/etc/hostname", "-", HELD), ("soft_link=/etc/hostname", "root", HELD), ("hard_link=/bin/true", "-", HELD),
+]
+# Of a repository in the workspace: {w} is its top. Owned by whoever asks, so that only the mounts are in the way.
+PROTECTED = [
+    (f"{try_}={{w}}/.git/{name}", "any", HELD)
+    for name in ("config", "hooks/pre-commit")
+    for try_ in ("write", "reopen", "map", "truncate", "chmod", "chmod_descriptor", "chown", "utimes", "setxattr", "set_flags", "rename",
+                 "exchange", "replace", "hard_link", "link_from_descriptor", "soft_link")
+] + [
+    (word, "any", HELD) for word in (
+        "create={w}/.git/hooks/new", "mkdir={w}/.git/hooks/new", "rename={w}/.git/hooks", "exchange={w}/.git/hooks", "rename={w}/.git",
+        "exchange={w}/.git", "chmod={w}/.git/hooks", "utimes={w}/.git/hooks", "setxattr={w}/.git/hooks", "rename={w}/.bailiff",
+        "write={w}/.bailiff/policy.json", "replace={w}/.bailiff/policy.json", "create={w}/.bailiff/new", "reopen={w}/.bailiff/policy.json")
+] + [(word, "-", HELD | {"ENOTEMPTY"}) for word in ("unlink={w}/.git/config", "unlink={w}/.git/hooks", "unlink={w}/.git", "unlink={w}", "rename={w}")]
+
+
+def outside(rows, place, each=False):
+    """What the probe says on the host, in a mount and host-name namespace that goes away again."""
+    lines, words = {}, [word for word, bites, _ in rows if bites == "any" or bites == "root" and ROOT]
+    for batch in [[w] for w in words] if each else [words]:
+        argv = (["unshare", "--mount", "--uts", "--propagation", "private"] if ROOT else []) + [PROBE, *batch]
+        done = subprocess.run(argv, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+        assert done.returncode == 0, done.stderr
+        lines.update(parse(done.stdout))
+    return lines
+
+
+def parse(output):
+    lines = {}
+    for line in output.decode(errors="replace").splitlines():
+        name, _, said = line.partition(": ")
+        lines[name] = (said.split() + ["", ""])[:2] + [said]
+    return lines
+
+
+SCRIPT = 'cat >/tmp/probe && chmod 700 /tmp/probe && cd "$1" && shift && exec /tmp/probe "$@"'
+
+
+def inside(home, profile, words, place, *options, cwd=None):
+    """The same inside; the program comes through stdin, because nothing of ours is visible in every profile."""
+    with open(PROBE, "rb") as f:
+        program = f.read()
+    done = home.cli("run", "--profile", profile, *options, "--", "sh", "-c", SCRIPT, "sh", place, *words, stdin=program, cwd=cwd,
+                    status=None, patience=120)
+    assert done.status == 0, f"{profile}: status {done.status}: {done.err[-400:]}"
+    return parse(done.out)
+
+
+def check(rows, lines, where, wanted):
+    """wanted: "open" outside for those whom it concerns, "shut" inside."""
+    bad = []
+    for word, bites, errors in rows:
+        if wanted == "open" and (bites == "-" or bites == "root" and not ROOT):
+            continue
+        outcome, error, said = lines.get(word, ["nothing", "", "nothing"])
+        if outcome != wanted or wanted == "shut" and error not in errors:
+            bad.append(f"{word}: {said}" + (f" (expected shut by {' '.join(sorted(errors))})" if wanted == "shut" else " (expected open)"))
+    assert not bad, f"{where}:\n  " + "\n  ".join(bad)
+
+
+@contextlib.contextmanager
+def collected():
+    """Several checks of one test: all that is wrong is shown."""
+    problems = []
+
+    @contextlib.contextmanager
+    def part():
+        try:
+            yield
+        except AssertionError as e:
+            problems.append(str(e))
+    yield part
+    assert not problems, "\n".join(problems)
+
+
+def repository(home):
+    """The workspace as a repository with what is protected in it."""
+    os.makedirs(os.path.join(home.work, ".git", "hooks"), exist_ok=True)
+    os.makedirs(os.path.join(home.work, ".git", "objects"), exist_ok=True)
+    os.makedirs(os.path.join(home.work, ".bailiff"), exist_ok=True)
+    for name, text in (("config", "[core]\n\tbare = false\n"), ("HEAD", "ref: refs/heads/main\n"), ("hooks/pre-commit", "#!/bin/sh\n"),
+                       ("../.bailiff/policy.json", "{}\n")):
+        with open(os.path.join(home.work, ".git", name), "w") as f:
+            f.write(text + " " * 5000)
+    return home.work
+
+
+def filled(rows, **world):
+    return [(word.format(**world), bites, errors) for word, bites, errors in rows]
+
+
+def words_of(rows):
+    return [r[0] for r in rows]
+
+
+def snapshot(folder):
+    """What a tree looks like, to see that nothing was changed or left."""
+    found = {}
+    for d, names, files in os.walk(folder):
+        for name in names + files:
+            path = os.path.join(d, name)
+            st = os.lstat(path)
+            found[os.path.relpath(path, folder)] = (st.st_mode, st.st_uid, st.st_size)
+    return found
+
+
+# ---- tables ----
+
+def test_kernel_and_system(home):
+    work = repository(home)
+    with collected() as part:
+        with part():
+            check(KERNEL, outside(KERNEL, work), "outside", "open")
+        for profile in PROFILES:
+            with part():
+                check(KERNEL, inside(home, profile, words_of(KERNEL), "/tmp"), profile, "shut")
+
+
+def test_mounts(home):
+    rows = [(word, bites, FILTERED) for word, bites in MOUNTS]
+    with collected() as part:
+        with part():
+            check(rows, outside(rows, "/", each=True), "outside", "open")
+        for profile in PROFILES:
+            with part():
+                check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
+
+
+def test_places_that_may_be_written(home):
+    work = repository(home)
+    before = snapshot(work)
+    with collected() as part:
+        with part():
+            check(PLACES, outside(PLACES, work), "outside", "open")
+        for profile in PROFILES:
+            for place in ("/tmp",) if profile == "readonly" else ("/tmp", work):
+                with part():
+                    check(PLACES, inside(home, profile, words_of(PLACES), place), f"{profile} in {place}", "shut")
+    assert snapshot(work) == before
+
+
+def test_protected_paths(home):
+    rows = filled(PROTECTED, w=repository(home))
+    with collected() as part:
+        with part():
+            check(rows, outside(rows, home.work), "outside", "open")
+        before = snapshot(home.work)
+        for profile in WRITABLE:
+            with part():
+                check(rows, inside(home, profile, words_of(rows), home.work), profile, "shut")
+                assert snapshot(home.work) == before, f"{profile}: the tree is changed"
+        with part():
+            # From a folder below, the workspace is still the whole.
+            below = os.path.join(home.work, "below")
+            os.mkdir(below)
+            check(rows, inside(home, "workspace", words_of(rows), below, cwd=below), "from below", "shut")
+
+
+def test_readonly_workspace(home):
+    work = repository(home)
+    with open(os.path.join(work, "file"), "w") as f:
+        f.write("x" * 5000)
+    rows = filled([(f"{try_}={{w}}/file", "any", REFUSED) for try_ in (
+        "write", "reopen", "map", "truncate", "chmod", "chmod_descriptor", "chown", "utimes", "setxattr", "set_flags", "rename")] +
+        [(word, "any", REFUSED) for word in ("create={w}/new", "mkdir={w}/new", "chmod={w}", "utimes={w}", "setxattr={w}")] +
+        [("unlink={w}/file", "-", REFUSED)], w=work)
+    with collected() as part:
+        with part():
+            check(rows, outside(rows, work), "outside", "open")
+        with part():
+            check(rows, inside(home, "readonly", words_of(rows), "/tmp"), "readonly", "shut")
+
+
+def test_other_processes(home):
+    """Of the host: this one, the daemon's parts, a sleeper of the same user."""
+    sleeper = subprocess.Popen(["sleep", "600"])
+    try:
+        pids = [sleeper.pid, home.guard.pid, home.part("runtime"), home.part("spawner")]
+        rows = [(f"{try_}={pid}", "any" if pid == sleeper.pid and try_ != "read_memory" else "-", NO_PROCESS) for pid in pids
+                for try_ in ("see", "signal", "open_process", "trace", "read_memory", "take_descriptor", "compare", "limit_other")]
+        rows += [(word.format(p=sleeper.pid), "any", GONE) for word in (
+            "read=/proc/{p}/environ", "write=/proc/{p}/mem", "list=/proc/{p}/fd", "list=/proc/{p}/root/", "list=/proc/{p}/cwd/", "read=/proc/{p}/maps",
+            "read=/proc/{p}/exe", "read=/proc/{p}/root/etc/passwd")]
+        with collected() as part:
+            with part():
+                check(rows, outside(rows, "/"), "outside", "open")
+            for profile in PROFILES:
+                with part():
+                    check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
+            with part():
+                home.cli("run", "--profile", "workspace", "--", "sh", "-c", "kill -9 -1", status=None)
+                assert sleeper.poll() is None and home.answers()
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+
+
+class Shared:
+    """System V objects, a queue and shared memory of a host process."""
+
+    def __enter__(self):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.key = 0x5b000000 | os.getpid() & 0xffffff
+        self.memory = self.libc.shmget(self.key, 4096, 0o1600)
+        self.semaphore = self.libc.semget(self.key, 1, 0o1600)
+        self.messages = self.libc.msgget(self.key, 0o1600)
+        self.name = f"probe-{os.getpid()}"
+        attributes = (ctypes.c_long * 8)(0, 4, 64, 0)
+        self.queue = self.libc.mq_open(f"/{self.name}".encode(), os.O_CREAT | os.O_RDWR, 0o600, ctypes.byref(attributes))
+        self.file = f"/dev/shm/{self.name}"
+        with open(self.file, "w") as f:
+            f.write("x")
+        assert min(self.memory, self.semaphore, self.messages, self.queue) >= 0
+        return self
+
+    def __exit__(self, *_):
+        self.libc.shmctl(self.memory, 0, None)
+        self.libc.semctl(self.semaphore, 0, 0)
+        self.libc.msgctl(self.messages, 0, None)
+        self.libc.mq_unlink(f"/{self.name}".encode())
+        os.unlink(self.file)
+
+
+def test_shared_memory_and_queues(home):
+    with Shared() as s, collected() as part:
+        rows = [(f"shared_memory={s.key}", "any", GONE), (f"semaphore={s.key}", "any", GONE), (f"message_queue={s.key}", "any", GONE),
+                (f"posix_queue=/{s.name}", "any", GONE), (f"posix_memory=/{s.name}", "any", GONE), (f"read={s.file}", "any", GONE)]
+        with part():
+            check(rows, outside(rows, "/"), "outside", "open")
+        for profile in PROFILES:
+            with part():
+                check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
+
+
+def test_network(home):
+    with contextlib.ExitStack() as stack:
+        four = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
+        six = stack.enter_context(socket.create_server(("::1", 0), family=socket.AF_INET6, backlog=64))
+        abstract = stack.enter_context(socket.socket(socket.AF_UNIX))
+        name = f"probe-{os.getpid()}"
+        abstract.bind("\0" + name)
+        abstract.listen(64)
+        datagrams = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        datagrams.bind(("127.0.0.1", 0))
+        port, port6, udp = four.getsockname()[1], six.getsockname()[1], datagrams.getsockname()[1]
+        rows = [(f"connect=127.0.0.1,{port}", "any", UNREACHABLE), (f"connect=::1,{port6}", "any", UNREACHABLE),
+                (f"connect=::ffff:127.0.0.1,{port}", "any", UNREACHABLE), (f"connect=0.0.0.0,{port}", "any", UNREACHABLE),
+                (f"connect=127.1.2.3,{port}", "-", UNREACHABLE), (f"fast_open=127.0.0.1,{port}", "any", UNREACHABLE),
+                ("connect=169.254.169.254,80", "-", UNREACHABLE), ("connect=192.0.2.1,443", "-", UNREACHABLE),
+                ("connect=2001:db8::1,443", "-", UNREACHABLE), ("connect=10.0.0.1,22", "-", UNREACHABLE),
+                ("send=169.254.169.254,80", "-", UNREACHABLE), ("send=192.0.2.1,53", "-", UNREACHABLE),
+                ("send=8.8.8.8,53", "-", UNREACHABLE), ("send=255.255.255.255,9", "-", UNREACHABLE | REFUSED),
+                (f"abstract={name}", "any", UNREACHABLE | FILTERED)]
+        with collected() as part:
+            with part():
+                check(rows, outside(rows, "/"), "outside", "open")
+            for profile in PROFILES:
+                with part():
+                    check(rows, inside(home, profile, words_of(rows) + [f"send=127.0.0.1,{udp}"], "/tmp"), profile, "shut")
+            with part():
+                datagrams.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    data = datagrams.recv(10)
+                    raise AssertionError(f"a datagram arrived from inside: {data}")
+
+
+def test_sockets_of_the_host(home):
+    paths = ["/run/dbus/system_bus_socket", "/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock",
+             "/run/systemd/private", "/run/systemd/notify", "/run/systemd/journal/socket", "/dev/log", "/run/podman/podman.sock",
+             "/run/udev/control", "/run/snapd.socket", f"/run/user/{os.geteuid()}/bus", "/run/bailiff/control.sock"]
+    rows = [(f"unix={p}", "-", GONE) for p in paths] + [("list=/run/systemd", "-", GONE), ("list=/run/dbus", "-", GONE)]
+    with collected() as part:
+        for profile in PROFILES:
+            with part():
+                check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
+
+
+# ---- bailiff itself ----
+
+def test_bailiff_is_not_there(home):
+    repository(home)
+    rows = filled([("unix={h}/control.sock", "any", GONE), ("list={h}/store", "any", GONE | REFUSED), ("list={h}/spool", "-", GONE | REFUSED),
+                   ("read={h}/store/data.mdb", "any", GONE | REFUSED)], h=home.dir)
+    # Where even the workspace holds the daemon's home, its secrets are out of reach.
+    hard = [(word, bites, errors | REFUSED | {"ECONNREFUSED"}) for word, bites, errors in rows] + filled([
+        (word, "-", HELD | GONE | {"ENXIO", "EEXIST", "ENOTEMPTY"}) for word in (
+            "write={h}/control.sock", "create={h}/store/new", "create={h}/policy.json", "create={h}/config.json", "replace={h}/control.sock",
+            "replace={h}/policy.json", "rename={h}/store", "exchange={h}/store", "unlink={h}/control.sock", "unlink={h}/store", "rename={h}")],
+        h=home.dir)
+    with collected() as part:
+        with part():
+            check(rows, outside(rows, "/"), "outside", "open")
+        for profile in PROFILES:
+            with part():
+                check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
+        with part():
+            check(hard, inside(home, "workspace", words_of(hard), home.dir, cwd=home.dir), "with the daemon's home as workspace", "shut")
+        with part():
+            assert not {"policy.json", "config.json"} & set(os.listdir(home.dir)), "placeholders are left"
+            home.cli("ps")
+        with part():
+            done = home.cli("run", "--profile", "workspace", "--env", f"BAILIFF_HOME={home.dir}", "--", "sh", "-c",
+                            f'{harness.CLI} ps || {harness.CLI} approve act_x', status=None)
+            assert done.status != 0, done.out
+
+
+def test_environment(home):
+    leaks = {"LD_PRELOAD": "/nonexistent/evil.so", "BASH_ENV": "/tmp/evil", "GIT_DIR": "/tmp/evil", "GIT_SSH_COMMAND": "evil",
+             "AWS_SECRET_ACCESS_KEY": "secret", "SECRET_TOKEN": "secret", "ENV": "/tmp/evil", "PYTHONPATH": "/tmp/evil", "NOTIFY_SOCKET": "/run/x",
+             "DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/x", "SSH_AUTH_SOCK": "/tmp/agent", "XDG_RUNTIME_DIR": "/run/user/0"}
+    plain = harness.environment
+    home.stop()
+    harness.environment = lambda **more: plain(**dict(leaks, **more))
+    try:
+        home.start()
+    finally:
+        harness.environment = plain
+    for profile in PROFILES:
+        done = home.cli("run", "--profile", profile, "--", "env", env={"SECRET_OF_CALLER": "x"})
+        names = {line.partition("=")[0] for line in done.text.splitlines()}
+        assert not names & (set(leaks) | {"SECRET_OF_CALLER", "BAILIFF_HOME"}), f"{profile}: {sorted(names)}"
+
+
+# ---- files that somebody else left in the workspace ----
+
+def test_set_uid_programs_gain_nothing(home):
+    if not ROOT:
+        raise Skip("only root can make the programs")
+    repository(home)
+    way = os.path.join(home.work, "elevated")
+    for prepare in (lambda: os.chmod(way, 0o6755), lambda: os.setxattr(way, "security.capability", bytes.fromhex("0100000200002000000000000000000000000000"))):
+        shutil.copy(PROBE, way)
+        os.chown(way, 65534, 65534)
+        os.chmod(way, 0o755)
+        prepare()
+        name = "effective_uid" if os.stat(way).st_mode & stat.S_ISUID else "privileges"
+        os.chmod(home.dir, 0o755)
+        try:
+            assert parse(subprocess.run(["setpriv", "--reuid=61235", "--regid=61235", "--clear-groups", way, name], stdout=subprocess.PIPE,
+                                        cwd="/").stdout)[name][0] == "open"
+        finally:
+            os.chmod(home.dir, 0o700)
+        for profile in ("workspace", "readonly", "ci"):
+            said = parse(home.cli("run", "--profile", profile, "--", way, name).out)[name]
+            assert said[0] == "shut", f"{profile}: {said[2]}"
+    os.unlink(way)
+
+
+def test_devices_in_the_workspace_are_inert(home):
+    if not ROOT:
+        raise Skip("only root can make devices")
+    repository(home)
+    for name, kind, number in (("zero", stat.S_IFCHR, os.makedev(1, 5)), ("disk", stat.S_IFBLK, os.stat("/").st_dev)):
+        os.mknod(os.path.join(home.work, name), kind | 0o666, number)
+    rows = [(f"{try_}={home.work}/{name}", "-" if name == "disk" else "any", REFUSED) for name in ("zero", "disk") for try_ in ("read", "write")]
+    check(rows, outside(rows, "/"), "outside", "open")
+    for profile in ("workspace", "readonly", "ci"):
+        check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
+
+
+def test_links_in_place_of_what_is_protected(home):
+    """A repository whose hooks lead elsewhere: either refused at set-up or shut; nothing there is touched."""
+    work = repository(home)
+    elsewhere = os.path.join(home.dir, "elsewhere")
+    os.mkdir(elsewhere)
+    with open(os.path.join(elsewhere, "pre-commit"), "w") as f:
+        f.write("x")
+    before = snapshot(elsewhere)
+    for name in (".git/hooks", ".git", ".bailiff"):
+        path = os.path.join(work, name)
+        shutil.rmtree(path)
+        os.symlink(elsewhere, path)
+        done = home.cli("run", "--profile", "workspace", "--", "sh", "-c", f"echo evil >{path}/new; echo evil >{path}/pre-commit", status=None)
+        assert done.status != 0, f"{name}: {done.out} {done.err}"
+        assert snapshot(elsewhere) == before, f"{name}: {snapshot(elsewhere)}"
+        os.unlink(path)
+        repository(home)
+
+
+def test_hidden_paths_that_do_not_exist(home):
+    work = repository(home)
+    before = snapshot(work)
+    hidden = os.path.join(work, "not-there", "secret")
+    rows = [(f"{try_}={hidden}", "-", HELD | GONE | {"EEXIST"}) for try_ in ("create", "mkdir", "read", "replace", "write", "unlink")] + \
+        [(f"{try_}={os.path.dirname(hidden)}", "-", HELD | GONE | {"EEXIST"}) for try_ in ("rename", "exchange")]
+    for _ in range(2):
+        check(rows, inside(home, "workspace", words_of(rows), work, "--hide", hidden), "hidden", "shut")
+        assert snapshot(work) == before, f"left on the host: {set(snapshot(work)) ^ set(before)}"
+
+
+def test_a_repository_without_hooks(home):
+    """What is to be protected is so before it exists."""
+    work = repository(home)
+    shutil.rmtree(os.path.join(work, ".git", "hooks"))
+    before = snapshot(work)
+    rows = [(word.format(w=work), "-", HELD | {"EEXIST"}) for word in ("mkdir={w}/.git/hooks", "create={w}/.git/hooks/pre-commit")]
+    lines = inside(home, "workspace", words_of(rows), work)
+    check(rows, {k: (v if v[1] != "ENOENT" else ["shut", "EPERM", v[2]]) for k, v in lines.items()}, "without hooks", "shut")
+    assert snapshot(work) == before
+
+
+def test_working_folders_by_tricks(home):
+    repository(home)
+    link = os.path.join(home.dir, "link")
+    os.symlink("/etc", link)
+    with home.rpc() as rpc:
+        for cwd in ("/proc/self/fd/3", "/proc/self/root", "/proc/1/root", "/dev/fd/3", f"{home.work}/../../../etc"):
+            try:
+                started, end = rpc.run("pwd; echo >./probe-was-here", cwd=cwd, profile="workspace")
+            except harness.RpcError:
+                continue
+            assert end["exitCode"] != 0, f"{cwd}: {end}"
+            assert not os.path.exists("/etc/probe-was-here")
+        try:
+            _, end = rpc.run("echo >./probe-was-here", cwd=link, profile="workspace")
+            assert end["exitCode"] != 0, "a link to /etc became the workspace"
+        except harness.RpcError:
+            pass
+        assert not os.path.exists("/etc/probe-was-here")
+
+
+def test_folders_swapped_during_set_up(home):
+    """cwd is exchanged with a link all the time: what is written lands in one of the two, never anywhere else."""
+    real, other = os.path.join(home.dir, "real"), os.path.join(home.dir, "other")
+    for d in (real, other):
+        os.mkdir(d)
+    link = os.path.join(home.dir, "swap")
+    os.symlink(other, link)
+    swapper = subprocess.Popen([sys.executable, "-c", (
+        "import ctypes,sys\nlibc=ctypes.CDLL(None)\n"
+        "while True: libc.renameat2(-100,sys.argv[1].encode(),-100,sys.argv[2].encode(),2)"), real, link])
+    try:
+        with home.rpc() as rpc:
+            for i in range(40):
+                try:
+                    rpc.run(f"echo x >./f{i}", cwd=real, profile="workspace")
+                except harness.RpcError:
+                    pass
+    finally:
+        swapper.kill()
+        swapper.wait()
+    outside_of = {n for n in os.listdir(home.dir)} - {"real", "other", "swap", "tree", "control.sock", "store", "spool", "log"}
+    assert not {n for n in outside_of if n.startswith("f")}, outside_of
+
+
+def test_what_must_work(home):
+    repository(home)
+    for profile in PROFILES:
+        lines = inside(home, profile, ["threads", "own_child", "exec_memory"], "/tmp")
+        assert all(v[0] == "open" for v in lines.values()), f"{profile}: {lines}"
+    with home.rpc() as rpc:
+        # clone3 and openat2 are asked for by libc and have another way to go.
+        odd = [e["payload"] for e in rpc.events() if e["type"] == "sandbox.violation"]
+        assert not odd, odd
+
+
+# ---- trees that will not go ----
+
+def test_a_tree_that_resists(home):
+    repository(home)
+    mark = f"resist-{os.getpid()}"
+    with home.rpc() as rpc:
+        for command in (f"setsid sh -c 'trap \"\" TERM HUP INT; (sleep 600 & sleep 600 & wait) & wait' {mark} & trap '' TERM; echo up; wait",
+                        f"sh -c 'kill -STOP $$' {mark} & (setsid setsid sh -c 'trap \"\" 15; while :; do sleep 1; done' {mark} &) ; echo up; sleep 600"):
+            started = rpc.start(command, profile="workspace")
+            until("it runs", lambda: rpc.output(started["outputRefs"][0]["outputRef"] if isinstance(started["outputRefs"], list)
+                                                else started["outputRefs"]["stdout"]) == b"up\n")
+            assert marked(mark)
+            rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=50)
+            assert not marked(mark), [harness.command_of(p) for p in marked(mark)]
+            end = [e for e in rpc.events(processId=started["processId"]) if e["type"] == "process.terminated"]
+            assert end and end[0]["payload"]["treeEmpty"] is True, end
+
+
+def test_forks_racing_with_kill(home):
+    """A process that is replaced by its child all the time, killed at any moment."""
+    work = repository(home)
+    program = os.path.join(work, "racer-%d" % os.getpid())
+    shutil.copy(PROBE, program)
+    rounds = int(os.environ.get("RACES") or 60)
+    with home.rpc() as rpc:
+        for i in range(rounds):
+            started = rpc.start([program, "fork_race"], profile="workspace", cwd=work)
+            if i % 3:
+                time.sleep(0.001 * (i % 7))  # the moment, not a condition
+            rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
+            left = [p for p in marked(os.path.basename(program))]
+            assert not left, f"round {i}: {[(p, harness.command_of(p)) for p in left]}"
+
+
+def test_the_guard_dies_during_set_up(home):
+    """At any moment of it; nothing of the sandbox survives."""
+    work = repository(home)
+    program = os.path.join(work, "orphan-%d" % os.getpid())
+    shutil.copy(PROBE, program)
+    rounds = int(os.environ.get("GUARD_ROUNDS") or 40)
+    for i in range(rounds):
+        with contextlib.suppress(OSError, harness.Gone):
+            with home.rpc() as rpc:
+                for _ in range(3):
+                    rpc.send("start_process", command=[program, "daemonize", "fork_race"], profile="workspace", cwd=work)
+                time.sleep(0.0005 * i)
+        home.note_tree()
+        home.stop(sig=9)
+        until("nothing survives", lambda: not marked(os.path.basename(program)), 10)
+        home.nothing_left() if i == rounds - 1 else None
+        home.start()
+
+
+# ---- floods ----
+
+def answers_quickly(home, what, limit=0.1, tries=20):
+    """The median answer takes less than the limit; a single one may be late on a busy machine."""
+    times = []
+    with home.rpc() as rpc:
+        for _ in range(tries):
+            begin = time.monotonic()
+            rpc.call("get_health")
+            times.append(time.monotonic() - begin)
+    middle = sorted(times)[tries // 2]
+    assert middle < limit, f"{what}: {middle * 1000:.0f} ms"
+
+
+def limited(home, rpc, words, **more):
+    """Runs the probe with limits; (what it said, the end), or a skip where the machine cannot enforce them."""
+    with open(PROBE, "rb") as f:
+        program = f.read()
+    path = os.path.join(home.work, "probe")
+    if not os.path.exists(path):
+        with open(path, "wb") as f:
+            f.write(program)
+        os.chmod(path, 0o755)
+    try:
+        started = rpc.start([path, *words], profile="workspace", cwd=home.work, **more)
+    except harness.RpcError as e:
+        if e.code in (-32011, -32014) and "cgroup" in str(e):
+            raise Skip(f"no limits of trees here: {e}") from None
+        raise
+    return started
+
+
+def test_fork_bomb(home):
+    repository(home)
+    with home.rpc() as rpc:
+        started = limited(home, rpc, ["fork_bomb"], limits={"pids": 64})
+        until("the bomb went off", lambda: len(marked(os.path.join(home.work, "probe"))) >= 40)
+        answers_quickly(home, "during a fork bomb")
+        assert len(marked(os.path.join(home.work, "probe"))) <= 64
+        rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
+        assert not marked(os.path.join(home.work, "probe"))
+
+
+def test_memory_bombs(home):
+    repository(home)
+    for word in ("fill_memory", "fill_memfd", "fill_file=/tmp/fill", "fill_file=/dev/shm/fill"):
+        with home.rpc() as rpc:
+            started = limited(home, rpc, [word], limits={"memoryBytes": 64 << 20})
+            answers_quickly(home, f"during {word}")
+            end = rpc.wait(started["processId"])
+            lines = parse(rpc.outputs(started["processId"])["stdout"])
+            assert lines.get(word, ["shut"])[0] != "open", lines
+            assert end["usage"]["maxRssBytes"] < 256 << 20, end
+
+
+def test_private_disks_are_limited(home):
+    repository(home)
+    for profile in PROFILES:
+        lines = inside(home, profile, ["fill_file=/tmp/fill"], "/tmp") if profile == "workspace" else {}
+        assert all(v[:2] == ["shut", "ENOSPC"] or v[:2] == ["shut", "EFBIG"] for v in lines.values()), lines
+    lines = inside(home, "workspace", ["fill_inodes=/dev/shm", "fill_descriptors"], "/tmp")
+    assert lines["fill_inodes=/dev/shm"][:2] == ["shut", "ENOSPC"] and lines["fill_descriptors"][:2] == ["shut", "EMFILE"], lines
+    answers_quickly(home, "after filling disks")
+
+
+def test_a_flood_of_output(home):
+    repository(home)
+    size = 256 << 20
+    with home.rpc() as rpc:
+        started, end = rpc.run(f"head -c {size} /dev/zero", profile="workspace", limits={"outputBytes": 1 << 20})
+        out = end["outputs"]["stdout"]
+        assert end["exitCode"] == 0 and out["bytes"] == size and out["truncated"], end
+        record = [e["payload"] for e in rpc.events(processId=started["processId"]) if e["type"] == "output.truncated"]
+        assert record and record[0]["omittedBytes"] == record[0]["omittedTo"] - record[0]["omittedFrom"], record
+        assert size - record[0]["omittedBytes"] <= 3 << 20, record
+
+
+def test_a_flood_of_denials(home):
+    work = repository(home)
+    count = int(os.environ.get("DENIALS") or 20000)
+    with home.rpc() as rpc:
+        started = limited(home, rpc, [f"flood={count}"])
+        answers_quickly(home, "during a flood of denials")
+        end = rpc.wait(started["processId"])
+        assert end["exitCode"] == 0, end
+        if rpc.call("get_health").get("status") is None:
+            return
+        events = [e for e in rpc.events(processId=started["processId"]) if e["type"] == "sandbox.violation"]
+        if not events:
+            raise Skip("violations are not observed here")
+        assert len(events) < 1000, f"{len(events)} events"
+        assert sum(e["payload"]["count"] for e in events) >= count, sum(e["payload"]["count"] for e in events)
+    del work
+
+
+if platform.machine() == "x86_64":
+    KERNEL.append(("x32", "-", ABSENT | {"SIGSYS"}))
+
+if __name__ == "__main__":
+    harness.main(globals())
