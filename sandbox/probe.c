@@ -159,8 +159,8 @@ static bool probe_idmap(const struct machine *m, struct probe_row *r)
 {
 	/* With nothing asked for: only a kernel without the call says ENOSYS. */
 	bool there = !(syscall(SYS_mount_setattr, -1, "", 0, NULL, (size_t)0) < 0 && errno == ENOSYS);
-	say(r, !there ? "the kernel has none" : m->root ? "there, not used by this version" : "only root may make them");
-	return false;
+	say(r, !there ? "the kernel has none" : m->root ? "root's commands run as ids of their own" : "only root may make them");
+	return there && m->root;
 }
 
 static const struct {

@@ -41,6 +41,7 @@ struct daemon {
 	struct home_options home_options;
 	bool privileged;
 	uid_t runtime_uid;
+	char runtime_user[16];   /* the same as text */
 	gid_t runtime_gid;
 	char tag[HOME_TAG_MAX];
 	char owner[16];
@@ -114,7 +115,11 @@ static int role_spawner(const struct options *o, struct title *t)
 {
 	title_set(t, "bailiffd: spawner");
 	setup_log("bailiffd spawner", o);
+	uint64_t user = 0;
+	if (o->user && options_number("user", o->user, UINT32_MAX - 1, &user, NULL) < 0)
+		return EXIT_USAGE;
 	const struct spawner_options s = {
+		.runtime_uid = (uid_t)user,
 		.cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff",
 		.title = t,
 		.allow_host = o->allow_host,
@@ -175,6 +180,7 @@ static int find_identity(struct daemon *d, struct err *e)
 	if (d->runtime_uid == 0)
 		return err_set(e, ERR_INVALID, "--user: the runtime must not be root");
 	d->home_options.give = true;
+	snprintf(d->runtime_user, sizeof d->runtime_user, "%u", (unsigned)d->runtime_uid);
 	d->home_options.uid = d->runtime_uid;
 	d->home_options.gid = d->runtime_gid;
 	return 0;
@@ -245,6 +251,8 @@ static void spawner_args(const struct daemon *d, struct args *a)
 	args_add(a, "bailiffd: spawner", NULL);
 	args_add(a, "--role", "spawner");
 	args_add(a, "--cgroup-tag", d->tag);
+	if (d->privileged)
+		args_add(a, "--user", d->runtime_user);
 	if (may_run_unconfined(d))
 		args_add(a, "--allow-host", NULL);
 	args_add(a, "--audit-state", d->audit_state);
