@@ -88,7 +88,18 @@ def syscall_checks():
     return "\n".join(out)
 
 
-TABLES = {"docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps},
+def profiles():
+    out = ["| profile | network | processes | private /tmp | |", "|---|---|---|---|---|"]
+    with open(os.path.join(ROOT, "sandbox/profiles.def"), encoding="utf-8") as f:
+        text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    for m in re.finditer(r'^PROFILE\("(\w+)", \w+, [^,]*, (\w+), ([^,]+), (\d+),\s*"([^"]*)"', text, re.M):
+        name, network, tmp, pids, summary = m.groups()
+        size = f"{int(tmp.split('ull')[0])} GiB" if "<< 30" in tmp else "default"
+        out.append(f"| `{name}` | {network.lower()} | {pids if pids != '0' else 'any'} | {size if network != 'HOST' else 'no'} | {cell(summary)} |")
+    return "\n".join(out)
+
+
+TABLES = {"docs/sandbox.md": {"profiles": profiles}, "docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps},
           "docs/syscalls.md": {"sets": syscalls, "checks": syscall_checks}}
 WHOLE = {"docs/events.md": "markdown", "docs/schemas/event.schema.json": "schema-public",
          "docs/schemas/event-profile.schema.json": "schema-profile", "docs/schemas/event-extended.schema.json": "schema-extended"}

@@ -8,13 +8,13 @@ _bailiff()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'run ps logs wait input kill events top session store call doctor completion version help' -- "$cur"))
+		COMPREPLY=($(compgen -W 'run ps logs wait input kill events top session sandbox store call doctor completion version help' -- "$cur"))
 		return
 	fi
 	case $verb in
 	run)
 		case $cur in
-		-*) words='--help --detach --interactive --tty --json --profile --cwd --env --env-pass --timeout --idle-timeout --cpu-time --output-limit --keep-tree --session --task' ;;
+		-*) words='--help --detach --interactive --tty --json --profile --ro --rw --hide --net --tmp-size --memory --pids --cow --cwd --env --env-pass --timeout --idle-timeout --cpu-time --output-limit --keep-tree --session --task' ;;
 		*) words='' ;;
 		esac
 		;;
@@ -64,6 +64,12 @@ _bailiff()
 		case $cur in
 		-*) words='--help --json --title' ;;
 		*) words='list show create' ;;
+		esac
+		;;
+	sandbox)
+		case $cur in
+		-*) words='--help --cwd --ro --rw --hide --net --tmp-size --json' ;;
+		*) words='list show' ;;
 		esac
 		;;
 	store)
