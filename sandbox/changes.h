@@ -27,7 +27,8 @@ struct err;
 	X(OP, DIFF, "diff")           /* the same, with unified diffs */ \
 	X(OP, APPLY, "apply")         /* makes the host like it */ \
 	X(OP, DISCARD, "discard")     /* forgets them */ \
-	X(OP, DROP, "drop")           /* forgets everything of this process; needs no client */
+	X(OP, DROP, "drop")           /* forgets everything of this process */ \
+	X(OP, SWEEP, "sweep")         /* forgets every run but those named, instead of paths */
 #define CHANGES_KINDS(X) \
 	X(KIND, ADDED, "added") X(KIND, MODIFIED, "modified") X(KIND, DELETED, "deleted")
 #define CHANGES_TYPES(X) \

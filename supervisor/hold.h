@@ -37,6 +37,7 @@ struct hold {
 	struct hold_stream streams[STREAM_COUNT];
 	struct event *stdin_ev, *status_ev, *pidfd_ev;
 	bool gone;
+	bool cow;                    /* may be a copy-on-write run */
 	bool audited;                /* audit records of `audit_session` are about it */
 	uint32_t audit_session;
 	uint64_t audit_mark;         /* waits for this one; 0 = for none */

@@ -15,6 +15,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "supervisor/changes.h"
 #include "supervisor/config.h"
 #include "supervisor/confine.h"
 #include "supervisor/control/control.h"
@@ -48,6 +49,7 @@ struct runtime {
 	struct engine *engine;
 	struct control *control;
 	struct world world;
+	struct changes changes;
 	struct event *store_ev, *idle_ev, *retention_ev;
 	bool pruning;
 	uint64_t idle_since_ns; /* 0 = not idle */
@@ -200,6 +202,7 @@ static void on_retention(evutil_socket_t fd, short what, void *ctx)
 		return;
 	}
 	r->pruning = true;
+	changes_expire(&r->changes, floor);
 	retention_run(r->store, floor, retention_idem_before(&r->config, now), on_pruned, r);
 }
 
@@ -271,6 +274,7 @@ static void control_start(struct runtime *r)
 		.base = r->base,
 		.store = r->store,
 		.engine = r->engine,
+		.changes = &r->changes,
 		.config = &r->config,
 		.listen_fd = GUARD_FD_LISTEN,
 		.is_sandbox_init = world_is_init,
@@ -296,6 +300,8 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->world.ctx = r;
 	secrets_init(&r->secrets, r->o->run_dir, r->o->state_dir, r->o->config_dir);
 	engine_start(r);
+	changes_init(&r->changes, r->store, r->engine, &r->world.spawner);
+	r->world.changes = &r->changes;
 	if (world_recover(&r->world, e) < 0)
 		return -1;
 	policy_files_load(&r->policy, r->files, r->engine);
@@ -303,6 +309,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	event_add(r->store_ev, NULL);
 	control_start(r);
 	world_listen(&r->world);
+	changes_sweep(&r->changes);
 	warn_of_audit(r);
 	const struct timeval hour = { .tv_sec = RETENTION_S };
 	r->retention_ev = event_new(r->base, -1, EV_PERSIST, on_retention, r);
@@ -321,6 +328,8 @@ static void runtime_tear_down(struct runtime *r)
 	if (r->store)
 		store_flush(r->store);
 	control_free(r->control);
+	if (r->world.changes)
+		changes_done(&r->changes);
 	engine_free(r->engine);
 	policy_files_done(&r->policy);
 	secrets_done(&r->secrets);

@@ -74,6 +74,8 @@ static void answer(struct spawn_link *l, const struct spawn_msg *m, int *fds, si
 {
 	struct spawn_request *r = request_of(l, &m->key);
 
+	if (!r && m->kind == SPAWN_CHANGED)
+		return; /* an earlier runtime asked */
 	if (!r) {
 		log_error("the spawner answered for %.39s, which was not asked for", m->key.id);
 		return;
@@ -83,6 +85,8 @@ static void answer(struct spawn_link *l, const struct spawn_msg *m, int *fds, si
 		l->on->started(l->ctx, m, fd_take(&fds[0]));
 	else if (m->kind == SPAWN_FAILED)
 		l->on->failed(l->ctx, m);
+	else if (m->kind == SPAWN_CHANGED && l->on->changed)
+		l->on->changed(l->ctx, m);
 }
 
 /* 1 = a message, 0 = none now, −1 = the spawner is gone. */
@@ -147,11 +151,13 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 		next = TAILQ_NEXT(r, link);
 		if (!r->sent)
 			continue;
-		const struct plan_key key = r->msg.key;
+		const struct spawn_msg lost = { .kind = SPAWN_CHANGED, .error = ECONNRESET, .key = r->msg.key };
 		bool was_start = r->msg.kind == SPAWN_START;
 		request_free(l, r);
 		if (was_start)
-			l->on->unanswered(l->ctx, &key);
+			l->on->unanswered(l->ctx, &lost.key);
+		else if (l->on->changed)
+			l->on->changed(l->ctx, &lost);
 	}
 	if (l->base)
 		spawn_link_listen(l, l->base);
@@ -159,9 +165,16 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 
 void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const int *fds, size_t nfds)
 {
+	const struct spawn_msg m = { .kind = SPAWN_START, .flags = flags, .key = *key };
+
+	spawn_link_request(l, &m, fds, nfds);
+}
+
+void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds)
+{
 	struct spawn_request *r = mem_zalloc(1, sizeof *r);
 
-	r->msg = (struct spawn_msg){ .kind = SPAWN_START, .flags = flags, .key = *key };
+	r->msg = *m;
 	memcpy(r->fds, fds, nfds * sizeof *fds);
 	r->nfds = nfds;
 	TAILQ_INSERT_TAIL(&l->requests, r, link);

@@ -32,6 +32,7 @@ struct spawn_link_events {
 	void (*failed)(void *ctx, const struct spawn_msg *m);
 	/* This start was sent to a spawner that is gone: it is not known what it did. */
 	void (*unanswered)(void *ctx, const struct plan_key *key);
+	void (*changed)(void *ctx, const struct spawn_msg *m); /* ECONNRESET: that spawner is gone */
 };
 
 struct spawn_link {
@@ -50,6 +51,8 @@ void spawn_link_done(struct spawn_link *l);
 void spawn_link_replace(struct spawn_link *l, int fd);
 /* Takes the descriptors. */
 void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const int *fds, size_t nfds);
+/* A request about changes: answered by `changed`. Takes the descriptors. */
+void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds);
 void spawn_link_clean(struct spawn_link *l, const struct plan_key *key);
 /* Asks for a mark among the audit records. false = not now: there will be another spawner. */
 bool spawn_link_mark(struct spawn_link *l, uint64_t token);

@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
+#include "supervisor/changes.h"
 #include "supervisor/hold.h"
 
 #include <errno.h>
@@ -115,6 +116,7 @@ static void port_launch(void *world, const char *id, const void *plan, size_t pl
 
 	buf_append(&h->plan, plan, plan_len);
 	h->flags = flags;
+	h->cow = flags & PLAN_COW;
 	h->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
 	if (hold_launch(h) < 0) {
 		/* Not from within: the engine is still at its request. */
@@ -280,6 +282,8 @@ static void port_release(void *world, const char *id, unsigned unspilled)
 		return;
 	if (h->key.attempt)
 		guard_link_release(&h->world->guard, &h->key);
+	if (h->cow && h->world->changes)
+		changes_on_ended(h->world->changes, id);
 	hold_free(h, unspilled);
 }
 
@@ -324,6 +328,7 @@ static void recovery_adopt(void *world, const struct port_held *held, const stru
 
 	h->key = item->key;
 	h->pid = item->pid;
+	h->cow = true;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		if (i == GUARD_SLOT_STDOUT)
 			h->streams[STREAM_STDOUT].fd = fd_take(&item->fds[i]);
@@ -345,7 +350,10 @@ static void recovery_abandon(void *world, const struct port_held *held)
 
 static void recovery_salvage(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
 {
-	hold_find_spools(hold_new(world, id, streams), size);
+	struct hold *h = hold_new(world, id, streams);
+
+	h->cow = true;
+	hold_find_spools(h, size);
 }
 
 static const struct recovery_ports recovery_ports = {
@@ -435,7 +443,15 @@ static void on_reload(void *world, const int files[GUARD_FILES])
 }
 
 static const struct guard_link_events guard_events = { on_released, on_peer, on_stop, on_reload };
-static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered };
+static void on_spawn_changed(void *world, const struct spawn_msg *m)
+{
+	struct world *w = world;
+
+	if (w->changes)
+		changes_on_answer(w->changes, m);
+}
+
+static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered, on_spawn_changed };
 
 void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir,
 		int audit_fd)

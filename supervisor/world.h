@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct changes;
 struct engine;
 struct err;
 struct event;
@@ -32,6 +33,7 @@ struct world {
 	struct event *timer;
 	uint64_t timer_at;          /* UINT64_MAX = not armed */
 	unsigned grown_pipes;
+	struct changes *changes;    /* of copy-on-write runs; NULL = they are not looked at */
 	struct takeover *takeover;  /* while engine_recover runs: its ports look up what the guard handed over */
 	void (*stop)(void *ctx);    /* the guard wants us to end */
 	void (*reload)(void *ctx, const int files[GUARD_FILES]);

@@ -337,6 +337,8 @@ static int started_fact(const struct process *p, struct store_batch *b)
 	jw_kuint(&f.w, "attempt", p->attempt);
 	jw_kstr(&f.w, "planHash", p->plan_hash);
 	jw_kstr(&f.w, "profile", p->profile);
+	if (p->plan_kind & PLAN_COW)
+		jw_kbool(&f.w, "cow", true);
 	jw_kstr(&f.w, "stdin", p->stdin_pipe ? "pipe" : "none");
 	jw_kstr(&f.w, "stderr", p->stderr_merge ? "merge" : "separate");
 	jw_kbool(&f.w, "keepTree", p->keep_tree);

@@ -36,6 +36,8 @@ enum view_kind {
 	VIEW_SESSION_PROCESS = 19,
 	VIEW_LIVE_PROCESS = 20,  /* id processId, while it has no terminal event: what recovery looks at */
 	VIEW_LIVE_TURN = 21,     /* id turnId, while it has not ended */
+	VIEW_PROCESS_DIFF = 24,  /* "<processId>/<outputRef>": diffs of what a copy-on-write run changed, until they expire */
+	VIEW_COW_PROCESS = 25,   /* id processId, while changes of its run may be kept */
 	VIEW_ENDED_PROCESS = 22, /* id "<sequence of its end, 20 digits>/<processId>", until its outputs expired */
 };
 
@@ -116,6 +118,15 @@ struct view_thread_brief { uint32_t uid; char session_id[72]; char active_turn[7
 int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret, struct err *e);
 struct view_turn_brief { uint32_t uid; char session_id[72]; char thread_id[72]; bool ended; };
 int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct view_turn_brief *ret, struct err *e);
+struct view_process_brief {
+	uint32_t uid;
+	char session_id[72], thread_id[72], turn_id[72], task_id[72], tool_call_id[72]; /* "" = none */
+	bool cow, ended;             /* cow: it ran on copies of its write roots */
+	uint64_t end_sequence;
+};
+int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret, struct err *e);
+/* Copy-on-write runs whose changes may still be kept: all (floor 0), or those that ended below `floor`. */
+int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx, struct err *e);
 struct view_output_brief {
 	uint32_t uid;
 	char process_id[72];

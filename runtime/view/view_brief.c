@@ -60,6 +60,26 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 	return 0;
 }
 
+int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct process_doc d;
+	int r = view_read(s, &process_shape, process_id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 1;
+	if (!visible(uid, d.uid))
+		return 1;
+	*ret = (struct view_process_brief){ .uid = (uint32_t)d.uid, .cow = jval_bool(d.cow, false), .ended = process_doc_ended(&d) };
+	ret->end_sequence = d.endSequence == VIEW_ABSENT ? 0 : d.endSequence;
+	view_word_set(ret->session_id, d.sessionId);
+	view_word_set(ret->thread_id, d.threadId);
+	view_word_set(ret->turn_id, d.turnId);
+	view_word_set(ret->task_id, d.taskId);
+	view_word_set(ret->tool_call_id, d.toolCallId);
+	return 0;
+}
+
 static uint64_t or_zero(uint64_t v)
 {
 	return v == VIEW_ABSENT ? 0 : v;

@@ -86,6 +86,29 @@ static int fold_command(struct models *m, const struct event_view *ev, struct er
 	return save(m, &d, e);
 }
 
+/* The diff of a change, complete from the start. One that is known already stays as it is: clients write such events too. */
+int view_output_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	char ref[VIEW_ID_MAX] = "";
+	struct output_doc d;
+	int r;
+
+	if (!jval_is_str(jval_get(payload, "source"), "run"))
+		return 0;
+	view_word(ref, jval_get(payload, "diffRef"));
+	r = load_ref(m, ev, ref, &d, e);
+	if (r || d.ended || !d.processId[0])
+		return r < 0 ? -1 : 0;
+	view_word_set(d.stream, "diff");
+	d.mediaType = jval_of("\"text/x-diff\"", strlen("\"text/x-diff\""));
+	d.bytes = jval_uint(jval_get(payload, "diffBytes"), 0);
+	d.ended = true;
+	if (save(m, &d, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e);
+}
+
 int view_output_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
 	if (fold_command(m, ev, e) < 0)
@@ -203,7 +226,7 @@ int view_output_on_expired(struct models *m, const struct event_view *ev, struct
 		return r < 0 ? -1 : 0;
 	d.expired = true;
 	d.expiredAt = ev->real_us;
-	if (save(m, &d, e) < 0)
+	if (save(m, &d, e) < 0 || view_list_del(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e) < 0)
 		return -1;
 	return view_list_del(m, VIEW_PREVIEW, d.outputRef, NULL, e);
 }

@@ -37,6 +37,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, process_doc, benignRefusals),
 	VIEW_FIELD(VIEW_JSON, process_doc, sandboxProfile),
 	VIEW_FIELD(VIEW_JSON, process_doc, planHash),
+	VIEW_FIELD(VIEW_JSON, process_doc, cow),           /* true: it ran on copies of its write roots */
 	VIEW_FIELD(VIEW_JSON, process_doc, limits),
 	{ "stdin", VIEW_JSON, offsetof(struct process_doc, stdinMode) },
 	{ "stderr", VIEW_JSON, offsetof(struct process_doc, stderrMode) },
@@ -105,9 +106,23 @@ int view_process_on_started(struct models *m, const struct event_view *ev, struc
 	view_take(&process_shape, &d, payload);
 	d.sandboxProfile = jval_get(payload, "profile");
 	d.startedAt = ev->real_us;
+	bool cow = jval_bool(d.cow, false);
 	if (view_save(m, &process_shape, d.processId, &d, e) < 0 || list_everywhere(m, &d, e) < 0)
 		return -1;
+	if (cow && view_list_put(m, VIEW_COW_PROCESS, d.processId, NULL, e) < 0)
+		return -1;
 	return view_list_put(m, VIEW_LIVE_PROCESS, d.processId, NULL, e);
+}
+
+/* The end of a copy-on-write run, or of its changes: nothing of it is kept any more. */
+int view_process_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
+	if (!*id || jval_bool(jval_get(event_payload(ev), "kept"), true))
+		return 0;
+	return view_list_del(m, VIEW_COW_PROCESS, id, NULL, e);
 }
 
 int view_process_on_input(struct models *m, const struct event_view *ev, struct err *e)

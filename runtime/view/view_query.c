@@ -451,6 +451,9 @@ int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e)
 	return each_live(s, VIEW_LIVE_TURN, each_turn, fn, ctx, e);
 }
 
+#define COW_MAX 1000000u
+#define DIFFS_MAX 1000u /* more than one run leaves */
+
 typedef bool (*expirable_fn)(void *ctx, const struct view_expirable *x);
 
 static int expirable_one(struct store *s, const struct process_doc *d, struct jval ref, expirable_fn fn, void *ctx, struct err *e)
@@ -477,6 +480,27 @@ static int expirable_one(struct store *s, const struct process_doc *d, struct jv
 	return fn(ctx, &x) ? 0 : 1;
 }
 
+static int expirable_diffs(struct store *s, const struct process_doc *d, expirable_fn fn, void *ctx, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf json = BUF_INIT;
+	char prefix[VIEW_ID_MAX + 2];
+	int r = 0;
+
+	(void)snprintf(prefix, sizeof(prefix), "%s/", d->processId);
+	struct view_ids_query q = { .kind = VIEW_PROCESS_DIFF, .prefix = prefix, .max = DIFFS_MAX };
+	if (view_ids(s, &q, &ids, NULL, e) < 0)
+		return -1;
+	for (size_t i = 0; r == 0 && i < ids.n; i++) {
+		struct jw w = jw_on(&json);
+
+		buf_reset(&json);
+		jw_str(&w, ids.id[i]);
+		r = expirable_one(s, d, jval_of(json.data, json.len), fn, ctx, e);
+	}
+	return r;
+}
+
 /* 0 = passed on, 1 = asked to stop, 2 = the process ended at the floor or later. */
 static int expirable_of(struct store *s, const char *process_id, uint64_t floor, expirable_fn fn, void *ctx, struct err *e)
 {
@@ -491,7 +515,7 @@ static int expirable_of(struct store *s, const char *process_id, uint64_t floor,
 	r = expirable_one(s, &d, d.commandRef, fn, ctx, e);
 	for (struct jiter it = jiter_on(d.outputRefs); r == 0 && jiter_next(&it);)
 		r = expirable_one(s, &d, jval_get(it.value, "outputRef"), fn, ctx, e);
-	return r;
+	return r ? r : expirable_diffs(s, &d, fn, ctx, e);
 }
 
 int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expirable_fn fn, void *ctx, struct err *e)
@@ -506,6 +530,27 @@ int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expi
 
 		if (r)
 			return r < 0 ? -1 : 0;
+	}
+	return 0;
+}
+
+int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	struct view_ids_query q = { .kind = VIEW_COW_PROCESS, .max = COW_MAX };
+
+	if (view_ids(s, &q, &ids, NULL, e) < 0)
+		return -1;
+	for (size_t i = 0; i < ids.n; i++) {
+		struct view_process_brief b;
+		int r = floor ? view_process_brief(s, VIEW_ANY_UID, ids.id[i], &b, e) : 1;
+
+		if (r < 0)
+			return -1;
+		if (r == 0 && (!b.ended || b.end_sequence >= floor))
+			continue;
+		if (!fn(ctx, ids.id[i]))
+			break;
 	}
 	return 0;
 }

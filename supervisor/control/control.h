@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 struct buf;
+struct changes;
 struct config;
 struct control;
 struct client;
@@ -34,6 +35,7 @@ struct control_options {
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
+	struct changes *changes;  /* of copy-on-write runs; NULL = there are none */
 	const struct config *config;
 	int listen_fd;            /* non-blocking, not closed by control */
 	/* A peer inside one of our sandboxes is refused: true if this pid (host's numbering) is a sandbox's init. */

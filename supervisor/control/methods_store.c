@@ -6,8 +6,10 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
+#include "supervisor/changes.h"
 #include "supervisor/config.h"
 #include "supervisor/control/call.h"
+#include "supervisor/control/state.h"
 #include "supervisor/retention.h"
 #include "supervisor/snapshot_facts.h"
 
@@ -270,8 +272,11 @@ void method_prune_store(struct call *c)
 
 	if (refused(c))
 		return;
-	if (prune_floor(c, now_us, &floor, &e) < 0)
+	if (prune_floor(c, now_us, &floor, &e) < 0) {
 		call_fail(c, &e);
-	else
-		retention_run(call_store(c), floor, retention_idem_before(call_config(c), now_us), on_pruned, upkeep_new(c));
+		return;
+	}
+	if (c->control->o.changes)
+		changes_expire(c->control->o.changes, floor);
+	retention_run(call_store(c), floor, retention_idem_before(call_config(c), now_us), on_pruned, upkeep_new(c));
 }

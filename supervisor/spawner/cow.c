@@ -7,6 +7,7 @@
 #include "runtime/base/mem.h"
 #include "supervisor/spawner/spawner.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +22,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define OWNER_NAME "owner"
@@ -265,6 +267,27 @@ static int walk_layers(struct helper *h, struct buf *out)
 	return 0;
 }
 
+/* Removes every run but those that are named. One that began after we did is none of those that were meant. */
+static int sweep(const struct helper *h, const struct cow *c, const struct timespec *now)
+{
+	int fd = openat(c->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d)
+		return -1;
+	for (const struct dirent *en; (en = readdir(d));) {
+		struct stat st;
+		bool known = false;
+		for (size_t at = 0; at < h->walk.paths_len; at += strlen(h->walk.paths + at) + 1)
+			known |= strcmp(h->walk.paths + at, en->d_name) == 0;
+		if (known || en->d_name[0] == '.' || fstatat(c->fd, en->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			continue;
+		if (st.st_ctim.tv_sec < now->tv_sec && cow_remove(c->fd, en->d_name) < 0)
+			error = errno;
+	}
+	closedir(d);
+	return error ? fail(error) : 0;
+}
+
 static int helper_work(struct helper *h, const struct cow *c, const char *id, int client)
 {
 	static struct buf out;
@@ -323,11 +346,16 @@ static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, cons
 {
 	struct helper h = { .privileged = c->privileged, .result = fds[1], .walk = { .op = (enum changes_op)m->op } };
 	int paths = fds[0], client = changes_op_needs_client(h.walk.op) ? fds[2] : -1;
+	struct timespec now;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	h.run = open_run(c, m->key.id);
-	if (h.run < 0)
+	clock_gettime(CLOCK_REALTIME, &now);
+	bool all = h.walk.op == CHANGES_OP_SWEEP;
+	h.run = all ? -1 : open_run(c, m->key.id);
+	if (h.run < 0 && !all)
 		_exit(errno == ENOTDIR || errno == ELOOP ? ENOENT : errno);
 	close_others(&h, c, &paths, &client);
+	if (all)
+		_exit(read_paths(&h.walk, paths) < 0 || sweep(&h, c, &now) < 0 ? errno : 0);
 	if (read_paths(&h.walk, paths) < 0 || helper_work(&h, c, m->key.id, client) < 0)
 		_exit(errno && errno < 255 ? errno : EIO);
 	_exit(0);

@@ -36,10 +36,15 @@ static int read_version(int dir, const char *name, const struct stat *st, struct
 	return diff_is_text(out->data, out->len) ? 0 : 1;
 }
 
+static unsigned git_mode(mode_t mode)
+{
+	return S_ISLNK(mode) ? (unsigned)S_IFLNK : (unsigned)mode;
+}
+
 static void put_header(const struct cow_walk *w, const struct cow_spot *s, const struct stat *after, struct buf *out)
 {
 	const char *path = w->path + w->root_len + 1;
-	unsigned old_mode = s->host.st_mode, new_mode = after->st_mode;
+	unsigned old_mode = git_mode(s->host.st_mode), new_mode = git_mode(after->st_mode);
 	buf_printf(out, "diff --git a/%s b/%s\n", path, path);
 	if (!old_mode)
 		buf_printf(out, "new file mode %o\n", new_mode);

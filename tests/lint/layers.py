@@ -20,7 +20,7 @@ ALLOWED = {
     "runtime/event/gen": BASE + ["runtime/event"],
     "runtime/store": BASE + ["runtime/event"],
     "runtime/view": BASE + ["runtime/event", "runtime/store"],
-    "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/status.h", "sandbox/workspace.h", "sandbox/violation.h"],
+    "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/status.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/changes.h"],
     "supervisor/guard": BASE + ["sandbox", "supervisor"],
     "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor", "supervisor/guard"],
     "supervisor/control": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "sandbox", "supervisor"],
