@@ -401,7 +401,7 @@ START_TEST(test_usage)
 		const char *says;
 	} rows[] = {
 		{ { "run" }, 125, "no command" },
-		{ { "run", "--rw", "/", "ls" }, 125, "--rw" },
+		{ { "run", "--rwx", "/", "ls" }, 125, "--rwx" },
 		{ { "run", "--timeout", "soon", "ls" }, 125, "--timeout" },
 		{ { "run", "--env", "novalue", "ls" }, 125, "--env" },
 		{ { "run", "a\xff" }, 125, "UTF-8" },
