@@ -161,9 +161,10 @@ static int add_exit_rules(int fd)
 				continue;
 			r.mask[AUDIT_WORD(nr)] |= (uint32_t)AUDIT_BIT(nr);
 		}
-		rule_field(&r, AUDIT_ARCH, AUDIT_EQUAL, seccomp_arch_native());
-		rule_field(&r, AUDIT_LOGINUID, AUDIT_EQUAL, AUDIT_LOGIN_UID);
+		/* What seldom holds first: a call that succeeds is through with one comparison. */
 		rule_field(&r, AUDIT_EXIT, AUDIT_EQUAL, (uint32_t)-refusal_errors[i].error);
+		rule_field(&r, AUDIT_LOGINUID, AUDIT_EQUAL, AUDIT_LOGIN_UID);
+		rule_field(&r, AUDIT_ARCH, AUDIT_EQUAL, seccomp_arch_native());
 		if (rule_add(fd, &r, AUDIT_FILTER_EXIT, AUDIT_ALWAYS) < 0)
 			return -1;
 	}

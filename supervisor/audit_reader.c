@@ -58,8 +58,15 @@ void audit_reader_join(struct audit_reader *a, struct hold *h, uint32_t session)
 {
 	char key[16];
 
-	if (a->fd < 0 || session == AUDIT_NO_SESSION)
+	if (a->fd < 0)
 		return;
+	if (session == AUDIT_NO_SESSION) {
+		if (!a->warned)
+			engine_warn(a->world->engine, "violations_unavailable", "look for audit features that lock login uids (auditctl -s)",
+				    "%s has no audit session: what its sandbox refuses cannot be told", h->key.id);
+		a->warned = true;
+		return;
+	}
 	audit_reader_part(a, h);
 	h->audit_session = session;
 	h->audited = true;

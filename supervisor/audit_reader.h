@@ -28,6 +28,7 @@ struct audit_reader {
 	char *room;                /* for records */
 	struct strmap sessions;    /* session, in decimal → struct hold */
 	uint64_t asked, seen;      /* marks */
+	bool warned;               /* that a sandbox has no session */
 	uint64_t lost;             /* times that the kernel had no room for records */
 };
 

@@ -195,6 +195,8 @@ void process_violations_members(const struct process *p, struct jw *w)
 
 	if (p->violations_before + (s ? s->total : 0))
 		jw_kuint(w, "violationCount", p->violations_before + (s ? s->total : 0));
+	if (p->violations_before)
+		jw_kbool(w, "violationCountIsLeast", true); /* what an earlier runtime had counted and not told yet is lost with it */
 	if (s && s->benign)
 		jw_kuint(w, "benignRefusals", s->benign);
 }
