@@ -18,9 +18,10 @@ extern char **environ;
 
 #define SAID_MAX 4096 /* of what a daemon that fails to start said */
 
-/* bailiffd beside /proc/self/exe, or the bare name for a search in PATH. */
+/* bailiffd beside /proc/self/exe (a build) or in ../sbin (an installation), or the bare name for a search in PATH. */
 static char *program_path(void)
 {
+	static const char *const places[] = { "bailiffd", "../sbin/bailiffd" };
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -29,9 +30,11 @@ static char *program_path(void)
 		char *slash = strrchr(self, '/');
 		if (slash) {
 			*slash = 0;
-			mem_auto char *path = mem_printf("%s/bailiffd", self);
-			if (access(path, X_OK) == 0)
-				return mem_take(&path);
+			for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+				mem_auto char *path = mem_printf("%s/%s", self, places[i]);
+				if (access(path, X_OK) == 0)
+					return mem_take(&path);
+			}
 		}
 	}
 	return mem_strdup("bailiffd");
