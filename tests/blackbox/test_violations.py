@@ -6,6 +6,7 @@ Needs root and the kernel's audit, which belongs to one daemon of the machine. T
 
 import contextlib
 import os
+import signal
 import statistics
 import tempfile
 import threading
@@ -272,6 +273,21 @@ def test_after_restarts():
             assert result["violationCount"] == 1, result
             again.call("close_process_stdin", processId=process)
             assert again.wait(process)["violationCount"] == 3
+
+
+def test_after_an_upgrade_in_place():
+    with watched() as home, Peer(home.socket) as rpc:
+        process = rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"]
+        runtime = home.part("runtime")
+        home.guard.send_signal(signal.SIGUSR2)
+        until("another runtime runs", lambda: home.part("runtime") not in (None, runtime))
+        until("the daemon answers", home.answers)
+        with Peer(home.socket) as again:
+            assert again.call("get_health")["violations"]["state"] == "enforced"
+            again.call("write_process_stdin", processId=process, data="mkdir:/etc/bailiff-x\n", encoding="utf8")
+            again.call("close_process_stdin", processId=process)
+            assert again.wait(process)["violationCount"] == 1
+            assert run(again, "read:/etc/shadow")[1]["violationCount"] == 1
 
 
 def test_the_next_daemon_takes_over_from_a_killed_one():
