@@ -2,6 +2,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/changes.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/outcome.h"
@@ -193,5 +194,8 @@ int cmd_run(struct cli *c)
 	if (detach)
 		return detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
-	return follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe);
+	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe);
+	if (opts_has(o, OPT_run_COW) && !opts_has(o, OPT_run_JSON))
+		changes_hint(c, id);
+	return status;
 }

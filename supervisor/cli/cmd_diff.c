@@ -1,0 +1,119 @@
+/* Diffs go to a pipe as they are, so that `bailiff diff P | git apply` works; to a terminal harmless and coloured. */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/changes.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/show.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define PIECE (256u * 1024)
+
+/* One piece of an output; false at its end. */
+static int read_piece(struct cli *c, const char *ref, uint64_t *offset, bool *ret_eof, struct buf *out, struct err *e)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT, text = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	jw_obj(&w);
+	jw_kstr(&w, "outputRef", ref);
+	jw_kuint(&w, "offset", *offset);
+	jw_kuint(&w, "length", PIECE);
+	jw_kstr(&w, "encoding", "base64");
+	jw_obj_end(&w);
+	if (cli_call(c, "read_output", &params, &a, e) < 0)
+		return -1;
+	jval_str_buf(jval_get(a.result, "data"), &text);
+	if (text_base64_decode(buf_cstr(&text), text.len, out) < 0)
+		return err_set(e, ERR_INTERNAL, "the daemon's answer is not base64");
+	uint64_t next = jval_uint(jval_get(a.result, "nextOffset"), *offset);
+	*ret_eof = jval_bool(jval_get(a.result, "eof"), true) || next <= *offset;
+	*offset = next;
+	return 0;
+}
+
+static int read_diff(struct cli *c, const char *ref, struct buf *out, struct err *e)
+{
+	uint64_t offset = 0;
+	bool eof = false;
+
+	while (!eof)
+		if (read_piece(c, ref, &offset, &eof, out, e) < 0)
+			return -1;
+	return 0;
+}
+
+static enum show_colour colour_of(const char *line)
+{
+	if (strncmp(line, "diff ", 5) == 0 || strncmp(line, "+++", 3) == 0 || strncmp(line, "---", 3) == 0)
+		return SHOW_BOLD;
+	return line[0] == '+' ? SHOW_GREEN : line[0] == '-' ? SHOW_RED : line[0] == '@' ? SHOW_CYAN : SHOW_PLAIN;
+}
+
+static void put(const struct buf *diff, bool terminal, bool coloured, struct buf *out)
+{
+	if (!terminal) {
+		buf_append(out, diff->data, diff->len);
+		return;
+	}
+	for (size_t at = 0; at < diff->len;) {
+		buf_auto struct buf line = BUF_INIT;
+		const char *p = diff->data + at, *nl = memchr(p, '\n', diff->len - at);
+		size_t n = nl ? (size_t)(nl - p) : diff->len - at;
+
+		text_sanitize(p, n, &line);
+		show_paint(out, coloured, colour_of(buf_cstr(&line)), buf_cstr(&line));
+		buf_byte(out, '\n');
+		at += n + 1;
+	}
+}
+
+/* What has no diff (folders, what is too long) is a comment that patch and git pass over. */
+static void put_plain(struct jval change, struct buf *out)
+{
+	buf_auto struct buf path = BUF_INIT;
+	char kind[32], type[32];
+
+	jval_str(jval_get(change, "change"), kind, sizeof(kind));
+	jval_str(jval_get(change, "type"), type, sizeof(type));
+	jval_str_buf(jval_get(change, "path"), &path);
+	buf_printf(out, "# %s %s ", kind, type);
+	text_sanitize(buf_cstr(&path), path.len, out);
+	buf_byte(out, '\n');
+}
+
+int cmd_diff(struct cli *c)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	bool terminal = isatty(STDOUT_FILENO), coloured = show_coloured(STDOUT_FILENO);
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	int status = changes_call(c, "list_changes", &a);
+
+	if (status)
+		return status;
+	if (opts_has(&c->opts, OPT_diff_JSON)) {
+		buf_append(&out, a.result.text, a.result.len);
+		buf_byte(&out, '\n');
+		return show_out(&out);
+	}
+	for (struct jiter it = jiter_on(jval_get(a.result, "changes")); jiter_next(&it);) {
+		mem_auto char *ref = jval_strdup(jval_get(it.value, "diffRef"));
+		buf_auto struct buf diff = BUF_INIT;
+
+		if (!ref)
+			put_plain(it.value, &out);
+		else if (read_diff(c, ref, &diff, &e) < 0)
+			return cli_fail(c, EXIT_FAILED, &e, "diff");
+		else
+			put(&diff, terminal, coloured, &out);
+	}
+	return show_out(&out);
+}
