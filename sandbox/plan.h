@@ -67,6 +67,7 @@ enum plan_mount_kind {
 enum plan_mount_flag {
 	PLAN_MOUNT_OPTIONAL = 1u << 0, /* may be missing */
 	PLAN_MOUNT_OWNED = 1u << 1,    /* the peer's own: a root peer's sandbox sees it with root's ids as its own */
+	PLAN_MOUNT_IN_PARENT = 1u << 2, /* of PROTECT: may be missing together with the folder it is in, but not alone */
 };
 struct plan_mount {
 	uint32_t kind;

@@ -32,6 +32,7 @@ enum step_where {
 #define STEP_OWN_MAX 64
 
 /* The keeper's first message: for each mount, how many bytes of its path were made as a placeholder; 0 = none was. */
+#define STEP_PLACEHOLDER_NEEDLESS UINT32_MAX /* nothing can be made there by the command either */
 struct step_placeholders {
 	int32_t error;             /* errno, or 0 */
 	uint32_t len[PLAN_MOUNTS_MAX];

@@ -1,7 +1,7 @@
 /*
- * The new root: one tmpfs for everything that the sandbox has of its own. It lies on top of the host's "/", where it
- * covers nothing: a lookup from "/" never crosses what is mounted there, so the host's paths stay as they are until
- * `pivot`, and no scratch folder is needed on the host.
+ * The new root: one tmpfs for everything that the sandbox has of its own. Until `pivot` it lies on the host's /sys, where
+ * it covers nothing that is looked up, and needs no scratch folder on the host. (On "/" itself it would not be seen from
+ * above, but every link with enough ".." in it would lead into it.)
  *
  * The root mount itself becomes read-only at the end; /tmp, /var/tmp and /dev/shm are writable copies of folders in it
  * (step_tmp). One file system instead of five is most of what makes this fast, and it is one limit for all of them.
@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -78,7 +79,12 @@ static int make_void(struct step_context *c, const char *name, int *ret)
 static int make_root(struct step_context *c)
 {
 	c->root_fd = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
-	if (c->root_fd < 0 || tree_attach_at(c->root_fd, AT_FDCWD, "/") < 0 || fchdir(c->root_fd) < 0)
+	if (c->root_fd < 0)
+		return -1;
+	/* A chroot may have no /sys. */
+	if (tree_attach_at(c->root_fd, AT_FDCWD, "/sys") < 0 && tree_attach_at(c->root_fd, AT_FDCWD, "/") < 0)
+		return -1;
+	if (fchdir(c->root_fd) < 0)
 		return -1;
 	for (size_t i = 0; i < sizeof skeleton / sizeof skeleton[0]; i++) {
 		if (mkdirat(c->root_fd, skeleton[i].name, skeleton[i].mode) < 0)
@@ -168,17 +174,35 @@ static int bind_system(struct step_context *c)
 }
 
 /* How many processors there are: the only part of /sys that ordinary programs look at. */
-static int bind_processors(struct step_context *c)
+static int bind_processors(struct step_context *c, int tree)
 {
 	static const char *const folders[] = { "sys/devices", "sys/devices/system", "sys/devices/system/cpu" };
-	if (access("/sys/devices/system/cpu", F_OK) < 0)
+	if (tree < 0)
 		return 0;
 	for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++) {
 		if (mkdirat(c->root_fd, folders[i], 0555) < 0)
 			return -1;
 	}
 	step_path(c, folders[2]);
-	return mount("/sys/devices/system/cpu", folders[2], NULL, MS_BIND | MS_REC, NULL);
+	return tree_attach_at(tree, c->root_fd, folders[2]);
+}
+
+/* Where the host's network is used, its resolver's file is needed, and that is often a link into /run. */
+static int bind_resolver(struct step_context *c)
+{
+	char link[32], path[PATH_MAX];
+	fd_auto int host = c->plan->network == PLAN_NET_HOST ? tree_source("/etc/resolv.conf", true) : -1;
+	if (host < 0)
+		return 0;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", host);
+	ssize_t n = readlink(link, path, sizeof path - 1);
+	path[n > 0 ? n : 0] = 0;
+	if (n <= 0 || !plan_path_inside(path, "/run") || tree_is_folder(host))
+		return 0;
+	fd_auto int tree = tree_clone(host, "");
+	fd_auto int place = tree < 0 ? -1 : tree_place(c, path, false);
+	step_path(c, "/etc/resolv.conf");
+	return place < 0 ? -1 : tree_attach(tree, place);
 }
 
 /* Everything that is mounted so far becomes read-only and inert in one call; the root itself stays writable until `pivot`. */
@@ -195,11 +219,12 @@ int step_root(struct step_context *c)
 	if (!step_confined(c))
 		return 0;
 	umask(0);
+	fd_auto int processors = tree_clone(AT_FDCWD, "/sys/devices/system/cpu");
 	if (check_mounts(c) < 0 || make_root(c) < 0)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (plan_mount(c->plan, i)->kind == PLAN_MOUNT_SYSTEM)
-			return bind_system(c) < 0 || bind_processors(c) < 0 ? -1 : shut_system(c);
+			return bind_system(c) < 0 || bind_processors(c, processors) < 0 || bind_resolver(c) < 0 ? -1 : shut_system(c);
 	}
 	return 0;
 }

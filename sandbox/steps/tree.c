@@ -26,9 +26,9 @@ static int open_how(int at, const char *path, uint64_t flags, uint64_t resolve)
 	return fd;
 }
 
-int tree_source(const char *path)
+int tree_source(const char *path, bool follow)
 {
-	return open_how(AT_FDCWD, path, 0, 0);
+	return open_how(AT_FDCWD, path, 0, follow ? 0 : RESOLVE_NO_SYMLINKS);
 }
 
 int tree_clone(int at, const char *name)

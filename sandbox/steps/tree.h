@@ -20,8 +20,8 @@
 #define TREE_INERT ((uint64_t)(MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV))
 #define TREE_READ (TREE_INERT | (uint64_t)MOUNT_ATTR_RDONLY)
 
-/* Opens a path of the host's for binding; symbolic links are followed, magic ones are not. */
-int tree_source(const char *path);
+/* Opens a path of the host's for binding; magic links are not followed, others if the caller says so. */
+int tree_source(const char *path, bool follow);
 /* A detached copy of what `at`/`name` shows ("" = `at` itself), with everything mounted below it. */
 int tree_clone(int at, const char *name);
 /* Adds attributes to a tree and what is below it; idmap_fd ≥ 0 maps ids too (only while it is detached). */

@@ -68,7 +68,17 @@ static void become_self(const struct step_context *c)
 
 static bool may_be_missing(const struct step_context *c, uint32_t i)
 {
-	return plan_mount(c->plan, i)->flags & PLAN_MOUNT_OPTIONAL && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
+	return plan_mount(c->plan, i)->flags & (PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_IN_PARENT) &&
+	       (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
+}
+
+/*
+ * What the profile said about a path was said about its name. Whatever is shown as the peer's own must be what is named:
+ * a command could have put a link there for the next one, to have /etc as its workspace.
+ */
+static bool may_lead_elsewhere(const struct plan_mount *m)
+{
+	return m->kind == PLAN_MOUNT_READ && (!(m->flags & PLAN_MOUNT_OWNED) || m->flags & PLAN_MOUNT_OPTIONAL);
 }
 
 static int look_up(struct trees *t)
@@ -80,7 +90,7 @@ static int look_up(struct trees *t)
 		t->source[i] = -1;
 		if (kind != PLAN_MOUNT_READ && kind != PLAN_MOUNT_WRITE)
 			continue;
-		t->source[i] = tree_source(path_of(c, i));
+		t->source[i] = tree_source(path_of(c, i), may_lead_elsewhere(plan_mount(c->plan, i)));
 		if (t->source[i] < 0 && !may_be_missing(c, i)) {
 			step_path(c, path_of(c, i));
 			r = -1;
@@ -233,7 +243,8 @@ static int hold_in_place(int *folder)
  */
 static int walk(struct step_context *c, uint32_t i, const char *base, const char *path, bool *ret_whole)
 {
-	bool cow = c->plan->flags & PLAN_COW && !(plan_mount(c->plan, i)->flags & PLAN_MOUNT_OPTIONAL);
+	uint32_t flags = plan_mount(c->plan, i)->flags;
+	bool cow = c->plan->flags & PLAN_COW && !(flags & PLAN_MOUNT_OPTIONAL);
 	bool hide = plan_mount(c->plan, i)->kind == PLAN_MOUNT_HIDE;
 	char name[NAME_MAX + 1];
 	fd_auto int at = tree_find(c, base);
@@ -250,7 +261,8 @@ static int walk(struct step_context *c, uint32_t i, const char *base, const char
 		memcpy(name, p, n);
 		name[n] = 0;
 		fd_auto int next = tree_below(at, name);
-		if (next < 0 && errno == ENOENT && cow && make_in_overlay(c, at, name, !last || !hide) == 0)
+		bool make = cow && (last || !(flags & PLAN_MOUNT_IN_PARENT));
+		if (next < 0 && errno == ENOENT && make && make_in_overlay(c, at, name, !last || !hide) == 0)
 			next = tree_below(at, name);
 		if (next < 0 || (!last && tree_is_folder(next) && hold_in_place(&next) < 0))
 			return -1;
@@ -269,6 +281,8 @@ static int apply_shut(struct trees *t, uint32_t i)
 	int below = plan_mount_below(c->plan, i);
 	char path[PATH_MAX];
 	size_t n = strlen(path_of(c, i));
+	if (c->placeholders.len[i] == STEP_PLACEHOLDER_NEEDLESS)
+		return 0;
 	if (c->placeholders.len[i] && c->placeholders.len[i] < n)
 		n = c->placeholders.len[i];
 	if (n >= sizeof path) {

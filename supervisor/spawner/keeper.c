@@ -176,18 +176,24 @@ static int make(struct keeper *k, uint32_t i, int folder, const char *name, cons
 }
 
 /* Where the peer may not make it, the command may not either; and what is there by now is hidden as it is. */
-static bool not_ours_to_make(int errnum)
+static int make_or_leave(struct keeper *k, uint32_t i, int folder, const char *name, const char *end)
 {
-	return errnum == EACCES || errnum == EROFS || errnum == EPERM || errnum == EEXIST;
+	if (make(k, i, folder, name, end) == 0 || errno == EEXIST)
+		return 0;
+	if (errno != EACCES && errno != EROFS && errno != EPERM)
+		return -1;
+	k->answer.len[i] = STEP_PLACEHOLDER_NEEDLESS;
+	return 0;
 }
 
 static int keep(struct keeper *k, uint32_t i, const char *root)
 {
 	const char *p = path_of(k->job->plan, i) + strlen(root);
+	bool in_parent = plan_mount(k->job->plan, i)->flags & PLAN_MOUNT_IN_PARENT;
 	char name[NAME_MAX + 1];
 	if (made_before(k, i))
 		return 0;
-	fd_auto int at = open_path(AT_FDCWD, root, 0);
+	fd_auto int at = open_path(AT_FDCWD, root, RESOLVE_NO_SYMLINKS);
 	while (at >= 0 && *p == '/') {
 		size_t n = strcspn(++p, "/");
 		if (n > NAME_MAX) {
@@ -203,7 +209,7 @@ static int keep(struct keeper *k, uint32_t i, const char *root)
 		if (held)
 			close(next);
 		if (held || (next < 0 && errno == ENOENT))
-			return make(k, i, at, name, p) == 0 || not_ours_to_make(errno) ? 0 : -1;
+			return *p && !held && in_parent ? 0 : make_or_leave(k, i, at, name, p);
 		fd_close(&at);
 		at = next;
 	}

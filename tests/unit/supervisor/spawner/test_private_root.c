@@ -248,12 +248,13 @@ END_TEST
 
 static const char missing_script[] =
 	"echo x >.env; mkdir .env; ln -s x .env; mv file .env; echo x >sub/a/b; mkdir -p sub/a; mkdir sub; mv sub s; mv -T .git sub; "
-	"rm -rf .env sub; rmdir sub; test -f file && ! test -s .env && ! test -e sub/a";
+	"rm -rf .env sub; rmdir sub; test -f file && ! test -s .env && ! test -e sub/a && "
+	"! mv .git/alone .git/a && ! rmdir .git/alone && ! echo x >.git/alone/x && mkdir no no/x && echo x >no/x/y && rm -r no";
 
 START_TEST(missing_hidden_paths_leave_nothing)
 {
 	mem_auto char *env = mem_printf("%s/.env", work), *deep = mem_printf("%s/sub/a/b", work), *deep2 = mem_printf("%s/sub/c", work);
-	mem_auto char *maybe = mem_printf("%s/maybe", work);
+	mem_auto char *maybe = mem_printf("%s/maybe", work), *alone = mem_printf("%s/.git/alone", work), *parent = mem_printf("%s/no/x", work);
 	const struct plan_mount_spec mounts[] = {
 		SYSTEM_MOUNT,
 		{ .kind = PLAN_MOUNT_WRITE, .path = work },
@@ -261,11 +262,13 @@ START_TEST(missing_hidden_paths_leave_nothing)
 		{ .kind = PLAN_MOUNT_HIDE, .path = deep },
 		{ .kind = PLAN_MOUNT_PROTECT, .path = deep2 },
 		{ .kind = PLAN_MOUNT_PROTECT, .path = maybe, .flags = PLAN_MOUNT_OPTIONAL },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = alone, .flags = PLAN_MOUNT_IN_PARENT },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = parent, .flags = PLAN_MOUNT_IN_PARENT },
 	};
 	struct status_msg m = run_in(missing_script, mounts, countof(mounts), work);
 	ck_assert_msg(m.wait_status == 0, "%s", out);
 	/* Gone before the end is reported. */
-	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL) && !there(work, "maybe", NULL));
+	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL) && !there(work, "maybe", NULL) && !there(work, ".git/alone", NULL));
 
 	/* And soon after a kill. */
 	struct run run;
@@ -396,6 +399,11 @@ START_TEST(other_users_are_themselves)
 	ck_assert_msg(m.wait_status == 0 && strncmp(out, "65533\nGroups:\t \n", 16) == 0, "%s", out);
 	ck_assert(there(work, "made", &st) && st.st_uid == UID && st.st_gid == UID);
 	ck_assert(!there(work, ".env", NULL));
+	/* What the user could not make either needs no placeholder. */
+	mem_auto char *within = mem_printf("%s/.git/missing", work);
+	const struct plan_mount_spec locked[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = PLAN_MOUNT_HIDE, .path = within } };
+	m = run_in("! mkdir .git/missing", locked, countof(locked), work);
+	ck_assert_msg(m.wait_status == 0, "%s", out);
 	for (unsigned kind = PLAN_MOUNT_READ; kind <= PLAN_MOUNT_WRITE; kind++) {
 		const struct plan_mount_spec more[] = { SYSTEM_MOUNT, { .kind = kind, .path = inner, .flags = PLAN_MOUNT_OWNED } };
 		m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = more, .nmounts = 2 });
