@@ -21,7 +21,7 @@ struct err;
 
 #define PROFILE_NAME_MAX 32
 #define PROFILE_TEXT_MAX 16384 /* all paths together: they appear in events */
-#define PROFILE_DEFAULT "plain"
+#define PROFILE_DEFAULT "workspace"
 #define PROFILE_HOST "host"
 
 struct profile_entry {

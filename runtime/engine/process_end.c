@@ -171,8 +171,11 @@ struct ending {
 
 static void ending_failed_step(const struct process *p, struct ending *r)
 {
-	const struct step_info *step = p->last.step < STEP_COUNT ? &sandbox_steps[p->last.step] : NULL;
-	bool spawn = p->last.step == STEP_CLONE || p->last.step == STEP_CWD || p->last.step == STEP_EXEC;
+	/* A working directory that is not there is found when its tree is to be bound; who asked thinks of it as the cwd. */
+	bool is_cwd = p->last.step == STEP_TREES && p->cwd && strncmp(p->last.path, p->cwd, sizeof p->last.path - 1) == 0;
+	uint32_t at = is_cwd ? STEP_CWD : p->last.step;
+	const struct step_info *step = at < STEP_COUNT ? &sandbox_steps[at] : NULL;
+	bool spawn = at == STEP_CLONE || at == STEP_CWD || at == STEP_EXEC;
 
 	r->type = EVENT_PROCESS_FAILED;
 	r->status = r->turn_status = "failed";

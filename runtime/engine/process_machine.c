@@ -98,6 +98,13 @@ static void committing_committed(struct process *p)
 		process_pass_gate(p);
 }
 
+/* The init died before its gate; if the facts are not in yet, committing_committed comes back to it. */
+static void committing_gone(struct process *p)
+{
+	if (p->committed)
+		process_drain(p);
+}
+
 static void committing_refused(struct process *p)
 {
 	struct engine *g = p->engine;
@@ -156,6 +163,7 @@ static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {
 		[PROCESS_EV_READY] = process_pass_gate,
 		[PROCESS_EV_COMMITTED] = committing_committed,
 		[PROCESS_EV_REFUSED] = committing_refused,
+		[PROCESS_EV_GONE] = committing_gone,
 	},
 	[PROCESS_EXECING] = {
 		[PROCESS_EV_EXECED] = execing_execed,

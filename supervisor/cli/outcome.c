@@ -47,6 +47,10 @@ static int status_of_failure(struct jval details)
 		return EXIT_TIME_LIMIT;
 	if (jval_is_str(category, "permission") || jval_is_str(category, "permission_denied"))
 		return EXIT_NOT_EXECUTABLE;
+	if (jval_get(details, "limit").type == JT_STRING) { /* it ran, and a limit of its sandbox stopped it */
+		int sig = signal_of(jval_get(details, "signal"));
+		return sig ? 128 + sig : (int)jval_int(jval_get(details, "exitCode"), EXIT_BAILIFF);
+	}
 	if (!jval_is_str(jval_get(details, "stage"), "exec"))
 		return EXIT_BAILIFF;
 	switch (errno_of(details)) {

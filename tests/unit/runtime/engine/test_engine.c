@@ -69,7 +69,7 @@ START_TEST(a_start_is_recorded_before_its_gate_opens)
 	ck_assert(jval_is_str(answer(&reply, "status"), "running"));
 	ck_assert(event_says("sandbox.applied", "payload.layers.namespaces", "enforced"));
 	ck_assert(event_says("sandbox.applied", "payload.layers.mounts", "unavailable"));
-	ck_assert(event_says("sandbox.applied", "payload.layers.seccomp", "not_requested"));
+	ck_assert(event_says("sandbox.applied", "payload.layers.seccomp", "unavailable"));
 }
 END_TEST
 
@@ -162,6 +162,26 @@ START_TEST(a_command_that_cannot_be_executed_fails_with_its_stage)
 	ck_assert(event_says("process.failed", "payload.category", "spawn"));
 	ck_assert_int_eq(event_number("process.failed", "payload.errno"), 2);
 	ck_assert_uint_eq(fake_count(&w, "process.completed"), 0);
+}
+END_TEST
+
+START_TEST(an_init_that_dies_between_commit_and_ready_is_a_failed_start)
+{
+	struct start_request r = fake_request(&w, "true");
+	const struct port_started s = { .pid = 4243, .attempt = 1 };
+	struct status_msg failed = { .kind = STATUS_FAILED, .step = STEP_IDS, .error = 1 };
+
+	fake_run(&w, &r, &reply);
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	struct fake_process *p = fake_last(&w);
+	engine_on_started(w.engine, p->id, &s);
+	fake_settle(&w); /* committed, and no READY yet */
+	engine_on_gone(w.engine, p->id, &failed);
+	engine_on_output_end(w.engine, p->id, STREAM_STDOUT);
+	engine_on_output_end(w.engine, p->id, STREAM_STDERR);
+	fake_settle(&w);
+	ck_assert_int_eq(second.code, ERR_SANDBOX);
+	ck_assert(event_says("process.failed", "payload.stage", "ids"));
 }
 END_TEST
 
@@ -638,6 +658,7 @@ int main(void)
 		a_start_is_recorded_before_its_gate_opens, the_second_start_commits_while_its_sandbox_is_built,
 		a_sandbox_that_is_less_than_was_recorded_does_not_run, exit_zero_completes_process_and_turn,
 		another_exit_code_fails_the_turn_only, a_command_that_cannot_be_executed_fails_with_its_stage,
+		an_init_that_dies_between_commit_and_ready_is_a_failed_start,
 		a_launch_that_fails_is_a_fact_too, a_wall_limit_asks_first_and_kills_then, output_keeps_an_idle_limit_away,
 		the_cpu_limit_is_the_inits_word, terminate_answers_when_it_is_recorded, a_signal_that_a_client_sent_is_no_completion,
 		a_signal_nobody_sent_is_a_completion, other_users_cannot_see_or_steer_it, a_process_bound_to_its_client_ends_with_it,
