@@ -1,0 +1,363 @@
+"""Copy-on-write runs: the files stay as they are until somebody applies what the command changed."""
+
+import contextlib
+import os
+import stat
+import subprocess
+
+import harness
+from harness import Home, Skip, until
+
+
+def put(path, text="", mode=None):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as f:
+        f.write(text)
+    if mode is not None:
+        os.chmod(path, mode)
+
+
+def get(path):
+    with open(path) as f:
+        return f.read()
+
+
+def tree(top):
+    """Everything below, by relative path: kind, mode, owner and content."""
+    found = {}
+    for folder, folders, files in os.walk(top):
+        for name in folders + files:
+            path = os.path.join(folder, name)
+            st = os.lstat(path)
+            what = os.readlink(path) if stat.S_ISLNK(st.st_mode) else get(path) if stat.S_ISREG(st.st_mode) else None
+            found[os.path.relpath(path, top)] = (oct(st.st_mode), st.st_uid, st.st_gid, what)
+    return found
+
+
+def run(rpc, home, script, **more):
+    started, result = rpc.run(["sh", "-ec", script], cwd=home.work, cow=True, **more)
+    assert result["exitCode"] == 0, (result, rpc.outputs(started["processId"]))
+    return started["processId"]
+
+
+def changes(rpc, home, process, **more):
+    answer = rpc.call("list_changes", processId=process, **more)
+    return {os.path.relpath(c["path"], home.work): c for c in answer["changes"]}
+
+
+def kinds(found):
+    return {path: c["change"] for path, c in found.items()}
+
+
+def settle(rpc, home, method, process, *paths):
+    more = {"paths": [os.path.join(home.work, p) for p in paths]} if paths else {}
+    answer = rpc.call(method, processId=process, **more)
+    done = answer["applied"] if method == "apply_changes" else answer["discarded"]
+    return {os.path.relpath(p, home.work) for p in done}, {os.path.relpath(c["path"], home.work): c["reason"] for c in answer["conflicts"]}
+
+
+def old_enough(home):
+    """Time stamps of files are coarse: what was made just now must be older than a run that is about to begin."""
+    mark = os.path.join(home.dir, "mark")
+    newest = max([os.lstat(os.path.join(d, n)).st_ctime_ns for d, ds, fs in os.walk(home.work) for n in ds + fs] + [0])
+
+    def later():
+        put(mark)
+        return os.stat(mark).st_ctime_ns > newest
+    until("the file system's clock goes on", later)
+
+
+SAMPLE = {"kept": "kept\n", "edited": "one\ntwo\nthree\n", "gone": "gone\n", "moved": "moved\n", "mode": "#!/bin/sh\n",
+          "dir/a": "a\n", "dir/b": "b\n", "away/x/y": "y\n", "again/old": "old\n"}
+SCRIPT = """
+sed -i s/two/TWO/ edited; rm gone; mv moved there; chmod 755 mode; ln -s edited link; mkdir -p new/deep; echo new >new/deep/file
+rm -r away; rm -r again; mkdir again; echo new >again/new; echo c >dir/c; : <kept; printf 'a\\0b' >binary; mkdir -m 700 private
+"""
+WANTED = {"edited": "modified", "gone": "deleted", "moved": "deleted", "there": "added", "mode": "modified", "link": "added",
+          "new": "added", "new/deep": "added", "new/deep/file": "added", "away": "deleted", "again/old": "deleted",
+          "again/new": "added", "dir/c": "added", "binary": "added", "private": "added"}
+
+
+def sample(home):
+    for path, text in SAMPLE.items():
+        put(os.path.join(home.work, path), text, 0o644)
+    old_enough(home)
+
+
+def test_the_files_stay_as_they_are(home):
+    sample(home)
+    before = tree(home.work)
+    with home.rpc() as rpc:
+        process = run(rpc, home, SCRIPT + "cat again/new there; test ! -e gone; test ! -e again/old")
+        assert rpc.outputs(process)["stdout"] == b"new\nmoved\n"
+        assert tree(home.work) == before
+        found = changes(rpc, home, process)
+        assert kinds(found) == WANTED, found
+        assert found["link"]["type"] == "symlink" and found["new"]["type"] == "directory" and found["binary"]["bytes"] == 3
+        assert rpc.call("get_process", processId=process)["cow"] is True
+
+
+def test_diffs(home):
+    sample(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, SCRIPT)
+        found = changes(rpc, home, process)
+        text = rpc.output(found["edited"]["diffRef"]).decode()
+        assert text == ("diff --git a/edited b/edited\n--- a/edited\n+++ b/edited\n@@ -1,3 +1,3 @@\n one\n-two\n+TWO\n three\n"), text
+        assert "Binary files /dev/null and b/binary differ" in rpc.output(found["binary"]["diffRef"]).decode()
+        assert "new mode 100755" in rpc.output(found["mode"]["diffRef"]).decode()
+        assert "+++ /dev/null" in rpc.output(found["gone"]["diffRef"]).decode()
+        patch = home.cli("diff", process).out
+        copy = os.path.join(home.dir, "copy")
+        for path, content in SAMPLE.items():
+            put(os.path.join(copy, path), content)
+        if not os.path.exists("/usr/bin/git"):
+            raise Skip("there is no git to apply the patch with")
+        env = harness.environment(GIT_CEILING_DIRECTORIES=home.dir)
+        subprocess.run(["git", "apply", "--exclude=binary", "-"], input=patch, cwd=copy, env=env, check=True)
+        assert get(os.path.join(copy, "edited")) == "one\nTWO\nthree\n" and not os.path.exists(os.path.join(copy, "gone"))
+        assert os.readlink(os.path.join(copy, "link")) == "edited" and os.stat(os.path.join(copy, "mode")).st_mode & 0o111
+
+
+def test_apply_is_exact(home):
+    sample(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, SCRIPT)
+        done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert done == set(WANTED) and not conflicts, (done, conflicts)
+        me = (os.geteuid(), os.getegid())
+        found = tree(home.work)
+        assert {(uid, gid) for _, uid, gid, _ in found.values()} == {me}, found
+        assert {p: what for p, (_, _, _, what) in found.items()} == {
+            "kept": "kept\n", "edited": "one\nTWO\nthree\n", "there": "moved\n", "mode": "#!/bin/sh\n", "link": "edited",
+            "new": None, "new/deep": None, "new/deep/file": "new\n", "dir": None, "dir/a": "a\n", "dir/b": "b\n", "dir/c": "c\n",
+            "again": None, "again/new": "new\n", "binary": "a\0b", "private": None}, found
+        assert found["mode"][0] == "0o100755" and found["private"][0] == "0o40700" and found["kept"][0] == "0o100644", found
+        assert changes(rpc, home, process) == {}
+        assert settle(rpc, home, "apply_changes", process) == (set(), {})
+
+
+def test_conflicts_are_refused_file_by_file(home):
+    for name in ("a", "b", "c", "d", "e/x"):
+        put(os.path.join(home.work, name), "old\n")
+    old_enough(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, "for f in a b; do echo new >$f; done; rm c d; rm -r e; echo new >fresh; echo new >other")
+        put(os.path.join(home.work, "a"), "host\n")
+        put(os.path.join(home.work, "c"), "host\n")
+        put(os.path.join(home.work, "e/y"), "host\n")
+        put(os.path.join(home.work, "fresh"), "host\n")
+        done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert done == {"b", "d", "other"} and set(conflicts) == {"a", "c", "e", "fresh"}, (done, conflicts)
+        assert all("host" in reason for reason in conflicts.values()), conflicts
+        assert [get(os.path.join(home.work, n)) for n in ("a", "b", "c", "e/x", "e/y", "fresh")] == \
+            ["host\n", "new\n", "host\n", "old\n", "host\n", "host\n"]
+        assert set(changes(rpc, home, process)) == {"a", "c", "e", "fresh"}
+        told = [e["payload"] for e in rpc.events(processId=process, types=["artifact.changed"]) if e["payload"]["source"] == "apply"]
+        assert [t["change"] for t in told][0] == "requested" and told[-1]["counts"]["conflict"] == 4, told
+        assert told[0]["by"]["uid"] == os.geteuid(), told
+        assert not [n for n in os.listdir(home.work) if n.startswith(".bailiff-")]
+        done = home.cli("apply", process, status=1)
+        assert b"conflict" in done.err and b"/a:" in done.err, done.err
+
+
+def test_planted_links_are_not_followed(home):
+    outside = os.path.join(home.dir, "outside")
+    put(os.path.join(outside, "x"), "outside\n")
+    put(os.path.join(home.work, "d/x"), "old\n")
+    put(os.path.join(home.work, "f"), "old\n")
+    old_enough(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, "echo new >d/x; echo new >d/n; echo new >f; echo new >g")
+        os.rename(os.path.join(home.work, "d"), os.path.join(home.work, "d.away"))
+        os.symlink(outside, os.path.join(home.work, "d"))
+        os.unlink(os.path.join(home.work, "f"))
+        os.symlink(os.path.join(outside, "x"), os.path.join(home.work, "f"))
+        os.symlink(os.path.join(outside, "y"), os.path.join(home.work, "g"))
+        done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert done == set(), (done, conflicts)
+        assert os.listdir(outside) == ["x"] and get(os.path.join(outside, "x")) == "outside\n"
+        assert os.path.islink(os.path.join(home.work, "g"))
+
+
+def test_a_write_root_that_was_replaced(home):
+    put(os.path.join(home.work, "f"), "old\n")
+    old_enough(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, "echo new >f")
+        os.rename(home.work, home.work + ".away")
+        os.mkdir(home.work)
+        put(os.path.join(home.work, "f"), "other\n")
+        rpc.fails("apply_changes", {"processId": process})
+        assert get(os.path.join(home.work, "f")) == "other\n"
+
+
+def test_no_set_user_id_reaches_the_host(home):
+    with home.rpc() as rpc:
+        process = run(rpc, home, "echo '#!/bin/sh' >tool; chmod 755 tool; chmod u+s tool || true; mkdir shared; mkfifo pipe")
+        upper = os.path.join(home.dir, "cow", process, "0", "upper")
+        os.chmod(os.path.join(upper, "tool"), 0o6755)
+        os.chmod(os.path.join(upper, "shared"), 0o2775)
+        done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert done == {"tool", "shared"} and set(conflicts) == {"pipe"}, (done, conflicts)
+        assert os.stat(os.path.join(home.work, "tool")).st_mode == 0o100755
+        assert os.stat(os.path.join(home.work, "shared")).st_mode & 0o7000 == 0
+        assert not os.path.exists(os.path.join(home.work, "pipe"))
+        settle(rpc, home, "discard_changes", process)
+
+
+def test_discard(home):
+    sample(home)
+    before = tree(home.work)
+    with home.rpc() as rpc:
+        process = run(rpc, home, SCRIPT)
+        done, conflicts = settle(rpc, home, "discard_changes", process, "edited", "new", "again")
+        assert done == {"edited", "new", "new/deep", "new/deep/file", "again/old", "again/new"} and not conflicts, (done, conflicts)
+        left = changes(rpc, home, process)
+        assert set(left) == set(WANTED) - done, left
+        done, conflicts = settle(rpc, home, "discard_changes", process)
+        assert done == set(left) and not conflicts, (done, conflicts)
+        assert tree(home.work) == before
+        assert changes(rpc, home, process) == {}
+
+
+def test_a_choice_of_paths(home):
+    sample(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, SCRIPT)
+        assert set(changes(rpc, home, process, paths=[os.path.join(home.work, "new")])) == {"new", "new/deep", "new/deep/file"}
+        done, conflicts = settle(rpc, home, "apply_changes", process, "new/deep/file", "gone")
+        assert done == {"new", "new/deep", "new/deep/file", "gone"} and not conflicts, (done, conflicts)
+        assert get(os.path.join(home.work, "new/deep/file")) == "new\n" and not os.path.exists(os.path.join(home.work, "gone"))
+        assert get(os.path.join(home.work, "edited")) == "one\ntwo\nthree\n"
+        assert set(changes(rpc, home, process)) == set(WANTED) - done
+        rpc.fails("apply_changes", {"processId": process, "paths": ["new"]})
+        rpc.fails("apply_changes", {"processId": process, "paths": []})
+        settle(rpc, home, "discard_changes", process)
+
+
+def test_they_survive_restarts(home):
+    sample(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, SCRIPT)
+        before = changes(rpc, home, process)
+    home.restart()
+    with home.rpc() as rpc:
+        assert changes(rpc, home, process) == before
+        live = rpc.start(["sh", "-c", "echo early >early; read line; echo late >late"], cwd=home.work, cow=True, stdin="pipe")["processId"]
+    home.kill_part("runtime")
+    home.kill_part("spawner")
+    until("it answers again", home.answers)
+    with home.rpc() as rpc:
+        rpc.call("close_process_stdin", processId=live)
+        rpc.wait(live)
+        assert kinds(changes(rpc, home, live)) == {"early": "added", "late": "added"}
+        done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert done == set(WANTED) and not conflicts, (done, conflicts)
+        settle(rpc, home, "discard_changes", live)
+
+
+def test_facts(home):
+    sample(home)
+    validators = harness.event_validators()
+    with home.rpc() as rpc:
+        process = run(rpc, home, SCRIPT)
+        changes(rpc, home, process)
+        events = rpc.events(processId=process, types=["artifact.changed"])
+        told = [e["payload"] for e in events]
+        assert {os.path.relpath(t["path"], home.work): t["change"] for t in told if "path" in t} == WANTED, told
+        assert told[-1] == {"source": "run", "change": "summary", "counts": {"added": 9, "modified": 2, "deleted": 4}, "kept": True}, told
+        assert {e["turnId"] for e in events} == {rpc.call("get_process", processId=process)["turnId"]}
+        settle(rpc, home, "discard_changes", process)
+        harness.validate(validators, rpc.events(processId=process, types=["artifact.changed"]))
+        process = run(rpc, home, "true")
+        changes(rpc, home, process)
+        told = [e["payload"] for e in rpc.events(processId=process, types=["artifact.changed"])]
+        assert [t["kept"] for t in told] == [False], told
+        process = run(rpc, home, "i=0; while [ $i -lt 150 ]; do i=$((i + 1)); echo $i >f$i; done")
+        assert len(changes(rpc, home, process)) == 150
+        told = [e["payload"] for e in rpc.events(processId=process, types=["artifact.changed"])]
+        assert len(told) == 101 and told[-1]["counts"]["added"] == 150, len(told)
+        settle(rpc, home, "discard_changes", process)
+        assert rpc.call("verify_store")["ok"]
+
+
+def test_refusals(home):
+    with home.rpc() as rpc:
+        plain = rpc.run(["true"], cwd=home.work)[0]["processId"]
+        assert rpc.fails("list_changes", {"processId": plain}).data["category"] == "unavailable"
+        live = rpc.start(["sleep", "1000"], cwd=home.work, cow=True)["processId"]
+        for method in ("list_changes", "apply_changes", "discard_changes"):
+            assert rpc.fails(method, {"processId": live}).data["category"] == "invalid_state"
+            assert rpc.fails(method, {"processId": "proc_none"}).data["category"] == "not_found"
+        rpc.call("terminate_process", processId=live)
+        assert changes(rpc, home, live) == {}
+    with home.rpc() as rpc:
+        rpc.call("initialize", role="agent")
+        rpc.fails("apply_changes", {"processId": live})
+
+
+def test_nothing_is_left_when_all_is_settled(home):
+    with home.rpc() as rpc:
+        first, second = run(rpc, home, "echo a >a"), run(rpc, home, "mkdir -p b/c; chmod 0 b/c; chmod 555 b")
+        settle(rpc, home, "apply_changes", first)
+        settle(rpc, home, "discard_changes", second)
+        until("the folders are gone", lambda: os.listdir(os.path.join(home.dir, "cow")) == [])
+        assert changes(rpc, home, first) == {} == changes(rpc, home, second)
+
+
+def test_by_the_command_line(home):
+    put(os.path.join(home.work, "f"), "one\n")
+    old_enough(home)
+    done = home.cli("run", "--cow", "--", "sh", "-c", "echo two >>f; echo new >n")
+    assert b"2 changes are kept" in done.err, done.err
+    process = done.err.decode().split("bailiff diff|apply|discard ")[1].split()[0]
+    assert "+two" in home.cli("diff", process, "f").text and "+++ b/n" not in home.cli("diff", process, "f").text
+    assert {c["change"] for c in home.cli("diff", "--json", process).json["changes"]} == {"modified", "added"}
+    assert "applied   modified" in home.cli("apply", process, "f").text and get(os.path.join(home.work, "f")) == "one\ntwo\n"
+    assert "discarded added" in home.cli("discard", process).text and home.cli("diff", process).text == ""
+
+
+@contextlib.contextmanager
+def daemon_for_all():
+    if os.geteuid() != 0:
+        raise Skip("other users' commands take root")
+    home = Home(start=False, options=("--audit", "off", "--socket-mode", "0666"))
+    os.chmod(home.dir, 0o755)
+    home.start()
+    with home:
+        yield home
+
+
+def test_other_users():
+    def as_user(uid, home, *args, status=0):
+        done = subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", harness.CLI, *args], cwd=home.work,
+                              env=harness.environment(BAILIFF_HOME=home.dir, HOME="/nonexistent"), capture_output=True, text=True)
+        assert done.returncode == status, done
+        return done
+
+    with daemon_for_all() as home:
+        put(os.path.join(home.work, "mine"), "old\n", 0o644)
+        put(os.path.join(home.work, "shared"), "old\n", 0o666)
+        os.chown(os.path.join(home.work, "mine"), 4321, 4321)
+        os.chown(home.work, 4321, 4321)
+        old_enough(home)
+        run_it = lambda: as_user(4321, home, "run", "--cow", "--", "sh", "-c", "echo new >mine; echo new >>shared; echo new >made") \
+            .stderr.split("bailiff diff|apply|discard ")[1].split()[0]
+        process = run_it()
+        as_user(4322, home, "apply", process, status=1)
+        as_user(4321, home, "apply", process)
+        found = tree(home.work)
+        assert {n: (v[1], v[3]) for n, v in found.items()} == \
+            {"mine": (4321, "new\n"), "shared": (0, "old\nnew\n"), "made": (4321, "new\n")}, found
+        process = run_it()
+        os.chmod(os.path.join(home.work, "shared"), 0o600)
+        # Root may, but with the owner's rights: what its owner may not write stays.
+        with home.rpc() as rpc:
+            done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert "shared" in conflicts and "shared" not in done, (done, conflicts)
+        assert get(os.path.join(home.work, "shared")) == "old\nnew\n"
+
+
+if __name__ == "__main__":
+    harness.main(globals())
