@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,8 +41,11 @@ static int write_map(pid_t pid, const char *which, uid_t id)
 static int make(uid_t id, struct err *e)
 {
 	struct clone_args a = { .flags = CLONE_NEWUSER | CLONE_CLEAR_SIGHAND };
-	pid_t pid = cgroup_clone(&a);
+	pid_t self = getpid(), pid = cgroup_clone(&a);
 	if (pid == 0) {
+		/* Only as long as we are there to end it. */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != self)
+			_exit(1);
 		for (;;)
 			pause();
 	}
