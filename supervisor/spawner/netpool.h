@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NETPOOL_MAX 4
+#define NETPOOL_MAX 8
 
 struct netpool {
 	int home;                /* our own network namespace; −1 = nothing is made ahead */

@@ -20,6 +20,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* So long without a message, and there is time for what can be done ahead: sandboxes just started come first. */
+#define IDLE_MS 3
+
 /* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
 static _Noreturn void fatal(const char *what)
 {
@@ -227,7 +230,7 @@ int spawner_main(const struct spawner_options *o)
 			p[2 + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
 		int wait_ms = cgroup_tree_tick(&s.cgroup);
 		bool ahead = netpool_wants(&s.netpool);
-		int n = poll(p, 2 + nhelpers, ahead ? 0 : wait_ms);
+		int n = poll(p, 2 + nhelpers, ahead && (wait_ms < 0 || wait_ms > IDLE_MS) ? IDLE_MS : wait_ms);
 		if (n < 0 && errno != EINTR)
 			return 1;
 		if (n == 0 && ahead)
