@@ -8,7 +8,7 @@ _bailiff()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'run ps logs wait input kill events top session sandbox store call doctor completion version help' -- "$cur"))
+		COMPREPLY=($(compgen -W 'run ps logs wait input kill diff apply discard events top session sandbox store call doctor completion version help' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -45,6 +45,24 @@ _bailiff()
 	kill)
 		case $cur in
 		-*) words='--help --signal' ;;
+		*) words=$(_bailiff_processes) ;;
+		esac
+		;;
+	diff)
+		case $cur in
+		-*) words='--help --json' ;;
+		*) words=$(_bailiff_processes) ;;
+		esac
+		;;
+	apply)
+		case $cur in
+		-*) words='--help --json' ;;
+		*) words=$(_bailiff_processes) ;;
+		esac
+		;;
+	discard)
+		case $cur in
+		-*) words='--help --json' ;;
 		*) words=$(_bailiff_processes) ;;
 		esac
 		;;
