@@ -1,0 +1,66 @@
+#include "supervisor/cli/denied.h"
+
+#include "runtime/base/mem.h"
+#include "tests/unit/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct denied d;
+
+static bool take(const char *payload)
+{
+	mem_auto char *event = mem_printf("{\"type\":\"sandbox.violation\",\"payload\":%s}", payload);
+	return denied_take(&d, jval_of(event, strlen(event)));
+}
+
+START_TEST(lines)
+{
+	d = (struct denied){ 0 };
+	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/hosts\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}"));
+	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/etc\",\"pathIs\":\"directory\",\"errnoName\":\"EROFS\"}"));
+	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,\"errnoName\":\"ENETUNREACH\"}"));
+	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"203.0.113.7\",\"port\":80,\"reason\":\"no network\"}"));
+	ck_assert(take("{\"kind\":\"syscall\",\"operation\":\"call\",\"syscall\":\"unshare\",\"source\":\"seccomp\"}"));
+	ck_assert_uint_eq(d.count, 5);
+	ck_assert_str_eq(d.lines[0], "write /etc/hosts (outside the write roots)");
+	ck_assert_str_eq(d.lines[1], "create in /etc (outside the write roots)");
+	ck_assert_str_eq(d.lines[2], "connect [2001:db8::1]:443 (no network)");
+	ck_assert_str_eq(d.lines[3], "connect 203.0.113.7:80 (no network)");
+	ck_assert_str_eq(d.lines[4], "system call unshare (a system call that sandboxes may not use)");
+	ck_assert_str_eq(d.folder, "/etc");
+	ck_assert(d.write && d.network && !d.read);
+	denied_done(&d);
+}
+END_TEST
+
+START_TEST(each_once_and_not_too_many)
+{
+	d = (struct denied){ 0 };
+	for (int i = 0; i < 300; i++) {
+		mem_auto char *payload = mem_printf("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/x/%d\",\"count\":%d}", i / 3, i);
+		ck_assert(take(payload));
+	}
+	ck_assert_uint_eq(d.count, DENIED_LINES);
+	ck_assert_uint_eq(d.nlater, 64);
+	ck_assert(d.many);
+	denied_done(&d);
+	ck_assert(!denied_take(&d, jval_of("{\"type\":\"process.output\"}", 25)));
+}
+END_TEST
+
+START_TEST(no_option_where_none_would_help)
+{
+	d = (struct denied){ 0 };
+	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/etc/shadow\",\"reason\":\"not permitted to its user\"}");
+	ck_assert(!d.read && !d.write && !d.network);
+	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/x\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}");
+	ck_assert_str_eq(d.folder, "/");
+	denied_done(&d);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("denied", lines, each_once_and_not_too_many, no_option_where_none_would_help);
+}
