@@ -132,10 +132,12 @@ static const struct {
 	const char *path;
 } shipped_entries[] = {
 #define OWNED PLAN_MOUNT_OWNED
+#define IN_PARENT PLAN_MOUNT_IN_PARENT
 #define ENTRY(set, kind, flags, path) { SET_##set, PLAN_MOUNT_##kind, flags, path },
 #include "sandbox/profiles.def"
 #undef ENTRY
 #undef OWNED
+#undef IN_PARENT
 };
 
 static const struct shipped {

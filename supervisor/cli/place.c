@@ -16,13 +16,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int absolute(const char *given, char ret[PATH_MAX], struct err *e)
+static int absolute(const char *given, bool follow, char ret[PATH_MAX], struct err *e)
 {
 	char here[PATH_MAX] = "", whole[2 * PATH_MAX];
 
 	if ((!given || given[0] != '/') && !getcwd(here, sizeof(here)))
 		return err_sys(e, errno, "the working directory");
 	snprintf(whole, sizeof(whole), "%s%s%s", here, here[0] && given ? "/" : "", given ? given : "");
+	/* Links are the caller's to follow: the sandbox binds what is named, and does not follow them. */
+	if (follow && realpath(whole, here))
+		memcpy(whole, here, sizeof(here));
 	if (!text_utf8_valid(whole, strlen(whole)))
 		return err_set(e, ERR_INVALID, "the path '%.200s' is not UTF-8", whole);
 	return path_clean(whole, ret, e);
@@ -58,7 +61,7 @@ static int write_paths(const struct opts *o, int option, const char *key, struct
 
 		if (o->given[i].option != option)
 			continue;
-		if (absolute(o->given[i].value, path, e) < 0)
+		if (absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
 			return err_wrap(e, "option '--%s'", option_rows[option].name);
 		jw_str(w, path);
 	}
@@ -72,7 +75,7 @@ int place_write(const struct opts *o, const struct place_options *names, struct 
 	char cwd[PATH_MAX], workspace[PATH_MAX];
 	uint64_t bytes;
 
-	if (absolute(opts_get(o, names->cwd), cwd, e) < 0)
+	if (absolute(opts_get(o, names->cwd), true, cwd, e) < 0)
 		return err_wrap(e, "option '--cwd'");
 	jw_kstr(w, "cwd", cwd);
 	if (names->profile >= 0)
