@@ -5,7 +5,7 @@
  * show. From then on there are only descriptors. What is hidden or protected is looked up in the new root instead,
  * because that is where it must not be found.
  *
- * Inside a write root the command may rename. So whatever is shut there is held in place: each folder between it and
+ * Inside a write root the command may rename. So whatever else is mounted there is held in place: each folder between it and
  * the write root is bound onto itself, and the kernel does not rename or remove a folder that something is mounted on.
  */
 
@@ -163,55 +163,6 @@ static int clear_way(struct trees *t, const char *path)
 	return 0;
 }
 
-static int apply_bound(struct trees *t, uint32_t i)
-{
-	struct step_context *c = t->c;
-	if (t->source[i] < 0)
-		return 0;
-	bool folder = tree_is_folder(t->source[i]);
-	bool writable = plan_mount(c->plan, i)->kind == PLAN_MOUNT_WRITE;
-	fd_auto int tree = writable ? write_root_tree(c, i, t->source[i]) : read_root_tree(c, i, t->source[i]);
-	fd_auto int place = tree < 0 || clear_way(t, path_of(c, i)) < 0 ? -1 : tree_place(c, path_of(c, i), folder);
-	fd_close(&t->source[i]);
-	return place < 0 ? -1 : tree_attach(tree, place);
-}
-
-static int apply_empty(struct trees *t, uint32_t i)
-{
-	struct step_context *c = t->c;
-	fd_auto int tree = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
-	if (tree < 0 || fchownat(tree, "", c->uid, c->gid, AT_EMPTY_PATH) < 0 || tree_set(tree, TREE_INERT, -1) < 0)
-		return -1;
-	fd_auto int place = clear_way(t, path_of(c, i)) < 0 ? -1 : tree_place(c, path_of(c, i), true);
-	return place < 0 ? -1 : tree_attach(tree, place);
-}
-
-static bool shown_again_inside(const struct step_context *c, uint32_t i)
-{
-	for (uint32_t j = i + 1; j < c->plan->mount_count; j++) {
-		if (plan_mount(c->plan, j)->kind != PLAN_MOUNT_HIDE && plan_path_inside(path_of(c, j), path_of(c, i)))
-			return true;
-	}
-	return false;
-}
-
-static int cover(struct trees *t, uint32_t i, int place)
-{
-	struct step_context *c = t->c;
-	bool folder = tree_is_folder(place);
-	if (!folder || !shown_again_inside(c, i)) {
-		fd_auto int nothing = tree_clone(folder ? c->void_folder : c->void_file, "");
-		return nothing < 0 ? -1 : tree_attach(nothing, place);
-	}
-	return cover_for_more(t, place);
-}
-
-static int protect(int place)
-{
-	fd_auto int tree = tree_clone(place, "");
-	return tree < 0 || tree_set(tree, TREE_READ, -1) < 0 ? -1 : tree_attach(tree, place);
-}
-
 /* On an overlay a missing name is simply made, and marked as none of the command's: it goes with the overlay. */
 static int make_in_overlay(struct step_context *c, int at, const char *name, bool folder)
 {
@@ -272,6 +223,73 @@ static int walk(struct step_context *c, uint32_t i, const char *base, const char
 	}
 	*ret_whole = !*p;
 	return fd_take(&at);
+}
+
+/* Where mount i goes; inside a write root the way there is held in place. */
+static int place_of(struct trees *t, uint32_t i, bool folder)
+{
+	struct step_context *c = t->c;
+	int below = plan_mount_below(c->plan, i);
+	bool whole = false;
+	if (clear_way(t, path_of(c, i)) < 0)
+		return -1;
+	if (below < 0 || plan_mount(c->plan, (uint32_t)below)->kind != PLAN_MOUNT_WRITE)
+		return tree_place(c, path_of(c, i), folder);
+	fd_auto int place = walk(c, i, path_of(c, (uint32_t)below), path_of(c, i), &whole);
+	if (place >= 0 && !whole) {
+		errno = ENOTDIR;
+		return -1;
+	}
+	return fd_take(&place);
+}
+
+static int apply_bound(struct trees *t, uint32_t i)
+{
+	struct step_context *c = t->c;
+	if (t->source[i] < 0)
+		return 0;
+	bool folder = tree_is_folder(t->source[i]);
+	bool writable = plan_mount(c->plan, i)->kind == PLAN_MOUNT_WRITE;
+	fd_auto int tree = writable ? write_root_tree(c, i, t->source[i]) : read_root_tree(c, i, t->source[i]);
+	fd_auto int place = tree < 0 ? -1 : place_of(t, i, folder);
+	fd_close(&t->source[i]);
+	return place < 0 ? -1 : tree_attach(tree, place);
+}
+
+static int apply_empty(struct trees *t, uint32_t i)
+{
+	struct step_context *c = t->c;
+	fd_auto int tree = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
+	if (tree < 0 || fchownat(tree, "", c->uid, c->gid, AT_EMPTY_PATH) < 0 || tree_set(tree, TREE_INERT, -1) < 0)
+		return -1;
+	fd_auto int place = place_of(t, i, true);
+	return place < 0 ? -1 : tree_attach(tree, place);
+}
+
+static bool shown_again_inside(const struct step_context *c, uint32_t i)
+{
+	for (uint32_t j = i + 1; j < c->plan->mount_count; j++) {
+		if (plan_mount(c->plan, j)->kind != PLAN_MOUNT_HIDE && plan_path_inside(path_of(c, j), path_of(c, i)))
+			return true;
+	}
+	return false;
+}
+
+static int cover(struct trees *t, uint32_t i, int place)
+{
+	struct step_context *c = t->c;
+	bool folder = tree_is_folder(place);
+	if (!folder || !shown_again_inside(c, i)) {
+		fd_auto int nothing = tree_clone(folder ? c->void_folder : c->void_file, "");
+		return nothing < 0 ? -1 : tree_attach(nothing, place);
+	}
+	return cover_for_more(t, place);
+}
+
+static int protect(int place)
+{
+	fd_auto int tree = tree_clone(place, "");
+	return tree < 0 || tree_set(tree, TREE_READ, -1) < 0 ? -1 : tree_attach(tree, place);
 }
 
 static int apply_shut(struct trees *t, uint32_t i)

@@ -552,6 +552,27 @@ START_TEST(bad_plans_are_refused)
 }
 END_TEST
 
+/* What is mounted in a write root cannot be moved away with its parents, to be replaced. */
+START_TEST(mounts_in_a_write_root)
+{
+	folder(work, "a");
+	folder(work, "a/b");
+	folder(work, "a/b/read");
+	folder(work, "a/b/write");
+	mem_auto char *readable = mem_printf("%s/a/b/read", work), *writable = mem_printf("%s/a/b/write", work);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_WRITE, .path = work },
+		{ .kind = PLAN_MOUNT_READ, .path = readable },
+		{ .kind = PLAN_MOUNT_WRITE, .path = writable },
+	};
+	struct status_msg m = run_in("! mv a x && ! mv a/b a/x && ! mv a/b/read x && ! mv a/b/write x && ! touch a/b/read/x && touch a/b/write/x a/b/x a/x",
+				     mounts, countof(mounts), work);
+	ck_assert_msg(m.wait_status == 0, "%s", out);
+	ck_assert(there(work, "a/b/write/x", NULL) && there(work, "a/b/x", NULL));
+}
+END_TEST
+
 /* Links inside a bound tree are never followed to where something is mounted. */
 START_TEST(links_in_a_write_root)
 {
@@ -642,6 +663,7 @@ int main(int argc, char **argv)
 	tcase_add_test(t, network_is_its_own);
 	tcase_add_test(t, empty_folders_and_trees_in_them);
 	tcase_add_test(t, bad_plans_are_refused);
+	tcase_add_test(t, mounts_in_a_write_root);
 	tcase_add_test(t, links_in_a_write_root);
 	tcase_add_test(t, terminals_and_ipc);
 	tcase_add_test(t, ids_of_their_own);
