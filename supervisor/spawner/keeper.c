@@ -271,17 +271,18 @@ static _Noreturn void keeper_main(const struct keeper_job *job, int fd)
 
 /* ---- in the spawner ---- */
 
-void keeper_reap(void)
+bool keeper_reap(void)
 {
-	while (waitpid(-1, NULL, WNOHANG | __WCLONE) > 0)
+	pid_t pid;
+	while ((pid = waitpid(-1, NULL, WNOHANG | __WCLONE)) > 0)
 		continue;
+	return pid == 0;
 }
 
-/* Our own child, without a signal at its end: those that ended since are reaped when the next one is started. */
+/* Our own child, without a signal at its end. */
 static pid_t clone_keeper(const struct keeper_job *job, int fd)
 {
 	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND };
-	keeper_reap();
 	pid_t pid = cgroup_clone(&a);
 	if (pid == 0)
 		keeper_main(job, fd);

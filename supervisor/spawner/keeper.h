@@ -45,8 +45,8 @@ struct keeper_job {
  */
 int keeper_start(const struct keeper_job *job, int *ret_fd, struct err *e);
 
-/* Children that ended. */
-void keeper_reap(void);
+/* Those that ended; true = there are others, so it is to be called again. */
+bool keeper_reap(void);
 
 /* In the init: has them removed and waits for it, but not for ever. −1 is no keeper. */
 void keeper_finish(int fd);

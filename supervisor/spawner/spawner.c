@@ -22,6 +22,7 @@
 
 /* So long without a message, and there is time for what can be done ahead: sandboxes just started come first. */
 #define IDLE_MS 3
+#define KEEPERS_MS 500 /* keepers end without a word */
 
 /* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
 static _Noreturn void fatal(const char *what)
@@ -78,7 +79,6 @@ static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fd
 	cgroup_tree_remove(&s->cgroup, &m->key);
 	tree_limiter_remove(&s->limiter, &m->key);
 	idmap_release(&s->idmap, &m->key);
-	keeper_reap();
 }
 
 static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds)
@@ -230,6 +230,8 @@ int spawner_main(const struct spawner_options *o)
 			p[2 + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
 		int wait_ms = cgroup_tree_tick(&s.cgroup);
 		bool ahead = netpool_wants(&s.netpool);
+		if (keeper_reap() && (wait_ms < 0 || wait_ms > KEEPERS_MS))
+			wait_ms = KEEPERS_MS;
 		int n = poll(p, 2 + nhelpers, ahead && (wait_ms < 0 || wait_ms > IDLE_MS) ? IDLE_MS : wait_ms);
 		if (n < 0 && errno != EINTR)
 			return 1;
