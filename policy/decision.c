@@ -31,7 +31,7 @@ static void decide_by_mode(const struct policy_request *r, struct policy_decisio
 	ret->source = POLICY_BY_MODE;
 	ret->scope = POLICY_ONCE;
 	(void)snprintf(ret->reason, sizeof(ret->reason), "no rule applies; mode %.32s allows commands in profile %.64s",
-		       r->mode ? r->mode : "default", r->profile ? r->profile : "plain");
+		       r->mode ? r->mode : "default", r->profile ? r->profile : "workspace");
 }
 
 void policy_decide(const struct policy_request *r, struct policy_decision *ret)

@@ -10,7 +10,6 @@
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
 #include "sandbox/cgroup.h"
-#include "sandbox/profile.h"
 #include "supervisor/detach.h"
 #include "supervisor/guard/guard.h"
 #include "supervisor/home.h"
@@ -226,7 +225,7 @@ static void find_folders(struct daemon *d)
 /* Without a sandbox a root daemon would run what anybody asks for: its owner must have said so. */
 static bool may_run_unconfined(const struct daemon *d)
 {
-	return !d->privileged || d->o.allow_host || strcmp(PROFILE_DEFAULT, "plain") == 0;
+	return !d->privileged || d->o.allow_host;
 }
 
 static void runtime_args(const struct daemon *d, struct args *a)

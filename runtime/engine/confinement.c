@@ -46,7 +46,7 @@ static int find_place(const struct profile *p, const struct sandbox_request *r, 
 /* Who may go without a sandbox; the spawner has the last word about it. */
 static int check_unconfined(const struct profile *p, const struct caller *c, struct err *e)
 {
-	if (p->confined || strcmp(p->name, PROFILE_DEFAULT) == 0 || c->role == ROLE_OPERATOR)
+	if (p->confined || c->role == ROLE_OPERATOR)
 		return 0;
 	err_set(e, ERR_PERMISSION, "profile %s is no sandbox; only an operator may use it", p->name);
 	snprintf(e->field, sizeof e->field, "profile");

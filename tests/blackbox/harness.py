@@ -25,6 +25,8 @@ DAEMON, CLI, TALKER = (os.path.join(BUILD, n) for n in ("bailiffd", "bailiff", "
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Generous on purpose: a condition that holds is seen at once, and a busy machine is not a failure.
 PATIENCE = float(os.environ.get("PATIENCE", "60"))
+# Where the tree lies below a home or /tmp, sandboxes do not show the tests' own program by themselves.
+SHOWS_TALKER = {"readRoots": [TALKER]}
 TERMINAL = ("process.completed", "process.failed", "process.terminated")
 
 
@@ -153,6 +155,8 @@ class Rpc:
         self.next_id += 1
         request = {"jsonrpc": "2.0", "id": self.next_id, "method": method}
         params = dict(params or {}, **more)
+        if method == "start_process" and isinstance(params.get("command"), list) and TALKER in params["command"]:
+            params.setdefault("sandbox", SHOWS_TALKER)
         if params:
             request["params"] = params
         self.raw(json.dumps(request).encode() + b"\n")
@@ -401,7 +405,7 @@ class Home:
 
     def cli_start(self, *args, **more):
         """bailiff in the background."""
-        return subprocess.Popen([CLI, *args], env=environment(BAILIFF_HOME=self.dir), cwd=self.work,
+        return subprocess.Popen([CLI, *shows_talker(args)], env=environment(BAILIFF_HOME=self.dir), cwd=self.work,
                                 **dict(dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), **more))
 
 
@@ -418,10 +422,14 @@ class Done:
         return json.loads(self.out)
 
 
+def shows_talker(args):
+    return (args[0], "--ro", TALKER, *args[1:]) if args and args[0] == "run" and TALKER in args else args
+
+
 def cli(*args, stdin=None, status=0, env=None, cwd="/", patience=PATIENCE):
     """Runs bailiff and checks its exit status (None: any)."""
     feed = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
-    done = subprocess.run([CLI, *args], env=environment(**(env or {})), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    done = subprocess.run([CLI, *shows_talker(args)], env=environment(**(env or {})), cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=patience, **feed)
     if status is not None and done.returncode != status:
         raise AssertionError(f"bailiff {' '.join(args)}: status {done.returncode}, expected {status}\n"

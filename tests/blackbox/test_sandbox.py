@@ -178,8 +178,6 @@ def test_a_root_daemon_needs_its_owners_word_for_host():
     if not ROOT:
         raise Skip("only a root daemon acts for others")
     with Home() as home, home.rpc() as rpc:
-        if rpc.call("get_sandbox", profile="workspace")["defaultProfile"] == "plain":
-            raise Skip("the default is no sandbox yet")
         assert "--allow-host" in rpc.fails("start_process", command=["true"], profile="host").message
     with Home(options=("--audit", "off", "--allow-host")) as home, home.rpc() as rpc:
         _, done = rpc.run("true", profile="host")
