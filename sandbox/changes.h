@@ -20,6 +20,7 @@ struct err;
 #define CHANGES_RECORDS_MAX 50000u
 #define CHANGES_PATH_MAX 4096u
 #define CHANGES_NOTE_MAX 256u
+#define CHANGES_DIFFED_MAX 100u /* diffs are made for the first so many */
 
 /* X(GROUP, NAME, "name on the wire") */
 #define CHANGES_OPS(X) \

@@ -48,6 +48,12 @@ void changes_init(struct changes *c, struct store *store, struct engine *engine,
 
 static void job_begin(struct changes_job *j);
 
+/* The one that tells what the run changed. */
+static bool is_run(const struct changes_job *j)
+{
+	return j->op == CHANGES_OP_DIFF && j->source;
+}
+
 static struct changes_job *find_waiting(struct changes *c, const char *id)
 {
 	struct changes_job *j;
@@ -61,7 +67,7 @@ static struct changes_job *find_waiting(struct changes *c, const char *id)
 static void job_free(struct changes_job *j)
 {
 	struct changes *c = j->changes;
-	bool was_run = j->op == CHANGES_OP_DIFF;
+	bool was_run = is_run(j);
 	struct plan_key key = j->key;
 
 	TAILQ_REMOVE(&c->jobs, j, link);
@@ -172,7 +178,7 @@ static void job_begin(struct changes_job *j)
 {
 	struct changes_facts f;
 
-	if (j->op == CHANGES_OP_LIST) {
+	if (!j->source) {
 		job_send(j);
 		return;
 	}
@@ -205,7 +211,7 @@ static bool run_is_asked(const struct changes_job *j)
 	const struct changes_job *other;
 
 	TAILQ_FOREACH(other, &j->changes->jobs, link)
-		if (other->op == CHANGES_OP_DIFF && strcmp(other->key.id, j->key.id) == 0)
+		if (is_run(other) && strcmp(other->key.id, j->key.id) == 0)
 			return true;
 	return false;
 }
@@ -229,7 +235,7 @@ void changes_request(struct changes *c, enum changes_op op, const char *process_
 	j->caller.peer_fd = fcntl(caller->peer_fd, F_DUPFD_CLOEXEC, 3);
 	j->caller.request_id = j->request_id = mem_strdup(caller->request_id);
 	j->caller.trace_id = j->caller.idem_key = j->caller.idem_method = NULL;
-	j->source = op == CHANGES_OP_LIST ? NULL : changes_op_name(op);
+	j->source = changes_op_needs_client(op) ? changes_op_name(op) : NULL;
 	buf_append(&j->paths, paths, paths_len);
 	if (job_find(j, viewer, &e) < 0) {
 		job_fail(j, &e);
@@ -339,7 +345,7 @@ static void answer(struct changes_job *j, const char *sequence, size_t sequence_
 	struct strmap refs = STRMAP_INIT;
 	struct jw w = jw_on(&out);
 	struct err e = ERR_INIT;
-	bool list = j->op == CHANGES_OP_LIST;
+	bool list = !j->source;
 
 	const struct store_query q = { .after = j->process.end_sequence, .index = ID_PROCESS, .id = j->key.id };
 	if (list && store_events(j->changes->store, &q, take_diff, &refs, &e) < 0)

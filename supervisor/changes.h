@@ -31,7 +31,7 @@ void changes_init(struct changes *c, struct store *store, struct engine *engine,
 void changes_done(struct changes *c); /* nobody is answered any more */
 
 /*
- * A client's request: LIST, APPLY or DISCARD. paths: NUL-terminated strings one after another, none = all. `viewer` is what
+ * A client's request: LIST, DIFF (a list with the diffs themselves), APPLY or DISCARD. paths: NUL-terminated strings one after another, none = all. `viewer` is what
  * the views are asked with.
  */
 void changes_request(struct changes *c, enum changes_op op, const char *process_id, uint32_t viewer, const char *paths, size_t paths_len,

@@ -3,6 +3,7 @@
 #include "runtime/engine/engine_private.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
 #include "runtime/view/view.h"
 #include "sandbox/changes.h"
 
@@ -133,6 +134,12 @@ static void write_change(const struct change *c, const char *(*diff_ref)(void *c
 	jw_kuint(w, "bytes", c->bytes);
 	if (diff_ref)
 		jw_kopt(w, "diffRef", diff_ref(ctx, path.data));
+	if (c->diff_len && text_utf8_valid(c->diff, c->diff_len)) {
+		jw_kstrn(w, "diff", c->diff, c->diff_len);
+	} else if (c->diff_len) {
+		jw_key(w, "diffBase64");
+		jw_base64(w, c->diff, c->diff_len);
+	}
 	if (c->outcome != CHANGES_OUTCOME_PENDING)
 		jw_kstr(w, "outcome", changes_outcome_name(c->outcome));
 	if (c->note_len)

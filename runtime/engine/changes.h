@@ -13,7 +13,7 @@
 struct buf;
 struct view_process_brief;
 
-#define CHANGES_FACTS_MAX 100u            /* events for single paths in one commit */
+#define CHANGES_FACTS_MAX 100u            /* events for single paths in one commit; CHANGES_DIFFED_MAX */
 #define CHANGES_DIFF_MAX (64u * 1024)     /* a diff that is longer is not kept */
 #define CHANGES_DIFFS_MAX (4u << 20)      /* of one run */
 

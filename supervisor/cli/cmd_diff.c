@@ -50,6 +50,32 @@ static int read_diff(struct cli *c, const char *ref, struct buf *out, struct err
 	return 0;
 }
 
+/* Past the first ones a run's diffs are not kept: it is made now. */
+static int make_diff(struct cli *c, struct jval process, struct jval path, struct buf *out, struct err *e)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT, text = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	jw_obj(&w);
+	jw_kraw(&w, "processId", process.text, process.len);
+	jw_karr(&w, "paths");
+	jw_raw(&w, path.text, path.len);
+	jw_arr_end(&w);
+	jw_kbool(&w, "diffs", true);
+	jw_obj_end(&w);
+	if (cli_call(c, "list_changes", &params, &a, e) < 0)
+		return -1;
+	struct jiter it = jiter_on(jval_get(a.result, "changes"));
+	if (!jiter_next(&it))
+		return 0;
+	jval_str_buf(jval_get(it.value, "diff"), out);
+	jval_str_buf(jval_get(it.value, "diffBase64"), &text);
+	if (text.len && text_base64_decode(text.data, text.len, out) < 0)
+		return err_set(e, ERR_INTERNAL, "the daemon's answer is not base64");
+	return 0;
+}
+
 static enum show_colour colour_of(const char *line)
 {
 	if (strncmp(line, "diff ", 5) == 0 || strncmp(line, "+++", 3) == 0 || strncmp(line, "---", 3) == 0)
@@ -108,12 +134,15 @@ int cmd_diff(struct cli *c)
 		mem_auto char *ref = jval_strdup(jval_get(it.value, "diffRef"));
 		buf_auto struct buf diff = BUF_INIT;
 
-		if (!ref)
-			put_plain(it.value, &out);
-		else if (read_diff(c, ref, &diff, &e) < 0)
+		bool folder = jval_is_str(jval_get(it.value, "type"), "directory");
+		int r = ref ? read_diff(c, ref, &diff, &e) :
+			folder ? 0 : make_diff(c, jval_get(a.result, "processId"), jval_get(it.value, "path"), &diff, &e);
+		if (r < 0)
 			return cli_fail(c, EXIT_FAILED, &e, "diff");
-		else
+		if (diff.len)
 			put(&diff, terminal, coloured, &out);
+		else
+			put_plain(it.value, &out);
 	}
 	return show_out(&out);
 }

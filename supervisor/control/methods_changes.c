@@ -51,7 +51,7 @@ static void request(struct call *c, enum changes_op op)
 
 void method_list_changes(struct call *c)
 {
-	request(c, CHANGES_OP_LIST);
+	request(c, call_bool(c, "diffs", false) ? CHANGES_OP_DIFF : CHANGES_OP_LIST);
 }
 
 void method_apply_changes(struct call *c)

@@ -170,7 +170,7 @@ static void visit(struct cow_walk *w, struct cow_spot *s)
 		cow_apply(w, s);
 	else if (w->op == CHANGES_OP_DISCARD)
 		cow_discard(w, s);
-	else if (w->op == CHANGES_OP_DIFF)
+	else if (w->op == CHANGES_OP_DIFF && ((const struct changes_head *)(const void *)w->out->data)->count < CHANGES_DIFFED_MAX)
 		cow_diff(w, s, &diff);
 	report(w, s, &diff);
 }

@@ -4,6 +4,7 @@ import contextlib
 import os
 import stat
 import subprocess
+import time
 
 import harness
 from harness import Home, Skip, until
@@ -278,6 +279,7 @@ def test_facts(home):
         assert len(changes(rpc, home, process)) == 150
         told = [e["payload"] for e in rpc.events(processId=process, types=["artifact.changed"])]
         assert len(told) == 101 and told[-1]["counts"]["added"] == 150, len(told)
+        assert home.cli("diff", process).text.count("\nnew file mode 100644\n") == 150
         settle(rpc, home, "discard_changes", process)
         assert rpc.call("verify_store")["ok"]
 
@@ -304,6 +306,26 @@ def test_nothing_is_left_when_all_is_settled(home):
         settle(rpc, home, "discard_changes", second)
         until("the folders are gone", lambda: os.listdir(os.path.join(home.dir, "cow")) == [])
         assert changes(rpc, home, first) == {} == changes(rpc, home, second)
+
+
+def test_what_is_forgotten(home):
+    with home.rpc() as rpc:
+        old, stray = run(rpc, home, "echo a >a"), os.path.join(home.dir, "cow", "proc_stray")
+        os.mkdir(stray, 0o700)
+        put(os.path.join(stray, "0", "upper", "x"))
+        made = int(os.stat(stray).st_ctime)
+        diff = changes(rpc, home, old)["a"]["diffRef"]
+        new = run(rpc, home, "echo b >b")
+        rpc.call("prune_store", beforeSequence=rpc.call("get_process", processId=new)["endSequence"])
+        until("what retention removes is gone", lambda: old not in os.listdir(os.path.join(home.dir, "cow")))
+        assert changes(rpc, home, old) == {} and kinds(changes(rpc, home, new)) == {"b": "added"}
+        assert rpc.fails("read_output", {"outputRef": diff}).data["category"] == "output_expired"
+    until("a second has passed", lambda: time.time() > made + 2)
+    home.restart()
+    until("what no fact speaks of is gone", lambda: os.listdir(os.path.join(home.dir, "cow")) == [new])
+    with home.rpc() as rpc:
+        assert kinds(changes(rpc, home, new)) == {"b": "added"}
+        assert rpc.call("verify_store")["ok"]
 
 
 def test_by_the_command_line(home):
