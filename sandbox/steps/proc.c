@@ -15,26 +15,23 @@ static const char *const covered_folders[] = { "proc/acpi", "proc/scsi" };
 /* The new root is the working directory. Where the kernel has no such entry there is nothing to do. */
 static int bind_over(struct step_context *c, const char *source, const char *place)
 {
-	if (mount(source, place, NULL, MS_BIND | MS_REC, NULL) == 0)
-		return 1;
+	struct mount_attr a = { .attr_set = TREE_READ | MOUNT_ATTR_NOEXEC };
 	step_path(c, place);
-	return errno == ENOENT ? 0 : -1;
+	if (mount(source, place, NULL, MS_BIND | MS_REC, NULL) < 0)
+		return errno == ENOENT ? 0 : -1;
+	return mount_setattr(AT_FDCWD, place, AT_RECURSIVE, &a, sizeof a);
 }
 
 static int mask(struct step_context *c)
 {
-	struct mount_attr a = { .attr_set = TREE_READ | MOUNT_ATTR_NOEXEC };
 	int r = 0;
-	for (size_t i = 0; r >= 0 && i < sizeof read_only / sizeof read_only[0]; i++) {
+	for (size_t i = 0; r == 0 && i < sizeof read_only / sizeof read_only[0]; i++)
 		r = bind_over(c, read_only[i], read_only[i]);
-		if (r > 0)
-			r = mount_setattr(AT_FDCWD, read_only[i], AT_RECURSIVE, &a, sizeof a);
-	}
-	for (size_t i = 0; r >= 0 && i < sizeof covered_files / sizeof covered_files[0]; i++)
+	for (size_t i = 0; r == 0 && i < sizeof covered_files / sizeof covered_files[0]; i++)
 		r = bind_over(c, "tmp/file", covered_files[i]);
-	for (size_t i = 0; r >= 0 && i < sizeof covered_folders / sizeof covered_folders[0]; i++)
+	for (size_t i = 0; r == 0 && i < sizeof covered_folders / sizeof covered_folders[0]; i++)
 		r = bind_over(c, "tmp/void", covered_folders[i]);
-	return r < 0 ? -1 : 0;
+	return r;
 }
 
 /*

@@ -66,16 +66,6 @@ static int check_mounts(struct step_context *c)
 	return 0;
 }
 
-/* A copy that is read-only once and for all: copies of it are too. */
-static int make_void(struct step_context *c, const char *name, int *ret)
-{
-	fd_auto int tree = tree_clone(c->root_fd, name);
-	if (tree < 0 || tree_set(tree, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0 || tree_attach_at(tree, c->root_fd, name) < 0)
-		return -1;
-	*ret = fd_take(&tree);
-	return 0;
-}
-
 static int make_root(struct step_context *c)
 {
 	c->root_fd = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
@@ -93,7 +83,9 @@ static int make_root(struct step_context *c)
 	fd_auto int file = openat(c->root_fd, "tmp/file", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
 	if (file < 0)
 		return -1;
-	return make_void(c, "tmp/void", &c->void_folder) < 0 ? -1 : make_void(c, "tmp/file", &c->void_file);
+	c->void_folder = openat(c->root_fd, "tmp/void", O_PATH | O_CLOEXEC);
+	c->void_file = openat(c->root_fd, "tmp/file", O_PATH | O_CLOEXEC);
+	return c->void_folder < 0 || c->void_file < 0 ? -1 : 0;
 }
 
 static bool hidden(const struct step_context *c, const char *name)

@@ -281,7 +281,7 @@ static int cover(struct trees *t, uint32_t i, int place)
 	bool folder = tree_is_folder(place);
 	if (!folder || !shown_again_inside(c, i)) {
 		fd_auto int nothing = tree_clone(folder ? c->void_folder : c->void_file, "");
-		return nothing < 0 ? -1 : tree_attach(nothing, place);
+		return nothing < 0 || tree_set(nothing, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0 ? -1 : tree_attach(nothing, place);
 	}
 	return cover_for_more(t, place);
 }
