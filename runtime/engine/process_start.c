@@ -63,7 +63,17 @@ static void environment_remove(struct environment *v, const char *name, size_t n
 		}
 }
 
-static void environment_build(struct process *p, const struct start_request *r, struct environment *v)
+/* Whether there is such a folder inside: "/" is no home, and a sandbox without the system has only what is named. */
+static bool has_home(const struct profile *p, const char *home)
+{
+	bool seen = !p->confined;
+
+	for (size_t i = 0; i < p->count; i++)
+		seen |= p->entry[i].kind == PLAN_MOUNT_SYSTEM || strcmp(p->entry[i].path, home) == 0;
+	return seen && (home[1] || !p->confined);
+}
+
+static void environment_build(struct process *p, const struct start_request *r, const struct profile *profile, struct environment *v)
 {
 	struct engine *g = p->engine;
 	size_t count = 0, at = 0;
@@ -77,6 +87,9 @@ static void environment_build(struct process *p, const struct start_request *r, 
 	for (const char *s = v->text.data; at < count; s += strlen(s) + 1)
 		v->vars[at++] = s;
 	v->count = count;
+	for (size_t i = 0; i < count; i++)
+		if (same_name(v->vars[i], "HOME", 4) && !has_home(profile, v->vars[i] + 5))
+			v->vars[i] = "HOME=/tmp";
 	for (size_t i = 0; i < r->nenv_unset; i++)
 		environment_remove(v, r->env_unset[i], strlen(r->env_unset[i]));
 	for (size_t i = 0; i < r->nenv_set; i++) {
@@ -149,7 +162,7 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 {
 	struct environment env = { 0 };
 
-	environment_build(p, r, &env);
+	environment_build(p, r, &f->profile, &env);
 	struct plan_spec spec = {
 		.flags = (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
 			 (p->keep_tree ? PLAN_KEEP_TREE : 0),
