@@ -192,8 +192,8 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 			*ret_last = m;
 			return 1;
 		}
-		if (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0)
-			return 0;
+		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && (errno == ECONNRESET || errno == EINTR))
+			continue;
 		if (m.kind == STATUS_READY)
 			audit_reader_join(&h->world->audit, h, m.session);
 		if (m.kind == STATUS_READY)
