@@ -62,8 +62,8 @@ static void note_options(struct denied *d, struct jval v)
 	bool file = jval_is_str(jval_get(v, "kind"), "filesystem");
 	bool read = jval_is_str(operation, "read") || jval_is_str(operation, "execute");
 
-	/* The sandbox had no part in it: no option of its would help. */
-	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user"))
+	/* The sandbox had no part in it, or it stands whatever is asked for: no option would help. */
+	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") || jval_is_str(jval_get(v, "reason"), "protected"))
 		return;
 	d->network |= jval_is_str(jval_get(v, "kind"), "network");
 	d->read |= file && read;

@@ -53,6 +53,7 @@ START_TEST(no_option_where_none_would_help)
 {
 	d = (struct denied){ 0 };
 	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/etc/shadow\",\"reason\":\"not permitted to its user\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/w/.git/config\",\"reason\":\"protected\"}");
 	ck_assert(!d.read && !d.write && !d.network);
 	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/x\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}");
 	ck_assert_str_eq(d.folder, "/");
