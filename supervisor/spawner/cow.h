@@ -89,8 +89,12 @@ bool cow_whiteout(const struct stat *st);
 /* One difference, for each op: fills outcome and note. */
 void cow_apply(struct cow_walk *w, struct cow_spot *s);
 void cow_discard(struct cow_walk *w, struct cow_spot *s);
+/* A folder of the host's gets its mode once everything below it is there; `before` is what it had, 0 if that was left alone. */
+void cow_finish_folder(struct cow_spot *s, int host, mode_t before);
 /* After everything below a folder of the upper layer was visited. */
 void cow_leave_folder(const struct cow_walk *w, const struct cow_spot *s, bool was_meant);
+/* A file of the upper layer to read, whatever mode its owner has left it with. */
+int cow_open_upper(const struct cow_spot *s);
 /* A folder below `dir`, never through a link and never onto another file system; −1 with errno. */
 int cow_open_folder(int dir, const char *name);
 /* Removes a tree of the upper layer, whatever its modes. */

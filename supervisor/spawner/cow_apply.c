@@ -236,7 +236,7 @@ failed:;
 static void apply_file(struct cow_spot *s)
 {
 	char temporary[64];
-	fd_auto int from = openat(s->upper_dir, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	fd_auto int from = cow_open_upper(s);
 	if (from < 0) {
 		refuse(s, "read what the command wrote: %s", strerror(errno));
 		return;
@@ -290,8 +290,16 @@ static void apply_folder(struct cow_spot *s)
 	if ((st.st_uid != s->upper.st_uid || st.st_gid != s->upper.st_gid) && fchown(folder, s->upper.st_uid, s->upper.st_gid) < 0 &&
 	    S_ISDIR(s->host.st_mode))
 		refuse(s, "give it to its owner: %s", strerror(errno));
-	else if (fchmod(folder, s->upper.st_mode & FOLDER_BITS) < 0)
+	else if (fchmod(folder, (s->upper.st_mode & FOLDER_BITS) | 0700) < 0) /* cow_finish_folder takes away what is too much */
 		refuse(s, "set its mode: %s", strerror(errno));
+}
+
+void cow_finish_folder(struct cow_spot *s, int host, mode_t before)
+{
+	struct stat st;
+	mode_t wanted = s->outcome == CHANGES_OUTCOME_APPLIED ? s->upper.st_mode & FOLDER_BITS : before & 07777;
+	if ((s->outcome == CHANGES_OUTCOME_APPLIED || before) && fstat(host, &st) == 0 && (st.st_mode & 07777) != wanted)
+		fchmod(host, wanted);
 }
 
 /* What of the host's is in the way of a change: nothing, or s->outcome says so. */

@@ -15,12 +15,13 @@
 #define DIFF_MAX (256u * 1024)
 
 /* 0 read, 1 no text, 2 too long, −1 it cannot be read. */
-static int read_version(int dir, const char *name, const struct stat *st, struct buf *out)
+static int read_version(const struct cow_spot *s, bool upper, struct buf *out)
 {
+	const struct stat *st = upper ? &s->upper : &s->host;
 	if (!st->st_mode)
 		return 0;
 	if (S_ISLNK(st->st_mode)) {
-		ssize_t n = readlinkat(dir, name, buf_reserve(out, PATH_MAX), PATH_MAX);
+		ssize_t n = readlinkat(upper ? s->upper_dir : s->host_dir, s->name, buf_reserve(out, PATH_MAX), PATH_MAX);
 		if (n < 0)
 			return -1;
 		out->len += (size_t)n;
@@ -28,7 +29,7 @@ static int read_version(int dir, const char *name, const struct stat *st, struct
 	}
 	if (st->st_size > (off_t)TEXT_MAX)
 		return 2;
-	fd_auto int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	fd_auto int fd = upper ? cow_open_upper(s) : openat(s->host_dir, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, buf_reserve(out, TEXT_MAX), TEXT_MAX);
 	if (n < 0)
 		return -1;
@@ -62,7 +63,7 @@ void cow_diff(const struct cow_walk *w, const struct cow_spot *s, struct buf *ou
 	buf_auto struct buf a = BUF_INIT, b = BUF_INIT, hunks = BUF_INIT;
 	if (S_ISDIR(s->host.st_mode) || S_ISDIR(after->st_mode) || s->type == CHANGES_TYPE_OTHER)
 		return;
-	int old = read_version(s->host_dir, s->name, &s->host, &a), new = read_version(s->upper_dir, s->name, after, &b);
+	int old = read_version(s, false, &a), new = after->st_mode ? read_version(s, true, &b) : 0;
 	if (old < 0 || new < 0)
 		return;
 	put_header(w, s, after, out);

@@ -205,23 +205,58 @@ static void folder_unreadable(struct cow_walk *w, struct cow_spot *s, int errnum
 	report(w, s, NULL);
 }
 
+/* Its owner's own, whatever mode it was left with: open for as long as we are in it. The mode to give back, or 0. */
+static mode_t open_up(int dir, const char *name, int *ret)
+{
+	struct stat st;
+	mode_t before = 0;
+	int fd = cow_open_folder(dir, name);
+	if (fd < 0 && errno == EACCES && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+	    fchmodat(dir, name, 0700, 0) == 0) {
+		before = st.st_mode;
+		fd = cow_open_folder(dir, name);
+	} else if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 && fchmod(fd, (st.st_mode & 07777) | 0700) == 0) {
+		before = st.st_mode;
+	}
+	*ret = fd;
+	return before;
+}
+
+int cow_open_upper(const struct cow_spot *s)
+{
+	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+	int fd = openat(s->upper_dir, s->name, flags);
+	if (fd < 0 && errno == EACCES && S_ISREG(s->upper.st_mode) && fchmodat(s->upper_dir, s->name, 0400, 0) == 0) {
+		fd = openat(s->upper_dir, s->name, flags);
+		fchmodat(s->upper_dir, s->name, s->upper.st_mode & 07777, 0);
+	}
+	return fd;
+}
+
 static void walk_below(struct cow_walk *w, struct cow_spot *s)
 {
-	bool chosen = w->chosen;
-	fd_auto int upper = cow_open_folder(s->upper_dir, s->name);
-	if (upper < 0 && errno == EACCES && w->op == CHANGES_OP_DISCARD && fchmodat(s->upper_dir, s->name, 0700, 0) == 0)
-		upper = cow_open_folder(s->upper_dir, s->name);
+	bool chosen = w->chosen, writes = w->op == CHANGES_OP_APPLY;
+	fd_auto int upper = -1;
+	mode_t upper_before = open_up(s->upper_dir, s->name, &upper), host_before = 0;
 	if (upper < 0 || w->depth >= COW_DEPTH_MAX) {
 		folder_unreadable(w, s, upper < 0 ? errno : ELOOP);
 		return;
 	}
 	/* Where the host has something else, nothing of it can be compared. When applying, it is there by now. */
-	fd_auto int host = s->host_dir < 0 ? -1 : cow_open_folder(s->host_dir, s->name);
+	fd_auto int host = -1;
+	if (s->host_dir >= 0 && writes)
+		host_before = open_up(s->host_dir, s->name, &host);
+	else if (s->host_dir >= 0)
+		host = cow_open_folder(s->host_dir, s->name);
 	w->depth++;
 	w->chosen = meant(w);
 	s->opaque = is_opaque(upper);
 	if (walk_folder(w, upper, host, s->opaque) < 0)
 		folder_unreadable(w, s, errno);
+	if (upper_before)
+		fchmod(upper, upper_before & 07777);
+	if (host >= 0 && writes)
+		cow_finish_folder(s, host, host_before);
 	cow_leave_folder(w, s, w->chosen);
 	w->chosen = chosen;
 	w->depth--;

@@ -138,6 +138,29 @@ def test_apply_is_exact(home):
         assert settle(rpc, home, "apply_changes", process) == (set(), {})
 
 
+def test_modes_that_are_in_the_way(home):
+    put(os.path.join(home.work, "shut/old"), "old\n")
+    os.chmod(os.path.join(home.work, "shut"), 0o555)
+    old_enough(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, "mkdir ro; echo x >ro/x; chmod 444 ro/x; chmod 555 ro; mkdir -p dark/er; echo y >dark/er/y; chmod 0 dark/er/y;"
+                      "chmod 0 dark/er; chmod 111 dark; chmod u+w shut; echo z >shut/new; rm shut/old; chmod u-w shut")
+        wanted = {"ro": "added", "ro/x": "added", "dark": "added", "dark/er": "added", "dark/er/y": "added", "shut/new": "added",
+                  "shut/old": "deleted"}
+        assert kinds(changes(rpc, home, process)) == wanted, changes(rpc, home, process)
+        assert "+y" in home.cli("diff", process, "dark").text
+        done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert done == set(wanted) and not conflicts, (done, conflicts)
+        mode = lambda path: oct(os.lstat(os.path.join(home.work, path)).st_mode & 0o7777)
+        assert [mode(p) for p in ("ro", "ro/x", "dark", "shut", "shut/new")] == ["0o555", "0o444", "0o111", "0o555", "0o644"]
+        os.chmod(os.path.join(home.work, "dark"), 0o700)
+        assert mode("dark/er") == "0o0"
+        os.chmod(os.path.join(home.work, "dark/er"), 0o700)
+        assert mode("dark/er/y") == "0o0" and os.stat(os.path.join(home.work, "dark/er/y")).st_size == 2
+        for path in ("ro", "shut"):
+            os.chmod(os.path.join(home.work, path), 0o700)
+
+
 def test_conflicts_are_refused_file_by_file(home):
     for name in ("a", "b", "c", "d", "e/x"):
         put(os.path.join(home.work, name), "old\n")
