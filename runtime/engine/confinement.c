@@ -8,15 +8,13 @@
 
 #include <string.h>
 
-/* Of the environment that commands of this uid begin with. */
-static void home_of(struct engine *g, uint32_t uid, char ret[PATH_MAX])
+/* Of the environment that commands begin with. */
+static void home_of(const struct buf *env, char ret[PATH_MAX])
 {
-	buf_auto struct buf env = BUF_INIT;
 	struct err e = ERR_INIT;
 
 	ret[0] = '\0';
-	g->o.ports->base_env(g->o.world, uid, &env);
-	for (const char *s = env.data; s && s < env.data + env.len; s += strlen(s) + 1)
+	for (const char *s = env->data; s && s < env->data + env->len; s += strlen(s) + 1)
 		if (strncmp(s, "HOME=/", 6) == 0 && path_clean(s + 5, ret, &e) < 0)
 			ret[0] = '\0';
 	if (!ret[1])
@@ -57,7 +55,8 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 {
 	char home[PATH_MAX];
 
-	home_of(g, c->uid, home);
+	g->o.ports->base_env(g->o.world, c->uid, &f->env);
+	home_of(&f->env, home);
 	if (check_unconfined(&f->profile, c, e) < 0 || find_place(&f->profile, r, home, &f->workspace, e) < 0)
 		return -1;
 	const struct profile_place place = {
@@ -96,6 +95,7 @@ int confinement_make(struct engine *g, const struct sandbox_request *r, const st
 void confinement_done(struct confinement *f)
 {
 	profile_done(&f->profile);
+	buf_done(&f->env);
 }
 
 /* ---- how it is told ---- */

@@ -6,6 +6,7 @@
  * only: the plan's part of it, and how facts and `bailiff sandbox show` tell it.
  */
 
+#include "runtime/base/buf.h"
 #include "sandbox/profile.h"
 #include "sandbox/workspace.h"
 
@@ -20,6 +21,7 @@ struct confinement {
 	struct profile profile;       /* compiled */
 	struct workspace workspace;   /* and the working directory */
 	struct profile_mounts mounts; /* of the plan; they point into the profile */
+	struct buf env;               /* what the environment begins with, as the port gives it */
 };
 
 /* ERR_NOT_FOUND, ERR_PERMISSION (with `field`), ERR_INVALID, ERR_UNAVAILABLE. */

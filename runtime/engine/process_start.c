@@ -73,12 +73,13 @@ static bool has_home(const struct profile *p, const char *home)
 	return seen && (home[1] || !p->confined);
 }
 
-static void environment_build(struct process *p, const struct start_request *r, const struct profile *profile, struct environment *v)
+/* Takes over what it begins with. */
+static void environment_build(struct process *p, const struct start_request *r, struct confinement *f, struct environment *v)
 {
-	struct engine *g = p->engine;
 	size_t count = 0, at = 0;
 
-	g->o.ports->base_env(g->o.world, p->uid, &v->text);
+	v->text = f->env;
+	f->env = BUF_INIT;
 	buf_printf(&v->text, "PWD=%s", p->cwd);
 	buf_byte(&v->text, '\0');
 	for (const char *s = v->text.data; s < v->text.data + v->text.len; s += strlen(s) + 1)
@@ -88,7 +89,7 @@ static void environment_build(struct process *p, const struct start_request *r, 
 		v->vars[at++] = s;
 	v->count = count;
 	for (size_t i = 0; i < count; i++)
-		if (same_name(v->vars[i], "HOME", 4) && !has_home(profile, v->vars[i] + 5))
+		if (same_name(v->vars[i], "HOME", 4) && !has_home(&f->profile, v->vars[i] + 5))
 			v->vars[i] = "HOME=/tmp";
 	for (size_t i = 0; i < r->nenv_unset; i++)
 		environment_remove(v, r->env_unset[i], strlen(r->env_unset[i]));
@@ -162,7 +163,7 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 {
 	struct environment env = { 0 };
 
-	environment_build(p, r, &f->profile, &env);
+	environment_build(p, r, f, &env);
 	struct plan_spec spec = {
 		.flags = (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
 			 (p->keep_tree ? PLAN_KEEP_TREE : 0),
