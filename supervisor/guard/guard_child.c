@@ -93,10 +93,10 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 	source[GUARD_FD_LINK] = link;
 	source[GUARD_FD_PEER] = peer;
 	source[GUARD_FD_GUARD_PIDFD] = g->pidfd;
+	source[GUARD_FD_LISTEN] = o->listen_fd;
 	if (!runtime)
 		source[GUARD_FD_COW] = o->cow_fd;
 	if (runtime) {
-		source[GUARD_FD_LISTEN] = o->listen_fd;
 		source[GUARD_FD_STORE] = o->store_fd;
 		source[GUARD_FD_SPOOL] = o->spool_fd;
 		source[GUARD_FD_AUDIT] = o->audit_fd;

@@ -8,7 +8,7 @@
  *   runtime: GUARD_FD_LINK guard · GUARD_FD_PEER spawner · GUARD_FD_LISTEN control socket · GUARD_FD_STORE, GUARD_FD_SPOOL
  *            folders (O_DIRECTORY) · GUARD_FD_CONFIG config file, if there is one (else closed) · GUARD_FD_AUDIT where
  *            audit records come, if they are ours (else closed)
- *   spawner: GUARD_FD_LINK guard · GUARD_FD_PEER runtime · GUARD_FD_GUARD_PIDFD · GUARD_FD_COW folder of copy-on-write runs
+ *   spawner: GUARD_FD_LINK guard · GUARD_FD_PEER runtime · GUARD_FD_LISTEN (only to know its name) · GUARD_FD_GUARD_PIDFD · GUARD_FD_COW folder of copy-on-write runs
  *
  * Order rules that recovery rests on:
  *  - the runtime deposits its ends of a start's pipes before it sends the start to the spawner; the spawner deposits the

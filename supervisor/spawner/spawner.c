@@ -197,6 +197,10 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 		.groups = mem_alloc(NGROUPS_MAX * sizeof(gid_t)),
 		.strings = mem_alloc((2 * PLAN_ARGS_MAX + 4) * sizeof(char *)),
 	};
+	s->listen_len = sizeof s->listen_name;
+	if (getsockname(GUARD_FD_LISTEN, (struct sockaddr *)&s->listen_name, &s->listen_len) < 0)
+		s->listen_len = 0; /* nobody can have come in there */
+	close(GUARD_FD_LISTEN);
 	s->audit_fd = o->audit && s->privileged ? audit_open() : -1;
 	idmap_init(&s->idmap, o->runtime_uid);
 	netpool_init(&s->netpool, s->privileged);

@@ -16,7 +16,9 @@
 #include "supervisor/spawner/spawn_msg.h"
 
 #include <stdbool.h>
+#include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/un.h>
 
 struct err;
 struct title;
@@ -47,6 +49,8 @@ struct spawner {
 	struct cow cow;                     /* copy-on-write runs and what is done about them */
 	struct sysfilter filter;            /* of system calls, for all confined plans */
 	bool has_filter;
+	struct sockaddr_un listen_name;     /* of the control socket: where a client must have come in */
+	socklen_t listen_len;
 	struct title *title;
 	gid_t *groups;                      /* room for NGROUPS_MAX: of the peer at hand */
 	const char **strings;               /* room for the argument and environment vectors of one plan */

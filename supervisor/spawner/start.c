@@ -62,6 +62,18 @@ static int stand_for_root(struct spawner *s, const struct plan_key *key, struct 
 }
 
 /*
+ * A client is somebody who came in through the control socket: then our end of it has that socket's name. A runtime that
+ * was taken over could otherwise connect to any service of root's and pass that off as a client.
+ */
+static bool came_through_control(const struct spawner *s, int client)
+{
+	struct sockaddr_un name;
+	socklen_t len = sizeof name;
+	return getsockname(client, (struct sockaddr *)&name, &len) == 0 && len == s->listen_len &&
+	       memcmp(&name, &s->listen_name, len) == 0;
+}
+
+/*
  * The one place that decides as whom a command runs: as the peer. Without privileges the peer can only be ourselves, and
  * the groups are what the kernel leaves us.
  */
@@ -69,6 +81,8 @@ static int spawn_identity(struct spawner *s, const struct spawn_msg *m, int clie
 {
 	if (socket_option(client, SO_DOMAIN) != AF_UNIX || socket_option(client, SO_TYPE) != SOCK_STREAM)
 		return err_set(e, ERR_NOT_ALLOWED, "the client's descriptor is not a unix stream socket");
+	if (!came_through_control(s, client))
+		return err_set(e, ERR_NOT_ALLOWED, "the client did not come in through the control socket");
 	struct ucred cred;
 	socklen_t len = sizeof cred;
 	if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
