@@ -108,7 +108,12 @@ static int set_owned(int tree, uint64_t attributes, int idmap_fd)
 	if (idmap_fd < 0 || errno != EINVAL)
 		return -1;
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)idmap_fd };
-	return tree_set(tree, attributes, -1) < 0 ? -1 : mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a);
+	if (tree_set(tree, attributes, -1) < 0)
+		return -1;
+	int r = mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a);
+	if (r < 0 && errno == EINVAL)
+		errno = EOPNOTSUPP; /* what the kernel means: not on this file system */
+	return r;
 }
 
 /* What the command sees of a write root: a detached tree, or −1. The one place that decides how a write root is written to. */
