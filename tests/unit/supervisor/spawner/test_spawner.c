@@ -358,6 +358,21 @@ START_TEST(unexpected_messages_are_fatal)
 END_TEST
 
 /* Descriptors that are not what they should be are refused, and above all not given away. */
+/* A connection to a service that is not bailiff's: its peer may be anybody. */
+static int foreign_client(void)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	snprintf(a.sun_path + 1, sizeof a.sun_path - 1, "bailiff-test-%d", getpid()); /* abstract */
+	int l = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), c = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(l, (struct sockaddr *)&a, sizeof a), 0);
+	ck_assert_int_eq(listen(l, 1), 0);
+	ck_assert_int_eq(connect(c, (struct sockaddr *)&a, sizeof a), 0);
+	int s = accept4(l, NULL, NULL, SOCK_CLOEXEC);
+	ck_assert_int_ge(s, 0);
+	close(l);
+	return s; /* c stays open: there is a peer */
+}
+
 START_TEST(wrong_descriptors_are_refused)
 {
 	char path[] = "/tmp/rig-file-XXXXXX";
@@ -375,6 +390,7 @@ START_TEST(wrong_descriptors_are_refused)
 		{ plan, rig.client[0], status[1], null, gate[1] },
 		{ unsealed, rig.client[0], status[1], gate[0], gate[1] },
 		{ null, rig.client[0], status[1], gate[0], gate[1] },
+		{ plan, foreign_client(), status[1], gate[0], gate[1] },
 	};
 	for (size_t i = 0; i < countof(sets); i++) {
 		struct spawn_msg m = { .kind = SPAWN_START, .flags = PLAN_STDERR_MERGE, .key = { .id = "proc_bad" } };
