@@ -191,7 +191,7 @@ static bool is_run_summary(void *ctx, const struct event_view *ev)
 {
 	struct jval payload = event_payload(ev);
 
-	*(bool *)ctx |= ev->type == EVENT_ARTIFACT_CHANGED && jval_is_str(jval_get(payload, "source"), "run") &&
+	*(bool *)ctx |= ev->type == EVENT_ARTIFACT_CHANGED && !event_from_client(ev) && jval_is_str(jval_get(payload, "source"), "run") &&
 			jval_is_str(jval_get(payload, "change"), "summary");
 	return !*(bool *)ctx;
 }
@@ -322,7 +322,8 @@ static bool take_diff(void *ctx, const struct event_view *ev)
 {
 	struct jval payload = event_payload(ev), path = jval_get(payload, "path"), ref = jval_get(payload, "diffRef");
 
-	if (ev->type != EVENT_ARTIFACT_CHANGED || path.type != JT_STRING || ref.type != JT_STRING || !jval_is_str(jval_get(payload, "source"), "run"))
+	/* What a client says about the changes must not stand in for them. */
+	if (ev->type != EVENT_ARTIFACT_CHANGED || event_from_client(ev) || path.type != JT_STRING || ref.type != JT_STRING || !jval_is_str(jval_get(payload, "source"), "run"))
 		return true;
 	mem_auto char *key = mem_strndup(path.text, path.len);
 	free(strmap_put(ctx, key, jval_strdup(ref)));

@@ -302,6 +302,11 @@ struct jval event_member(const struct event_view *v, const char *member)
 	return (struct jval){ 0 };
 }
 
+bool event_from_client(const struct event_view *v)
+{
+	return jval_get(event_member(v, "correlation"), "emittedBy").type != JT_NONE;
+}
+
 void event_json(const struct event_view *v, struct buf *out)
 {
 	struct jw w = jw_on(out);

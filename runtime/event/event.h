@@ -122,6 +122,7 @@ int event_view_of(const void *record, size_t len, uint64_t sequence, struct even
 void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_t cap); /* "" when absent */
 struct jval event_payload(const struct event_view *v);
 struct jval event_member(const struct event_view *v, const char *member);
+bool event_from_client(const struct event_view *v); /* brought by emit_events: said, but not done by the runtime */
 /* The whole envelope as sent: {"sequence":N,"type":…} */
 void event_json(const struct event_view *v, struct buf *out);
 

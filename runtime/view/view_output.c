@@ -86,7 +86,7 @@ static int fold_command(struct models *m, const struct event_view *ev, struct er
 	return save(m, &d, e);
 }
 
-/* The diff of a change, complete from the start. One that is known already stays as it is: clients write such events too. */
+/* The diff of a change, complete from the start. Clients write such events too: those are none of ours. */
 int view_output_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -94,7 +94,7 @@ int view_output_on_artifact(struct models *m, const struct event_view *ev, struc
 	struct output_doc d;
 	int r;
 
-	if (!jval_is_str(jval_get(payload, "source"), "run"))
+	if (event_from_client(ev) || !jval_is_str(jval_get(payload, "source"), "run"))
 		return 0;
 	view_word(ref, jval_get(payload, "diffRef"));
 	r = load_ref(m, ev, ref, &d, e);

@@ -120,7 +120,7 @@ int view_process_on_artifact(struct models *m, const struct event_view *ev, stru
 	char id[VIEW_ID_MAX];
 
 	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
-	if (!*id || jval_bool(jval_get(event_payload(ev), "kept"), true))
+	if (!*id || event_from_client(ev) || jval_bool(jval_get(event_payload(ev), "kept"), true))
 		return 0;
 	return view_list_del(m, VIEW_COW_PROCESS, id, NULL, e);
 }

@@ -90,7 +90,8 @@ static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds
 static void on_changes(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	struct spawn_msg answer = { .kind = SPAWN_CHANGED, .key = m->key };
-	answer.error = cow_start(&s->cow, m, fds);
+	bool genuine = !changes_op_needs_client((enum changes_op)m->op) || spawner_client_came_in(s, fds[2]);
+	answer.error = genuine ? cow_start(&s->cow, m, fds) : EPERM;
 	if (answer.error)
 		answer_runtime(s, &answer, NULL, 0);
 }

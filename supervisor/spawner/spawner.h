@@ -72,6 +72,8 @@ struct spawn_identity {
 	int idmap_fd;            /* −1, or the swap of root's ids and the command's; the spawner's */
 };
 
+/* Whether this socket is one that the control socket accepted. */
+bool spawner_client_came_in(const struct spawner *s, int client);
 void start_fds_assign(struct start_fds *f, uint32_t flags, const int *fds);
 /* Clones the init and deposits its pidfd. On failure nothing exists. Fills pid, start_time and layers of the answer. */
 int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer, int *ret_pidfd,

@@ -65,7 +65,7 @@ static int stand_for_root(struct spawner *s, const struct plan_key *key, struct 
  * A client is somebody who came in through the control socket: then our end of it has that socket's name. A runtime that
  * was taken over could otherwise connect to any service of root's and pass that off as a client.
  */
-static bool came_through_control(const struct spawner *s, int client)
+bool spawner_client_came_in(const struct spawner *s, int client)
 {
 	struct sockaddr_un name;
 	socklen_t len = sizeof name;
@@ -81,7 +81,7 @@ static int spawn_identity(struct spawner *s, const struct spawn_msg *m, int clie
 {
 	if (socket_option(client, SO_DOMAIN) != AF_UNIX || socket_option(client, SO_TYPE) != SOCK_STREAM)
 		return err_set(e, ERR_NOT_ALLOWED, "the client's descriptor is not a unix stream socket");
-	if (!came_through_control(s, client))
+	if (!spawner_client_came_in(s, client))
 		return err_set(e, ERR_NOT_ALLOWED, "the client did not come in through the control socket");
 	struct ucred cred;
 	socklen_t len = sizeof cred;

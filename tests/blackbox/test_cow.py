@@ -307,6 +307,23 @@ def test_facts(home):
         assert rpc.call("verify_store")["ok"]
 
 
+def test_what_a_client_says_does_not_stand_in_for_the_changes(home):
+    with home.rpc() as rpc:
+        started = rpc.start(["sh", "-c", "echo true; echo changed >f"], cwd=home.work, cow=True)
+        process, path = started["processId"], os.path.join(home.work, "f")
+        rpc.wait(process)
+        lie = rpc.run(["echo", "nothing to see"], cwd=home.work)[0]["outputRefs"][0]["outputRef"]
+        true = changes(rpc, home, process)["f"]["diffRef"]
+        for payload in ({"source": "run", "path": path, "change": "added", "diffRef": lie},
+                        {"source": "run", "change": "summary", "kept": False}):
+            rpc.call("emit_events", sessionId=started["sessionId"], events=[
+                {"type": "artifact.changed", "processId": process, "payload": payload}])
+        assert changes(rpc, home, process)["f"]["diffRef"] == true
+    home.restart()
+    with home.rpc() as rpc:
+        assert changes(rpc, home, process)["f"]["diffRef"] == true and get(os.path.join(home.dir, "cow", process, "0", "upper", "f"))
+
+
 def test_refusals(home):
     with home.rpc() as rpc:
         plain = rpc.run(["true"], cwd=home.work)[0]["processId"]
