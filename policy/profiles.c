@@ -76,6 +76,8 @@ static int take_paths(const struct file *f, struct profile *p, const char *key, 
 			return wrong(f, p->name, key, e, "[%zu] must be a path", i);
 		if (s[0] != '/' && s[0] != '~' && s[0] != '$' && !relative)
 			return wrong(f, p->name, key, e, "'%.100s' must begin with /, ~ or $WORKSPACE", s);
+		if (relative && strstr(s, ".."))
+			return wrong(f, p->name, key, e, "'%.100s' leads out of the write root", s);
 		if (strcmp(s, "/") == 0 && kind != PLAN_MOUNT_READ)
 			return wrong(f, p->name, key, e, "'/' is too much");
 		if (s[0] == '$' && strncmp(s, "$WORKSPACE", 10) != 0)

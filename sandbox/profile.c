@@ -430,6 +430,13 @@ static bool is_named(const struct profile *p, const char *path)
 	return false;
 }
 
+static bool ends_in_git(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && strcmp(slash, "/.git") == 0;
+}
+
 /* Relative ones, in every write root; somebody who names such a path himself means it. */
 static int spread_protected(struct profile *p, struct err *e)
 {
@@ -442,15 +449,18 @@ static int spread_protected(struct profile *p, struct err *e)
 
 			if (en->kind != PLAN_MOUNT_PROTECT || en->path[0] == '/')
 				continue;
-			snprintf(whole, sizeof whole, "%s/%s", p->entry[i].path, en->path);
+			/* Git's own folder as a write root: what is protected in it is so without its name. */
+			bool inner = ends_in_git(p->entry[i].path) && strncmp(en->path, ".git/", 5) == 0;
+			snprintf(whole, sizeof whole, "%s/%s", p->entry[i].path, en->path + (inner ? 5 : 0));
 			if (path_clean(whole, path, e) < 0)
 				return -1;
 			if (!is_named(p, path) && profile_add(p, PLAN_MOUNT_PROTECT, en->flags, path, e) < 0)
 				return -1;
 		}
 	}
+	/* Where nothing can be written there is nothing to protect. */
 	for (size_t i = p->count; i-- > 0;)
-		if (p->entry[i].path[0] != '/')
+		if (p->entry[i].path[0] != '/' || (p->entry[i].kind == PLAN_MOUNT_PROTECT && !in_write_root(p, p->entry[i].path)))
 			drop(p, i);
 	return 0;
 }

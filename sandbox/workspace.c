@@ -83,6 +83,22 @@ static void look_up(const char *cwd, const char *home, char ret[PATH_MAX])
 	snprintf(ret, PATH_MAX, "%s", cwd);
 }
 
+/* A folder of git's or bailiff's own is no tree to work on, but the one that it belongs to is. */
+static void leave_inner_folders(char path[PATH_MAX])
+{
+	static const char *const inner[] = { "/.git", "/.bailiff" };
+
+	for (size_t i = 0; i < countof(inner); i++) {
+		size_t n = strlen(inner[i]);
+		for (char *p = strstr(path, inner[i]); p; p = strstr(p + 1, inner[i])) {
+			if (p[n] && p[n] != '/')
+				continue;
+			p[p == path] = '\0';
+			break;
+		}
+	}
+}
+
 static int clean_field(const char *path, const char *field, char ret[PATH_MAX], struct err *e)
 {
 	struct err inner = ERR_INIT;
@@ -104,6 +120,7 @@ int workspace_find(const char *cwd, const char *given, const char *home, struct 
 	} else {
 		look_up(w.cwd, home, w.path);
 	}
+	leave_inner_folders(w.path);
 	if (is_private(w.path) || is_system(w.path))
 		w.path[0] = '\0';
 	else if (check(w.path, home, given ? "sandbox.workspace" : "cwd", e) < 0)

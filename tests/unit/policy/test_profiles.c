@@ -115,6 +115,7 @@ START_TEST(what_is_wrong_is_named)
 	bad("{\"profiles\":{\"a\":{\"readRoots\":[\"x\"]}}}", "begin with /");
 	bad("{\"profiles\":{\"a\":{\"readRoots\":\"/x\"}}}", "array of paths");
 	bad("{\"profiles\":{\"a\":{\"hidden\":[\"$HOME\"]}}}", "$WORKSPACE");
+	bad("{\"profiles\":{\"a\":{\"protect\":[\"../x\"]}}}", "leads out");
 	bad("{\"profiles\":{\"a\":{\"require\":[\"walls\"]}}}", "walls");
 	bad("{\"profiles\":{\"a\":{\"network\":\"lan\"}}}", "none or host");
 	bad("{\"profiles\":{\"a\":{\"cow\":1}}}", "true or false");

@@ -221,10 +221,11 @@ START_TEST(a_wider_root_is_protected_too)
 	struct profile p;
 
 	make("workspace", &ann, &p);
-	change(&p, (struct profile_change){ LIST(write, "/srv/data", "/home/ann/proj/sub"), LIST(read, "~/.ssh/known_hosts") }, true, 0);
+	change(&p, (struct profile_change){ LIST(write, "/srv/data", "/home/ann/proj/sub", "/srv/main/.git"), LIST(read, "~/.ssh/known_hosts") }, true, 0);
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/srv/data"), "write");
 	ck_assert_str_eq(kind_of(&p, "/srv/data/.git/hooks"), "protect");
+	ck_assert_str_eq(kind_of(&p, "/srv/main/.git/hooks"), "protect");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/.ssh/known_hosts"), "read");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/sub"), "");
 	profile_done(&p);

@@ -55,6 +55,17 @@ START_TEST(the_nearest_folder_with_git)
 }
 END_TEST
 
+START_TEST(inner_folders_belong_to_their_tree)
+{
+	ck_assert_str_eq(found("/srv/x/.git/hooks", NULL, "/home/ann"), "/srv/x");
+	ck_assert_str_eq(found("/srv/x/.git/hooks", "/srv/x/.git/hooks", "/home/ann"), "/srv/x");
+	ck_assert_str_eq(found("/srv/x/.git", "/srv/x/.git", ""), "/srv/x");
+	ck_assert_str_eq(found("/srv/x/y/.bailiff", NULL, ""), "/srv/x/y");
+	ck_assert_str_eq(found("/srv/x/.github/.gitx", NULL, ""), "/srv/x/.github/.gitx");
+	refused("/.git", NULL, "", "cwd");
+}
+END_TEST
+
 START_TEST(too_much_is_refused)
 {
 	refused("/", NULL, "/home/ann", "cwd");
@@ -98,5 +109,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("workspace", the_nearest_folder_with_git, too_much_is_refused, no_workspace_where_nothing_is_to_be_written, an_empty_one);
+	return SUITE("workspace", the_nearest_folder_with_git, inner_folders_belong_to_their_tree, too_much_is_refused, no_workspace_where_nothing_is_to_be_written, an_empty_one);
 }
