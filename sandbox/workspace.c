@@ -108,7 +108,7 @@ static int clean_field(const char *path, const char *field, char ret[PATH_MAX], 
 
 int workspace_find(const char *cwd, const char *given, const char *home, struct workspace *ret, struct err *e)
 {
-	struct workspace w = { "", "" };
+	struct workspace w = { 0 };
 
 	if (clean_field(cwd ? cwd : PRIVATE_TMP, "cwd", w.cwd, e) < 0)
 		return -1;
@@ -125,13 +125,14 @@ int workspace_find(const char *cwd, const char *given, const char *home, struct 
 		w.path[0] = '\0';
 	else if (check(w.path, home, given ? "sandbox.workspace" : "cwd", e) < 0)
 		return -1;
+	w.has_git = w.path[0] && has_git(w.path);
 	*ret = w;
 	return 0;
 }
 
 int workspace_scratch(const char *cwd, struct workspace *ret, struct err *e)
 {
-	struct workspace w = { "", "" };
+	struct workspace w = { 0 };
 
 	if (clean_field(cwd ? cwd : SCRATCH, "cwd", w.cwd, e) < 0)
 		return -1;

@@ -18,6 +18,7 @@ struct err;
 struct workspace {
 	char path[PATH_MAX]; /* "" = none: the private /tmp, or a folder of the system, which stays read-only */
 	char cwd[PATH_MAX];  /* clean */
+	bool has_git;        /* as far as could be seen */
 };
 
 /*

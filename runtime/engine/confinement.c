@@ -51,13 +51,30 @@ static int check_unconfined(const struct profile *p, const struct caller *c, str
 	return -1;
 }
 
+/*
+ * Who names the working directory chooses what is shown of the home. An agent has no business in the folders where programs
+ * keep their own things (~/.ssh, ~/.config …), unless somebody has made a repository there.
+ */
+static int check_agent_place(const struct workspace *place, const char *home, const struct caller *c, struct err *e)
+{
+	size_t n = strlen(home);
+
+	if (c->role == ROLE_OPERATOR || place->has_git || n < 2 || !path_within(home, place->path) || place->path[n] != '/' ||
+	    place->path[n + 1] != '.')
+		return 0;
+	err_set(e, ERR_PERMISSION, "an agent may not work in '%.200s', where programs keep their own files", place->path);
+	snprintf(e->field, sizeof e->field, "cwd");
+	return -1;
+}
+
 static int compile(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *f, struct err *e)
 {
 	char home[PATH_MAX];
 
 	g->o.ports->base_env(g->o.world, c->uid, &f->env);
 	home_of(&f->env, home);
-	if (check_unconfined(&f->profile, c, e) < 0 || find_place(&f->profile, r, home, &f->workspace, e) < 0)
+	if (check_unconfined(&f->profile, c, e) < 0 || find_place(&f->profile, r, home, &f->workspace, e) < 0 ||
+	    check_agent_place(&f->workspace, home, c, e) < 0)
 		return -1;
 	const struct profile_place place = {
 		.cwd = f->workspace.cwd,

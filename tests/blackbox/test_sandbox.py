@@ -226,6 +226,8 @@ def test_agents_may_have_less_but_not_more(home):
             assert error.data["permissionDecision"]["decision"] == "deny", error.data
             assert error.data["field"] == "sandbox." + list(more)[0], error.data
         rpc.fails("start_process", command=["true"], **base, limits={"pids": 1 << 20}, code=-32010)
+        if USER_HOME != "/":
+            rpc.fails("start_process", command=["true"], profile="workspace", cwd=USER_HOME + "/.ssh", code=-32010)
 
 
 def test_bad_parameters_are_named(home):
