@@ -232,8 +232,11 @@ int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const 
 	for (int i = 0; i < TREE_LIMITS; i++) {
 		if (!value[i])
 			continue;
-		/* A profile's own default is left out where it cannot be; what somebody asked for makes the layer required. */
-		if (t->of[i].folder < 0 && !(plan->require & PLAN_LAYER_CGROUP))
+		/*
+		 * A profile's own default is left out where it cannot be, and on v1, where joining a cgroup waits for every
+		 * processor (milliseconds); what somebody asked for makes the layer required.
+		 */
+		if ((t->of[i].folder < 0 || !t->of[i].v2) && !(plan->require & PLAN_LAYER_CGROUP))
 			continue;
 		if (t->of[i].folder < 0) {
 			err_set(e, ERR_UNAVAILABLE, "a %s limit cannot be enforced here: %s", rows[i].name, t->of[i].why);

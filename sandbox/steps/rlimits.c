@@ -38,6 +38,14 @@ int step_rlimits(struct step_context *c)
 		step_path(c, "fileBytes");
 		return -1;
 	}
+	/*
+	 * Where no cgroup counts the processes, the kernel counts them by user: of an id or a user namespace that is the
+	 * sandbox's own that is the same; else other processes of the peer's are counted too.
+	 */
+	if (p->pids && c->limits.events[TREE_LIMIT_PIDS] < 0 && limit(RLIMIT_NPROC, p->pids) < 0) {
+		step_path(c, "pids");
+		return -1;
+	}
 	/* The init sums the tree's cpu time from its /proc; without one, each process is held to the limit by itself. */
 	if (p->cpu_ms != PLAN_UNLIMITED && !(c->layers & PLAN_LAYER_MOUNTS) &&
 	    limit(RLIMIT_CPU, (p->cpu_ms + 999) / 1000) < 0) {
