@@ -3,7 +3,7 @@
 
     bench.py BUILD [spawn] [output] [events] [store]
 
-spawn   spawn to exit of /bin/true: posix_spawn, bwrap and unshare where installed, and bailiff over its socket
+spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
 events  events acknowledged after commit, alone and beside subscribers that never read
 """
@@ -43,52 +43,68 @@ def quantile(values, q):
     return values[min(len(values) - 1, int(len(values) * q))]
 
 
+def bwrap_like_workspace(bwrap, work):
+    """What the profile workspace is made of, as far as bwrap has it: no Landlock, no filter, no limits, no facts."""
+    return [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+            "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/root", "--tmpfs", "/run", "--bind", work, work, "--chdir", work,
+            "--cap-drop", "ALL", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "/bin/true"]
+
+
 def bench_spawn(rounds=400):
     """Interleaved, so that the machine's moods hit all of them alike."""
     def plain(argv):
         pid = os.posix_spawn(argv[0], argv, {})
-        os.waitpid(pid, 0)
+        status = os.waitpid(pid, 0)[1]
+        assert status == 0, f"{argv[0]}: status {status}"
 
-    ways = {"posix_spawn": lambda: plain(["/bin/true"])}
+    ways = {"vfork+exec": lambda: plain(["/bin/true"])}
     unshare, bwrap = shutil.which("unshare"), shutil.which("bwrap")
     if unshare:
         ways["unshare --pid --fork --mount-proc"] = lambda: plain(
             [unshare, "--pid", "--fork", "--mount-proc", *([] if os.geteuid() == 0 else ["--map-root-user"]), "/bin/true"])
-    if bwrap:
-        ways["bwrap --unshare-pid"] = lambda: plain([bwrap, "--bind", "/", "/", "--unshare-pid", "--proc", "/proc", "/bin/true"])
     with Home() as home, home.rpc() as rpc:
-        def bailiff():
-            process = rpc.call("start_process", command=["/bin/true"])["processId"]
-            rpc.call("wait_process", processId=process)
-        ways["bailiff (start_process + wait_process)"] = bailiff
-        ways["bailiff (start_process alone)"] = None
-        times, starts = {k: [] for k in ways}, times_of_start(rpc, rounds)
+        def bailiff(profile):
+            process = rpc.call("start_process", command=["/bin/true"], profile=profile, cwd=home.work)["processId"]
+            end = rpc.call("wait_process", processId=process)
+            assert end["exitCode"] == 0, end
+        if bwrap:
+            ways["bwrap, like the profile workspace"] = lambda: plain(bwrap_like_workspace(bwrap, home.work))
+        names = {p: f"bailiff, profile {p}" for p in ("workspace", "isolated")}
+        for profile, name in names.items():
+            ways[name] = lambda profile=profile: bailiff(profile)
+        times = {k: [] for k in ways}
+        for way in ways.values():
+            way()
         for n in range(rounds):
             for name, way in ways.items():
-                if way:
-                    begin = time.perf_counter()
-                    way()
-                    times[name].append(time.perf_counter() - begin)
-        times["bailiff (start_process alone)"] = starts
+                begin = time.perf_counter()
+                way()
+                times[name].append(time.perf_counter() - begin)
+        times["bailiff, start_process alone"] = times_of_start(rpc, rounds, home.work)
         session = rpc.call("create_session")["sessionId"]
         begin = time.perf_counter()
         count = 1000
-        waits = [rpc.send("start_process", command=["/bin/true"], sessionId=session) for _ in range(count)]
+        waits = [rpc.send("start_process", command=["/bin/true"], sessionId=session, profile="workspace", cwd=home.work) for _ in range(count)]
         ids = [rpc.reply(i)["processId"] for i in waits]
         for i in [rpc.send("wait_process", processId=p) for p in ids]:
             rpc.reply(i)
         rate = count / (time.perf_counter() - begin)
-    print("\nspawn to exit of /bin/true, µs:")
+    print("\nspawn to exit of /bin/true, µs; bailiff: request, facts durable, sandbox, exit, reply:")
     for name, values in times.items():
         print(f"  {name:<42} p50 {quantile(values, 0.5) * 1e6:8.0f}   p99 {quantile(values, 0.99) * 1e6:8.0f}")
-    print(f"  {'pipelined by one client':<42} {rate:12.0f} commands/s")
+    print(f"  {'pipelined by one client, workspace':<42} {rate:12.0f} commands/s")
+    if bwrap:
+        ratio = quantile(times["bwrap, like the profile workspace"], 0.5) / quantile(times[names["workspace"]], 0.5)
+        print(f"  bailiff's workspace is {ratio:.2f} times as fast as bwrap")
+    else:
+        print("  bwrap is not installed (Debian package bubblewrap): nothing to compare with")
 
 
-def times_of_start(rpc, rounds):
+def times_of_start(rpc, rounds, work):
     times = []
     for _ in range(rounds // 4):
         begin = time.perf_counter()
-        process = rpc.call("start_process", command=["/bin/true"])["processId"]
+        process = rpc.call("start_process", command=["/bin/true"], profile="workspace", cwd=work)["processId"]
         times.append(time.perf_counter() - begin)
         rpc.call("wait_process", processId=process)
     return times
