@@ -465,16 +465,43 @@ static int spread_protected(struct profile *p, struct err *e)
 	return 0;
 }
 
-/* Where the sandbox cannot write, a secret that does not exist needs no placeholder. */
+static bool is_shown(const char *folder, const struct profile_place *place)
+{
+	return path_within(folder, place->workspace) || path_within(folder, place->cwd);
+}
+
+/*
+ * A folder of bailiff's in which somebody works is shown, but only read-only: files that do not exist yet (a policy) must
+ * not be made there either, and placeholders for them would be taken for the files.
+ */
+static int keep_folders(struct profile *p, const struct profile_place *place, struct err *e)
+{
+	for (size_t i = 0; i < place->nfolders; i++) {
+		const char *folder = place->folders[i];
+
+		if (!is_shown(folder, place) || !in_write_root(p, folder))
+			continue;
+		for (size_t k = 0; k < p->count; k++)
+			if (p->entry[k].kind == PLAN_MOUNT_WRITE && strcmp(p->entry[k].path, folder) == 0)
+				p->entry[k].kind = PLAN_MOUNT_READ;
+		if (in_write_root(p, folder) && profile_add(p, PLAN_MOUNT_READ, PLAN_MOUNT_OWNED, folder, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int hide_secrets(struct profile *p, const struct profile_place *place, struct err *e)
 {
-	for (size_t i = 0; i < place->nsecrets + place->nfolders; i++) {
-		bool folder = i >= place->nsecrets;
-		const char *path = folder ? place->folders[i - place->nsecrets] : place->secrets[i];
+	for (size_t i = 0; i < place->nfolders; i++)
+		if (!is_shown(place->folders[i], place) && profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL, place->folders[i], e) < 0)
+			return -1;
+	for (size_t i = 0; i < place->nsecrets; i++) {
+		const struct profile_entry *en = decider(p, place->secrets[i]);
+		bool hidden = en && en->kind == PLAN_MOUNT_HIDE;
 
-		if (!path[0] || (folder && (path_within(path, place->workspace) || path_within(path, place->cwd))))
-			continue;
-		if (profile_add(p, PLAN_MOUNT_HIDE, in_write_root(p, path) && !folder ? 0 : PLAN_MOUNT_OPTIONAL, path, e) < 0)
+		/* Where the sandbox cannot write, one that does not exist needs no placeholder. */
+		if (!hidden && profile_add(p, PLAN_MOUNT_HIDE, en && en->kind == PLAN_MOUNT_WRITE ? 0 : PLAN_MOUNT_OPTIONAL,
+					   place->secrets[i], e) < 0)
 			return -1;
 	}
 	return 0;
@@ -504,7 +531,7 @@ int profile_compile(struct profile *p, const struct profile_place *place, struct
 		profile_clear(p, 0);
 		return 0;
 	}
-	if (spread_protected(p, e) < 0 || hide_secrets(p, place, e) < 0)
+	if (keep_folders(p, place, e) < 0 || spread_protected(p, e) < 0 || hide_secrets(p, place, e) < 0)
 		return err_wrap(e, "profile %s", p->name);
 	settle(p);
 	qsort(p->entry, p->count, sizeof p->entry[0], compare_entries);

@@ -201,6 +201,17 @@ def test_bailiffs_own_files_are_not_there(home):
     assert done.status == 125 and b"bailiff's own" in done.err, done.err
 
 
+def test_working_in_bailiffs_own_folder(home):
+    run(home, "! echo x >policy.json; ! echo x >new; ! ls store/.; cat tree/seen", "--rw", home.work, cwd=home.dir, status=1)
+    with open(os.path.join(home.work, "seen"), "w") as f:
+        f.write("seen\n")
+    process = home.cli("run", "-d", "--", "/bin/sh", "-c", "sleep 0.5; cat tree/seen", cwd=home.dir).text.strip()
+    home.kill_part("runtime")
+    assert home.cli("wait", process).status == 0
+    assert home.cli("logs", process).out == b"seen\n"
+    assert not {"policy.json", "config.json", "new"} & set(os.listdir(home.dir)), os.listdir(home.dir)
+
+
 def test_more_write_roots_and_hidden_paths(home):
     tree = project(home)
     other = os.path.join(home.work, "other")

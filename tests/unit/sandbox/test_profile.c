@@ -75,7 +75,7 @@ START_TEST(the_workspace_profile)
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/config"), "protect");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.bailiff"), "protect");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/state"), "hide");
-	ck_assert_str_eq(kind_of(&p, "/home/ann/state/store"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/state/store"), "");
 	ck_assert_uint_eq(p.entry[place_of(&p, "/home/ann/.cargo")].flags, PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED);
 	/* A folder before what lies on it. */
 	ck_assert_uint_eq(place_of(&p, "/"), 0);
@@ -159,6 +159,13 @@ START_TEST(a_workspace_inside_a_secret_folder)
 		.cwd = "/home/ann/state", .home = "/home/ann", .workspace = "/home/ann/state",
 		.secrets = secrets, .nsecrets = 2, .folders = folders, .nfolders = 1,
 	};
+	static const char *const own[] = { "/srv/x/state/store", "/srv/x/state/policy.json" }, *const folder[] = { "/srv/x/state" };
+	const struct profile_place around = {
+		.cwd = "/srv/x", .home = "", .workspace = "/srv/x", .secrets = own, .nsecrets = 2, .folders = folder, .nfolders = 1,
+	};
+	const struct profile_place within = {
+		.cwd = "/srv/x/state/tree", .home = "", .workspace = "/srv/x", .secrets = own, .nsecrets = 2, .folders = folder, .nfolders = 1,
+	};
 	struct profile p;
 
 	make("workspace", &inside, &p);
@@ -169,10 +176,24 @@ START_TEST(a_workspace_inside_a_secret_folder)
 
 	make("workspace", &whole, &p);
 	compile(&p, &whole);
-	ck_assert_str_eq(kind_of(&p, "/home/ann/state"), "write");
+	/* What does not exist must not be made there either: so nothing is. */
+	ck_assert_str_eq(kind_of(&p, "/home/ann/state"), "read");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/state/control.sock"), "hide");
-	/* What does not exist must not be made there either. */
-	ck_assert_uint_eq(p.entry[place_of(&p, "/home/ann/state/control.sock")].flags & PLAN_MOUNT_OPTIONAL, 0);
+	ck_assert_uint_ne(p.entry[place_of(&p, "/home/ann/state/control.sock")].flags & PLAN_MOUNT_OPTIONAL, 0);
+	profile_done(&p);
+
+	make("workspace", &around, &p);
+	compile(&p, &around);
+	ck_assert_str_eq(kind_of(&p, "/srv/x"), "write");
+	ck_assert_str_eq(kind_of(&p, "/srv/x/state"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/srv/x/state/store"), "");
+	profile_done(&p);
+
+	make("workspace", &within, &p);
+	compile(&p, &within);
+	ck_assert_str_eq(kind_of(&p, "/srv/x"), "write");
+	ck_assert_str_eq(kind_of(&p, "/srv/x/state"), "read");
+	ck_assert_str_eq(kind_of(&p, "/srv/x/state/store"), "hide");
 	profile_done(&p);
 }
 END_TEST
