@@ -19,7 +19,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "blackbox"))
 import harness  # noqa: E402
-from harness import BUILD, Home, Skip, all_pids, alive, marked, stat_of, until  # noqa: E402
+from harness import BUILD, Home, Skip, marked, until  # noqa: E402
 
 PROBE = os.path.join(BUILD, "probe")
 ROOT = os.geteuid() == 0
@@ -556,10 +556,53 @@ def test_what_must_work(home):
     for profile in PROFILES:
         lines = inside(home, profile, ["threads", "own_child", "exec_memory"], "/tmp")
         assert all(v[0] == "open" for v in lines.values()), f"{profile}: {lines}"
+
+
+def test_ways_around_are_no_violations():
+    """libc asks for clone3 and others for openat2, and they have another way to go: nobody should hear of it."""
+    if not ROOT:
+        raise Skip("audit takes root")
+    with Home(options=("--audit", "auto")) as home, home.rpc() as rpc:
+        repository(home)
+
+        def told():
+            return [e["payload"] for e in rpc.events() if e["type"] == "sandbox.violation"]
+        inside(home, "workspace", ["threads", "own_child", "exec_memory", "clone3_user", "set_id_by_openat2", "io_uring"], "/tmp")
+        before = told()
+        inside(home, "workspace", ["write=/etc/passwd", "keyctl"], "/tmp")
+        try:
+            until("a refusal is told", told, 3)
+        except AssertionError:
+            raise Skip("violations are not observed here") from None
+        assert not before, before
+
+
+def test_the_hosts_network_is_all_that_is_shared(home):
+    """With the host's network namespace, its abstract sockets and its kernel's knobs are still out of reach."""
+    repository(home)
+    with contextlib.ExitStack() as stack:
+        abstract = stack.enter_context(socket.socket(socket.AF_UNIX))
+        name = f"probe-host-{os.getpid()}"
+        abstract.bind("\0" + name)
+        abstract.listen(64)
+        four = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        rows = [(f"abstract={name}", "any", FILTERED), ("netlink=0", "any", {"EAFNOSUPPORT"}), ("packet", "root", {"EAFNOSUPPORT"}),
+                ("raw", "root", FILTERED), ("interface", "root", FILTERED), ("list=/run/systemd", "-", GONE), ("list=/sys/class", "any", GONE)]
+        with collected() as part:
+            with part():
+                check(rows, outside(rows, "/"), "outside", "open")
+            with part():
+                lines = inside(home, "workspace", words_of(rows) + [f"connect=127.0.0.1,{four.getsockname()[1]}"], "/tmp", "--net", "host")
+                check(rows, lines, "with the host's network", "shut")
+                assert lines[f"connect=127.0.0.1,{four.getsockname()[1]}"][0] == "open", "the host's network was asked for"
+
+
+def test_signals_to_the_init_change_nothing(home):
+    repository(home)
     with home.rpc() as rpc:
-        # clone3 and openat2 are asked for by libc and have another way to go.
-        odd = [e["payload"] for e in rpc.events() if e["type"] == "sandbox.violation"]
-        assert not odd, odd
+        script = "for s in $(seq 1 64); do kill -$s 1 2>/dev/null; done; sleep 0.2; echo alive"
+        _, end = rpc.run(["sh", "-c", script], profile="workspace")
+        assert end["exitCode"] == 0 and end["status"] == "completed", end
 
 
 # ---- trees that will not go ----
@@ -642,7 +685,7 @@ def limited(home, rpc, words, **more):
         started = rpc.start([path, *words], profile="workspace", cwd=home.work, **more)
     except harness.RpcError as e:
         if e.code in (-32011, -32014) and "cgroup" in str(e):
-            raise Skip(f"no limits of trees here: {e}") from None
+            raise Skip("no cgroup for limits of trees") from None
         raise
     return started
 
@@ -693,21 +736,14 @@ def test_a_flood_of_output(home):
 
 
 def test_a_flood_of_denials(home):
-    work = repository(home)
-    count = int(os.environ.get("DENIALS") or 20000)
+    """That they are counted is a matter of the violations' tests; here the daemon only has to stand it."""
+    repository(home)
+    count = int(os.environ.get("DENIALS") or 100000)
     with home.rpc() as rpc:
         started = limited(home, rpc, [f"flood={count}"])
         answers_quickly(home, "during a flood of denials")
-        end = rpc.wait(started["processId"])
-        assert end["exitCode"] == 0, end
-        if rpc.call("get_health").get("status") is None:
-            return
-        events = [e for e in rpc.events(processId=started["processId"]) if e["type"] == "sandbox.violation"]
-        if not events:
-            raise Skip("violations are not observed here")
-        assert len(events) < 1000, f"{len(events)} events"
-        assert sum(e["payload"]["count"] for e in events) >= count, sum(e["payload"]["count"] for e in events)
-    del work
+        assert rpc.wait(started["processId"])["exitCode"] == 0
+        answers_quickly(home, "after a flood of denials")
 
 
 if platform.machine() == "x86_64":
