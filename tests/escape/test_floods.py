@@ -53,7 +53,7 @@ def test_the_guard_dies_during_set_up(home):
             with home.rpc() as rpc:
                 for _ in range(3):
                     rpc.send("start_process", command=[program, "daemonize", "fork_race"], profile="workspace", cwd=work)
-                time.sleep(0.0005 * i)
+                time.sleep(0.0005 * (i % 40))
         home.note_tree()
         home.stop(sig=9)
         until("nothing survives", lambda: not marked(os.path.basename(program)), 10)
