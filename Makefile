@@ -27,7 +27,7 @@ CFLAGS_debug := -O1 -g
 CFLAGS_release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2
 # gcc guesses wrongly about lengths and initialisation in code that its sanitizers have rewritten.
 SANITIZED := $(if $(findstring clang,$(CC)),,-Wno-format-truncation -Wno-maybe-uninitialized)
-CFLAGS_asan := $(SANITIZED) -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+CFLAGS_asan := $(SANITIZED) -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS_tsan := $(SANITIZED) -O1 -g -fsanitize=thread
 CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing
