@@ -74,7 +74,7 @@ START_TEST(test_errors_name_the_option)
 	static const struct {
 		const char *verb, *line, *field;
 	} bad[] = {
-		{ "run", "--ro /x ls", "--ro" },     { "run", "--memory=5 ls", "--memory" }, { "run", "-z ls", "-z" },
+		{ "run", "--rx /x ls", "--rx" },     { "run", "--memories=5 ls", "--memories" }, { "run", "-z ls", "-z" },
 		{ "run", "--cwd", "--cwd" },         { "run", "--json=yes ls", "--json" },   { "kill", "-s", "-s" },
 		{ "ps", "--follow", "--follow" },    { "logs", "-fq x", "-q" },
 	};
