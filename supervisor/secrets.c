@@ -11,7 +11,7 @@ static const struct {
 	const char *name;
 } files[] = {
 	{ RUN, "control.sock" },     { STATE, "store" },       { STATE, "spool" },        { STATE, "bailiffd.pid" },
-	{ STATE, "daemon.log" },     { STATE, "daemon.log.1" }, { STATE, "changes" },     { CONFIG, "config.json" },
+	{ STATE, "daemon.log" },     { STATE, "daemon.log.1" }, { STATE, "cow" },         { CONFIG, "config.json" },
 	{ CONFIG, "policy.json" },
 };
 
