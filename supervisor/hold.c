@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -270,6 +271,14 @@ static void stream_grow(struct hold_stream *s, int64_t taken)
 	}
 }
 
+/* The end, and nothing was ever written: no file is made for that. */
+static bool stream_ended_empty(const struct hold_stream *s)
+{
+	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+
+	return s->spool.fd < 0 && poll(&p, 1, 0) == 1 && p.revents == POLLHUP;
+}
+
 static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 {
 	struct hold_stream *s = ctx;
@@ -280,7 +289,7 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 		stream_stall(s, ENOSPC);
 		return;
 	}
-	for (int i = 0; i < TAKES_A_TURN; i++) {
+	for (int i = 0; i < TAKES_A_TURN && !stream_ended_empty(s); i++) {
 		n = stream_spool(s) < 0 ? -1 : spool_take(&s->spool, s->fd, TAKE_AT_ONCE);
 		if (n <= 0)
 			break;
