@@ -5,7 +5,7 @@ set -eu
 
 what=${1:-check}
 build="gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev python3"
-test="git check python3-jsonschema strace util-linux procps mandoc shellcheck clang libclang-rt-dev"
+test="git check bubblewrap python3-jsonschema strace util-linux procps mandoc shellcheck clang libclang-rt-dev"
 case $what in
 build) packages=$build ;;
 check) packages="$build $test" ;;
