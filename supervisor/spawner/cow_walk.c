@@ -228,7 +228,8 @@ int cow_open_upper(const struct cow_spot *s)
 	int fd = openat(s->upper_dir, s->name, flags);
 	if (fd < 0 && errno == EACCES && S_ISREG(s->upper.st_mode) && fchmodat(s->upper_dir, s->name, 0400, 0) == 0) {
 		fd = openat(s->upper_dir, s->name, flags);
-		fchmodat(s->upper_dir, s->name, s->upper.st_mode & 07777, 0);
+		if (fchmodat(s->upper_dir, s->name, s->upper.st_mode & 07777, 0) < 0)
+			fd_close(&fd); /* what is not as it was must not be shown as the command's doing */
 	}
 	return fd;
 }

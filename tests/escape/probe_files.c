@@ -30,9 +30,11 @@
 
 static int try_read(const char *path)
 {
-	char text[256] = "";
+	static char text[16384]; /* the kernel's log gives whole records or nothing */
 	int fd = open(path, O_RDONLY | O_NONBLOCK);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (n < 0 && errno == EPIPE) /* a record was overwritten just now */
+		n = read(fd, text, sizeof text - 1);
 	if (n < 0 && errno == EISDIR)
 		return 0;
 	if (n == 0) /* a device or a mask that has nothing to say */
