@@ -17,7 +17,7 @@
 
 #define TAKE_AT_ONCE (1u << 20)   /* bytes a splice asks for */
 #define TAKES_A_TURN 8            /* splices before others get their turn */
-#define PIPE_LARGE (1 << 18)         /* larger ones leave the cache before they are spliced */
+#define PIPE_LARGE (1 << 18)      /* larger ones leave the cache before they are spliced */
 #define PIPES_LARGE_MAX 16u       /* a quarter of a user's soft limit of pipe pages */
 #define STALL_RETRY_MS 200
 
