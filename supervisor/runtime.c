@@ -258,6 +258,7 @@ static void health(void *ctx, struct buf *members)
 	struct jw w = jw_on(members);
 
 	jw_kstr(&w, "home", r->o->home_label ? r->o->home_label : "");
+	jw_kint(&w, "guardPid", getppid());
 	jw_kbool(&w, "privileged", r->o->privileged);
 	jw_kbool(&w, "embedded", r->o->embedded);
 	jw_kobj(&w, "violations");

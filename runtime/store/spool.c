@@ -13,6 +13,8 @@
 /* Holes are made of whole blocks; punching in larger steps costs fewer calls and keeps at most this much more. */
 #define BLOCK 4096u
 #define PUNCH_STEP (256u * 1024)
+#define RESERVE_FROM (8u << 20)
+#define RESERVE_STEP (64u << 20)
 
 /* Refs are ids, and ids have no slash; what is left are the two names that are not files. */
 static int check_name(const char *ref, struct err *e)
@@ -70,10 +72,25 @@ static void punch(struct spool_file *f, uint64_t step)
 		f->punched = to;
 }
 
+/* Finding blocks page by page is a large part of what a large stream costs. Never where a hole may come. */
+static void reserve(struct spool_file *f)
+{
+	uint64_t from = f->reserved > f->size ? f->reserved : f->size;
+
+	if (f->size < RESERVE_FROM || f->size + RESERVE_STEP / 2 < f->reserved)
+		return;
+	if (f->limit && from + RESERVE_STEP > f->limit - f->limit / 4)
+		return;
+	if (fallocate(f->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, RESERVE_STEP) == 0)
+		f->reserved = from + RESERVE_STEP;
+}
+
 void spool_done(struct spool_file *f)
 {
 	if (f->fd >= 0)
 		punch(f, 1);
+	if (f->reserved > f->size && ftruncate(f->fd, (off_t)f->size) < 0)
+		f->reserved = f->size; /* the rest stays taken until the file goes */
 	fd_close(&f->fd);
 }
 
@@ -88,6 +105,7 @@ int64_t spool_take(struct spool_file *f, int pipe_fd, size_t max)
 	if (n <= 0)
 		return n;
 	f->size += (uint64_t)n;
+	reserve(f);
 	punch(f, PUNCH_STEP);
 	return n;
 }

@@ -19,6 +19,7 @@ struct spool_file {
 	int fd;
 	uint64_t size;      /* bytes that came */
 	uint64_t limit;     /* kept at most; 0 = all */
+	uint64_t reserved;  /* blocks are there up to this offset, ahead of a stream that is large */
 	uint64_t punched;   /* end of the hole that was made so far; 0 = none */
 };
 

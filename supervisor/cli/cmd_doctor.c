@@ -30,7 +30,6 @@ static void about(struct cli *c, struct jval hello, bool json, struct buf *out)
 	jw_obj(&w);
 	jw_kstr(&w, "kind", remote_kind(c->remote));
 	jw_kstr(&w, "socket", remote_socket_path(c->remote));
-	jw_kint(&w, "pid", remote_peer_pid(c->remote));
 	if (version.type == JT_STRING)
 		jw_kraw(&w, "version", version.text, version.len);
 	if (role.type == JT_STRING)

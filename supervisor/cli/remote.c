@@ -203,16 +203,6 @@ const char *remote_kind(const struct remote *r)
 	return r->place->kind;
 }
 
-int remote_peer_pid(const struct remote *r)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	if (r->fd < 0 || getsockopt(r->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-		return 0;
-	return cred.pid;
-}
-
 void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event), void *ctx)
 {
 	r->connected = connected;

@@ -38,7 +38,6 @@ int remote_open(const struct remote_options *o, struct remote **ret, struct err 
 void remote_free(struct remote *r);
 const char *remote_socket_path(const struct remote *r);
 const char *remote_kind(const struct remote *r);            /* home.h's kind */
-int remote_peer_pid(const struct remote *r);                /* of who listens, or 0 */
 
 /* `connected` is called after each reconnect (not the first connect); `event` for each notified event. */
 void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event), void *ctx);

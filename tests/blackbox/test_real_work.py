@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import textwrap
 
@@ -161,6 +162,14 @@ def test_a_thousand_forks(home):
     assert shell(home, "perl -e 'for (1..1000) { my $p = fork; exit 0 if !$p; waitpid $p, 0 } print \"done\\n\"'") == "done\n"
 
 
+def knows_localhost():
+    """Some machines have an empty /etc/hosts; then there is nothing to find inside either."""
+    try:
+        return bool(socket.getaddrinfo("localhost", 80))
+    except OSError:
+        return False
+
+
 def test_sockets_on_loopback(home):
     need("python3")
     write(home, "talk.py", """
@@ -179,9 +188,10 @@ def test_sockets_on_loopback(home):
             with socket.socket(socket.AF_UNIX) as s:
                 s.connect("\\0abstract")
         os.unlink("sock")
-        socket.getaddrinfo("localhost", 80)
+        if names:
+            socket.getaddrinfo("localhost", 80)
         print("talked")
-        """)
+        """.replace("if names:", f"if {knows_localhost()}:"))
     assert shell(home, "/usr/bin/python3 talk.py") == "talked\n"
 
 
