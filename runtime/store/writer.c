@@ -544,6 +544,9 @@ void writer_stop(struct store *s)
 	s->writer_up = false;
 }
 
+/* So many batches share one sync well enough: callers that wait for them are not kept waiting for more. */
+#define COMPANY_ENOUGH 64
+
 void writer_enqueue(struct store *s, struct store_batch *b)
 {
 	uint64_t due = b->now || b->nevents == 0 ? 0 : store_mono_ns() + s->soon_ns;
@@ -553,6 +556,8 @@ void writer_enqueue(struct store *s, struct store_batch *b)
 	*s->queue_tail = b;
 	s->queue_tail = &b->next;
 	s->undecided++;
+	if (s->undecided >= COMPANY_ENOUGH)
+		due = 0; /* nobody gains by waiting longer */
 	if (due < s->ready_ns) {
 		s->ready_ns = due;
 		pthread_cond_signal(&s->wake);
