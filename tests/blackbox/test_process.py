@@ -181,7 +181,7 @@ def test_terminate_escalates(home):
         until("ready", lambda: b"ready" in rpc.outputs(process)["stdout"])
         rpc.call("terminate_process", processId=process, graceMs=50, reason="policy")
         end = terminal(rpc, process)["payload"]
-        assert "policy" in (end["reason"], end.get("note")) and end["signal"] in (9, "KILL", "SIGKILL"), end
+        assert (end["reason"], end["cause"]) == ("policy", "user") and end["signal"] in (9, "KILL", "SIGKILL"), end
 
 
 def test_terminate_twice_and_after_the_end(home):
