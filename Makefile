@@ -17,7 +17,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 BUILD ?= build$(if $(filter-out debug,$(MODE)),-$(MODE))$(if $(filter %clang,$(CC)),$(if $(filter-out fuzz,$(MODE)),-clang))
-PKGS := libevent_core libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash
+PKGS := libevent_core libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm
 PYTHON ?= /usr/bin/python3
 
 CPPFLAGS_ALL := -I. -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CPPFLAGS)
@@ -33,7 +33,7 @@ CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing
 CFLAGS_ALL := -std=gnu11 $(HARDEN) $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
 LDFLAGS_ALL := -pie -Wl,-z,relro,-z,now $(filter -fsanitize=%,$(CFLAGS_$(MODE))) $(LDFLAGS)
-LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lpthread
+LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).

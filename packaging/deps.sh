@@ -4,15 +4,15 @@
 set -eu
 
 what=${1:-check}
-build="gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev python3"
-test="git check bubblewrap python3-jsonschema strace util-linux procps mandoc shellcheck clang libclang-rt-dev"
+build="gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev libvterm-dev python3"
+test="git check bubblewrap python3-jsonschema strace util-linux procps mandoc shellcheck clang libclang-rt-dev vim-tiny nano less tmux gdb"
 case $what in
 build) packages=$build ;;
 check) packages="$build $test" ;;
 *) echo "usage: deps.sh build|check" >&2; exit 2 ;;
 esac
 
-modules="libevent_core libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash"
+modules="libevent_core libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm"
 ready() {
 	command -v gcc >/dev/null && command -v pkg-config >/dev/null && command -v python3 >/dev/null || return 1
 	# shellcheck disable=SC2086

@@ -23,8 +23,8 @@ ALLOWED = {
     "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/status.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/changes.h"],
     "supervisor/guard": BASE + ["sandbox", "supervisor"],
     "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor", "supervisor/guard"],
-    "supervisor/control": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "sandbox", "supervisor"],
-    "supervisor/cli": BASE,
+    "supervisor/control": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox", "supervisor"],
+    "supervisor/cli": BASE + ["pty"],
     "supervisor": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
                           "supervisor/guard", "supervisor/spawner", "supervisor/control"],
 }
@@ -39,6 +39,7 @@ FORBIDDEN_SYSTEM = {
     "runtime/view": ["lmdb.h", "event2/"],
     "runtime/engine": ["lmdb.h", "event2/"],
     "policy": ["lmdb.h", "event2/"],
+    "pty": ["lmdb.h", "event2/"],
     "supervisor/cli": ["lmdb.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
