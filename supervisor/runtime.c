@@ -98,6 +98,7 @@ static int store_start(struct runtime *r, struct err *e)
 		.map_bytes = r->config.store_map_bytes,
 		.quota_bytes = r->config.store_quota_bytes,
 		.fold = view_fold,
+		.fold_ahead = view_fold_ahead,
 		.schema_version = r->config.schema_version,
 	};
 	/* The home's lock keeps everyone out but the runtime of a guard that was killed: that one is dying, so wait for it. */

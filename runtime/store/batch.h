@@ -7,6 +7,7 @@
 #include "runtime/base/err.h"
 #include "runtime/store/store.h"
 
+#include <sys/queue.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -75,6 +76,10 @@ struct store_batch {
 	int status;
 	struct err err;
 	uint64_t first_sequence, last_sequence;
+
+	/* the loop thread's, between submission and dispatch (ahead.h) */
+	TAILQ_ENTRY(store_batch) undecided;
+	uint64_t ordinal;         /* 0 = nothing of it is folded ahead */
 };
 
 static inline bool batch_is_must(const struct store_batch *b)

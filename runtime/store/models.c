@@ -2,7 +2,9 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/store/ahead.h"
 #include "runtime/store/reader.h"
+#include "runtime/store/state.h"
 #include "runtime/store/store.h"
 
 #include <string.h>
@@ -30,6 +32,8 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 
 	if (id_len == 0 || id_len > MODEL_ID_MAX)
 		return 1;
+	if (m->ahead && (rc = ahead_get(m->ahead, kind, id, id_len, ret, ret_len)) < 2)
+		return rc;
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
 	MDB_val kv = db_key_val(&k);
@@ -47,6 +51,10 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
+	if (m->ahead) {
+		ahead_put(m->ahead, m->ordinal, kind, id, id_len, json, len);
+		return 0;
+	}
 	MDB_val kv = db_key_val(&k);
 	m->puts++;
 	if (db_seal_put(m->txn, m->dbi, &kv, json, len, e) != 0)
@@ -61,16 +69,20 @@ int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, st
 
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
+	if (m->ahead) {
+		ahead_del(m->ahead, m->ordinal, kind, id, id_len);
+		return 0;
+	}
 	MDB_val kv = db_key_val(&k);
 	m->puts++;
 	rc = mdb_del(m->txn, m->dbi, &kv, NULL);
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "remove a model");
 }
 
-int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e)
+static int model_get(struct store *s, struct ahead *ahead, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	struct models m = { 0 };
+	struct models m = { .ahead = ahead };
 	const char *p;
 	size_t n;
 	int rc;
@@ -82,6 +94,16 @@ int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *o
 	if (rc == 0)
 		buf_append(out, p, n);
 	return rc;
+}
+
+int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e)
+{
+	return model_get(s, NULL, kind, id, out, e);
+}
+
+int store_model_get_ahead(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e)
+{
+	return model_get(s, &s->ahead, kind, id, out, e);
 }
 
 /* The first key that is larger than every key with this prefix; false when there is none. */
@@ -170,4 +192,57 @@ int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const ch
 	}
 	mdb_cursor_close(cur);
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "list models");
+}
+
+/* ---- listing with what is not committed yet ---- */
+
+struct merge {
+	struct ahead_entry **over;
+	size_t count, at;
+	bool stopped;
+	bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len);
+	void *ctx;
+};
+
+static bool merge_give(struct merge *m, const struct ahead_entry *n)
+{
+	if (!n->gone)
+		m->stopped = !m->fn(m->ctx, n->id, n->id_len, n->json, n->len);
+	return !m->stopped;
+}
+
+static bool merge_committed(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct merge *m = ctx;
+
+	for (; m->at < m->count; m->at++) {
+		const struct ahead_entry *n = m->over[m->at];
+		size_t common = n->id_len < id_len ? n->id_len : id_len;
+		int cmp = memcmp(n->id, id, common);
+
+		if (cmp == 0 && n->id_len == id_len) {
+			m->at++;
+			return merge_give(m, n);
+		}
+		if (cmp > 0 || (cmp == 0 && n->id_len > id_len))
+			break;
+		if (!merge_give(m, n))
+			return false;
+	}
+	m->stopped = !m->fn(m->ctx, id, id_len, json, len);
+	return !m->stopped;
+}
+
+int store_model_scan_ahead(struct store *s, uint8_t kind, const char *prefix,
+			   bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e)
+{
+	struct merge m = { .fn = fn, .ctx = ctx };
+	int rc;
+
+	m.over = ahead_list(&s->ahead, kind, prefix, &m.count);
+	rc = store_model_scan(s, kind, prefix, NULL, false, merge_committed, &m, e);
+	while (rc == 0 && !m.stopped && m.at < m.count)
+		(void)merge_give(&m, m.over[m.at++]);
+	free(m.over);
+	return rc;
 }

@@ -10,6 +10,7 @@
  * transactions need no lock, as no one else closes.
  */
 
+#include "runtime/store/ahead.h"
 #include "runtime/store/batch.h"
 #include "runtime/store/db.h"
 #include "runtime/store/record.h"
@@ -48,7 +49,7 @@ struct store {
 	char *schema_version;
 	char runtime_id[ID_TEXT_MAX];
 	struct event_env env;
-	store_fold_fn fold;
+	store_fold_fn fold, fold_ahead;
 	uint64_t map_bytes, soon_ns;
 	bool read_only, is_new;
 	int dir_fd, spool_fd, lock_fd, event_fd;
@@ -56,6 +57,7 @@ struct store {
 	/* the loop thread's */
 	uint64_t last;
 	struct ring ring;
+	struct ahead ahead;
 	size_t pending; /* batches submitted and not yet dispatched */
 	void (*listener)(void *ctx, uint64_t last_sequence);
 	void *listener_ctx;

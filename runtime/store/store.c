@@ -168,6 +168,8 @@ static void store_init(struct store *s, const struct store_options *o)
 	s->schema_version = mem_strdup(o->schema_version ? o->schema_version : SCHEMA_DEFAULT);
 	s->env = (struct event_env){ .runtime_id = s->runtime_id, .schema_version = s->schema_version };
 	s->fold = o->fold;
+	s->fold_ahead = o->fold_ahead;
+	ahead_init(&s->ahead);
 	s->map_bytes = o->map_bytes ? o->map_bytes : MAP_DEFAULT;
 	s->soon_ns = (o->soon_ms ? o->soon_ms : SOON_DEFAULT_MS) * 1000000ull;
 	s->read_only = o->read_only;
@@ -189,6 +191,7 @@ static void store_init(struct store *s, const struct store_options *o)
 static void store_free(struct store *s)
 {
 	db_close(&s->db);
+	ahead_done(&s->ahead);
 	ring_done(&s->ring);
 	fd_close(&s->event_fd);
 	fd_close(&s->spool_fd);
@@ -336,6 +339,7 @@ static void batch_run(struct store *s, struct completion *c)
 		s->last = b->last_sequence;
 		ring_push(&s->ring, b);
 	}
+	ahead_decided(s, b);
 	if (b->done)
 		b->done(b->ctx, &r);
 	store_batch_free(b);
@@ -348,6 +352,7 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 	b->ctx = ctx;
 	b->completion.run = batch_run;
 	s->pending++;
+	ahead_submitted(s, b);
 	if (!s->writer_up) {
 		b->status = err_set(&b->err, ERR_UNAVAILABLE, s->read_only ? "the store is open for reading only"
 									    : "the store is being closed");

@@ -44,6 +44,7 @@ struct store_options {
 	uint64_t ballast_bytes; /* 0 = 4 MiB */
 	uint32_t soon_ms;       /* 0 = 50 */
 	store_fold_fn fold;     /* NULL = no models */
+	store_fold_fn fold_ahead; /* the part of it that decisions are made from; runs at store_submit. NULL = none */
 	bool read_only;         /* for verify from outside */
 	const char *schema_version; /* NULL = "lime-profile-0.4.0" */
 };
@@ -136,6 +137,14 @@ int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *o
 /* In id order, ids > after (or, with `descending`, < after; after NULL = from that end) and starting with `prefix` (or NULL). */
 int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending,
 		     bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e);
+
+/*
+ * The same with every submitted batch reckoned in that is not decided yet: what decisions are made from. Only models that
+ * `fold_ahead` folds differ. In id order; fn may not submit.
+ */
+int store_model_get_ahead(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
+int store_model_scan_ahead(struct store *s, uint8_t kind, const char *prefix,
+			   bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e);
 
 /* ---- output bytes ---- */
 

@@ -8,10 +8,13 @@ typedef int (*fold_fn)(struct models *m, const struct event_view *ev, struct err
 static const struct {
 	enum event_type type;
 	fold_fn fold;
+	bool ahead;
 } folds[] = {
-#define FOLD(type, function) { EVENT_##type, function },
+#define FOLD(type, function) { EVENT_##type, function, true },
+#define FOLD_LOG(type, function) { EVENT_##type, function, false },
 #include "runtime/view/view_folds.def"
 #undef FOLD
+#undef FOLD_LOG
 };
 
 int view_fold(struct models *m, const struct event_view *ev, struct err *e)
@@ -19,5 +22,13 @@ int view_fold(struct models *m, const struct event_view *ev, struct err *e)
 	for (size_t i = 0; i < countof(folds); i++)
 		if (folds[i].type == ev->type && folds[i].fold(m, ev, e) < 0)
 			return err_wrap(e, "fold %s", event_info(ev->type)->name);
+	return 0;
+}
+
+int view_fold_ahead(struct models *m, const struct event_view *ev, struct err *e)
+{
+	for (size_t i = 0; i < countof(folds); i++)
+		if (folds[i].ahead && folds[i].type == ev->type && folds[i].fold(m, ev, e) < 0)
+			return err_wrap(e, "fold %s ahead", event_info(ev->type)->name);
 	return 0;
 }

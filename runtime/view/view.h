@@ -43,6 +43,8 @@ enum view_kind {
 
 /* The fold given to store_open. */
 int view_fold(struct models *m, const struct event_view *ev, struct err *e);
+/* Its part that is folded ahead of the commit: models that decisions are made from. */
+int view_fold_ahead(struct models *m, const struct event_view *ev, struct err *e);
 
 /*
  * Everybody below: uid is the asking peer's; 0 sees all, others only their own; what they may not see is ERR_NOT_FOUND.

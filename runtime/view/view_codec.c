@@ -191,13 +191,26 @@ void view_word_set(char dst[VIEW_ID_MAX], const char *s)
 	(void)snprintf(dst, VIEW_ID_MAX, "%s", s);
 }
 
-int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e)
+typedef int (*get_fn)(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
+
+static int read_by(get_fn get, struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
+		   struct err *e)
 {
 	int r;
 
 	buf_reset(text);
-	r = store_model_get(s, (uint8_t)shape->kind, id, text, e);
+	r = get(s, (uint8_t)shape->kind, id, text, e);
 	if (r == 0)
 		view_decode(shape, jval_of(text->data, text->len), ret);
 	return r;
+}
+
+int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e)
+{
+	return read_by(store_model_get, s, shape, id, text, ret, e);
+}
+
+int view_read_ahead(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e)
+{
+	return read_by(store_model_get_ahead, s, shape, id, text, ret, e);
 }

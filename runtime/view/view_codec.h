@@ -68,5 +68,7 @@ void view_word_set(char dst[VIEW_ID_MAX], const char *s);
 
 /* As view_load, from the store; `text` (replaced) holds what the slices point into. 0 found, 1 not there, −1. */
 int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e);
+/* The same with what is submitted but not committed reckoned in: for decisions. */
+int view_read_ahead(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e);
 
 #endif
