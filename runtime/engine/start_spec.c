@@ -1,13 +1,28 @@
-#include "supervisor/control/sandbox_request.h"
+#include "runtime/engine/start_spec.h"
 
-#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "supervisor/control/control.h"
-#include "supervisor/control/methods.h"
 
 #include <limits.h>
 #include <string.h>
+
+#define ARGUMENTS_MAX 32768u
+#define ENVIRONMENT_MAX 4096u
+#define JUSTIFICATION_MAX 4096u
+
+static const char *str(const json_t *json, const char *key)
+{
+	return json_string_value(json_object_get(json, key));
+}
+
+static bool is(const json_t *json, const char *key, const char *word)
+{
+	const char *s = str(json, key);
+
+	return s && strcmp(s, word) == 0;
+}
+
+/* ---- the sandbox ---- */
 
 static int take_paths(const json_t *sandbox, const char *key, const char ***ret, size_t *ret_n, struct err *e)
 {
@@ -24,7 +39,7 @@ static int take_paths(const json_t *sandbox, const char *key, const char ***ret,
 	for (size_t i = 0; i < n; i++) {
 		const char *path = json_string_value(json_array_get(list, i));
 
-		if ((path[0] != '/' && path[0] != '~') || strlen(path) >= PATH_MAX) {
+		if (!path || (path[0] != '/' && path[0] != '~') || strlen(path) >= PATH_MAX) {
 			snprintf(field, sizeof field, "sandbox.%s[%zu]", key, i);
 			return err_field(e, field, "expected an absolute path, or one that starts with ~/");
 		}
@@ -46,46 +61,169 @@ static int take_number(const json_t *object, const char *group, const char *key,
 	return 0;
 }
 
-int sandbox_request_of(const struct call *c, struct sandbox_texts *t, struct sandbox_request *ret, struct err *e)
+int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e)
 {
-	const json_t *sandbox = call_obj(c, "sandbox"), *limits = call_obj(c, "limits");
-	struct sandbox_request r = {
-		.profile = call_str(c, "profile"),
-		.cwd = call_str(c, "cwd"),
-		.workspace = json_string_value(json_object_get(sandbox, "workspace")),
-		.change = { .network = json_string_value(json_object_get(sandbox, "network")), .cow = call_bool(c, "cow", false) },
-	};
+	const json_t *sandbox = json_object_get(json, "sandbox"), *limits = json_object_get(json, "limits");
+	struct sandbox_spec s = { .request = {
+		.profile = str(json, "profile"),
+		.cwd = str(json, "cwd"),
+		.workspace = str(sandbox, "workspace"),
+		.change = { .network = str(sandbox, "network"), .cow = json_is_true(json_object_get(json, "cow")) },
+	} };
+	struct profile_change *change = &s.request.change;
 
-	if (take_paths(sandbox, "readRoots", &t->read, &r.change.nread, e) < 0 ||
-	    take_paths(sandbox, "writeRoots", &t->write, &r.change.nwrite, e) < 0 ||
-	    take_paths(sandbox, "hidden", &t->hide, &r.change.nhide, e) < 0 ||
-	    take_number(sandbox, "sandbox", "tmpBytes", &r.change.tmp_bytes, e) < 0 ||
-	    take_number(limits, "limits", "memoryBytes", &r.change.memory_bytes, e) < 0 ||
-	    take_number(limits, "limits", "pids", &r.change.pids, e) < 0)
+	if (take_paths(sandbox, "readRoots", &s.read, &change->nread, e) < 0 ||
+	    take_paths(sandbox, "writeRoots", &s.write, &change->nwrite, e) < 0 ||
+	    take_paths(sandbox, "hidden", &s.hide, &change->nhide, e) < 0 ||
+	    take_number(sandbox, "sandbox", "tmpBytes", &change->tmp_bytes, e) < 0 ||
+	    take_number(limits, "limits", "memoryBytes", &change->memory_bytes, e) < 0 ||
+	    take_number(limits, "limits", "pids", &change->pids, e) < 0) {
+		sandbox_spec_done(&s);
 		return -1;
-	r.change.read = t->read;
-	r.change.write = t->write;
-	r.change.hide = t->hide;
-	*ret = r;
+	}
+	change->read = s.read;
+	change->write = s.write;
+	change->hide = s.hide;
+	*ret = s;
 	return 0;
 }
 
-void sandbox_texts_done(struct sandbox_texts *t)
+void sandbox_spec_done(struct sandbox_spec *s)
 {
-	free(t->read);
-	free(t->write);
-	free(t->hide);
+	free(s->read);
+	free(s->write);
+	free(s->hide);
 }
 
-void method_get_sandbox(struct call *c)
-{
-	__attribute__((cleanup(sandbox_texts_done))) struct sandbox_texts t = { 0 };
-	buf_auto struct buf out = BUF_INIT;
-	struct sandbox_request r;
-	struct err e = ERR_INIT;
+/* ---- the command ---- */
 
-	if (sandbox_request_of(c, &t, &r, &e) == 0 && engine_show_sandbox(call_engine(c), &r, &c->caller, &out, &e) == 0)
-		call_reply(c, out.data, out.len);
-	else
-		call_fail(c, &e);
+static int take_command(const json_t *json, struct start_spec *s, struct err *e)
+{
+	const json_t *command = json_object_get(json, "command"), *v;
+	const char *line = str(json, "commandLine");
+	struct start_request *r = &s->request;
+	size_t i;
+
+	if (!command == !line)
+		return err_field(e, command ? "commandLine" : "command", "%s", command ? "give command or commandLine, not both" :
+				 "missing; give command (an array) or commandLine");
+	if (line) {
+		if (!*line)
+			return err_field(e, "commandLine", "must not be empty");
+		r->command_line = line;
+		return 0;
+	}
+	r->argc = json_array_size(command);
+	if (r->argc < 1 || r->argc > ARGUMENTS_MAX)
+		return err_field(e, "command", "must have 1 to %u elements", ARGUMENTS_MAX);
+	s->argv = mem_zalloc(r->argc + 1, sizeof(*s->argv));
+	json_array_foreach(command, i, v) {
+		s->argv[i] = json_string_value(v);
+		if (!s->argv[i])
+			return err_field(e, "command", "must be an array of strings");
+	}
+	if (!*s->argv[0])
+		return err_field(e, "command[0]", "must not be empty");
+	r->argv = s->argv;
+	return 0;
+}
+
+static int take_environment(const json_t *json, struct start_spec *s, struct err *e)
+{
+	json_t *env = json_object_get(json, "env"), *v;
+	struct start_request *r = &s->request;
+	const char *name;
+
+	if (!env)
+		return 0;
+	if (json_object_size(env) > ENVIRONMENT_MAX)
+		return err_field(e, "env", "must have at most %u variables", ENVIRONMENT_MAX);
+	s->env_set = mem_zalloc(json_object_size(env) + 1, sizeof(*s->env_set));
+	s->env_unset = mem_zalloc(json_object_size(env) + 1, sizeof(*s->env_unset));
+	json_object_foreach(env, name, v) {
+		if (json_is_null(v))
+			s->env_unset[s->nunset++] = name;
+		else if (json_is_string(v))
+			s->env_set[s->nset++] = mem_printf("%s=%s", name, json_string_value(v));
+		else
+			return err_field(e, "env", "'%.64s' must be a string, or null to remove it", name);
+	}
+	r->env_set = s->env_set;
+	r->nenv_set = s->nset;
+	r->env_unset = s->env_unset;
+	r->nenv_unset = s->nunset;
+	return 0;
+}
+
+static int take_limits(const struct engine *g, const json_t *json, struct process_limits *ret, struct err *e)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} rows[] = {
+		{ "wallMs", offsetof(struct process_limits, wall_ms) },
+		{ "idleMs", offsetof(struct process_limits, idle_ms) },
+		{ "cpuMs", offsetof(struct process_limits, cpu_ms) },
+		{ "openFiles", offsetof(struct process_limits, open_files) },
+		{ "fileBytes", offsetof(struct process_limits, file_bytes) },
+		{ "outputBytes", offsetof(struct process_limits, output_bytes) },
+	};
+
+	engine_default_limits(g, ret);
+	for (size_t i = 0; i < countof(rows); i++) {
+		const json_t *v = json_object_get(json_object_get(json, "limits"), rows[i].name);
+		char field[ERR_FIELD_MAX];
+
+		if (!v)
+			continue;
+		if (json_integer_value(v) < 1) {
+			(void)snprintf(field, sizeof(field), "limits.%s", rows[i].name);
+			return err_field(e, field, "must be 1 or more");
+		}
+		*(uint64_t *)((char *)ret + rows[i].offset) = (uint64_t)json_integer_value(v);
+	}
+	return 0;
+}
+
+int start_spec_of(const struct engine *g, const json_t *json, struct start_spec *ret, struct err *e)
+{
+	struct start_spec s = { .request = {
+		.stdin_pipe = is(json, "stdin", "pipe"),
+		.stderr_merge = is(json, "stderr", "merge"),
+		.keep_tree = json_is_true(json_object_get(json, "keepTree")),
+		.end_with_client = is(json, "onDisconnect", "terminate"),
+		.session_id = str(json, "sessionId"),
+		.thread_id = str(json, "threadId"),
+		.turn_id = str(json, "turnId"),
+		.task_id = str(json, "taskId"),
+		.tool_call_id = str(json, "toolCallId"),
+		.justification = str(json, "justification"),
+	} };
+	int r = take_command(json, &s, e);
+
+	if (r == 0)
+		r = take_environment(json, &s, e);
+	if (r == 0 && s.request.justification && strlen(s.request.justification) > JUSTIFICATION_MAX)
+		r = err_field(e, "justification", "must have at most %u bytes", JUSTIFICATION_MAX);
+	if (r == 0)
+		r = sandbox_spec_of(json, &s.sandbox, e);
+	if (r == 0)
+		r = take_limits(g, json, &s.request.limits, e);
+	if (r < 0) {
+		start_spec_done(&s);
+		return -1;
+	}
+	s.request.sandbox = s.sandbox.request;
+	*ret = s;
+	return 0;
+}
+
+void start_spec_done(struct start_spec *s)
+{
+	for (size_t i = 0; i < s->nset; i++)
+		free((void *)(uintptr_t)s->env_set[i]);
+	free(s->argv);
+	free(s->env_set);
+	free(s->env_unset);
+	sandbox_spec_done(&s->sandbox);
 }

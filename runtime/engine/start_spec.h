@@ -1,18 +1,36 @@
-#ifndef BAILIFF_CONTROL_SANDBOX_REQUEST_H
-#define BAILIFF_CONTROL_SANDBOX_REQUEST_H
+#ifndef BAILIFF_ENGINE_START_SPEC_H
+#define BAILIFF_ENGINE_START_SPEC_H
 
-/* The parameters that say which sandbox is meant, of start_process and get_sandbox: profile, cwd, sandbox, limits, cow. */
+/*
+ * What to start, as JSON says it: start_process's parameters, the command part of a turn, a task's or job item's command. One
+ * reading of it for all, also of what was stored and is started much later. Types were checked against the method's row
+ * (or this refuses them by name); `json` must outlive the spec, whose strings are its.
+ */
 
-struct call;
+#include "runtime/engine/engine.h"
+
+#include <jansson.h>
+
 struct err;
-struct sandbox_request;
 
-/* The arrays that a request borrows; the strings are the call's. */
-struct sandbox_texts {
+/* The parameters that say which sandbox is meant: profile, cwd, sandbox, limits, cow. */
+struct sandbox_spec {
+	struct sandbox_request request;
 	const char **read, **write, **hide;
 };
+int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e);
+void sandbox_spec_done(struct sandbox_spec *s);
 
-int sandbox_request_of(const struct call *c, struct sandbox_texts *t, struct sandbox_request *ret, struct err *e);
-void sandbox_texts_done(struct sandbox_texts *t);
+struct start_spec {
+	struct start_request request;
+	struct sandbox_spec sandbox;
+	const char **argv, **env_set, **env_unset;
+	size_t nset, nunset;
+};
+/* Limits that are not given are the engine's. On failure nothing is left to free. */
+int start_spec_of(const struct engine *g, const json_t *json, struct start_spec *ret, struct err *e);
+void start_spec_done(struct start_spec *s);
+#define start_spec_auto __attribute__((cleanup(start_spec_done)))
+#define sandbox_spec_auto __attribute__((cleanup(sandbox_spec_done)))
 
 #endif

@@ -4,16 +4,13 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/start_spec.h"
 #include "runtime/view/view.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/output_range.h"
-#include "supervisor/control/sandbox_request.h"
 #include "supervisor/control/yield.h"
 
 #define READ_DEFAULT (64u * 1024)
-#define ARGUMENTS_MAX 32768u
-#define ENVIRONMENT_MAX 4096u
-#define TEXT_MAX 4096u         /* justification */
 #define REASON_MAX 256u
 #define FOREVER_MS (1ull << 40) /* longer than any uptime: no limit at all */
 
@@ -30,6 +27,13 @@ static int text_at_most(const struct call *c, const char *name, size_t most, str
 	if (s && strlen(s) > most)
 		return err_field(e, name, "must have at most %zu bytes", most);
 	return 0;
+}
+
+static bool is(const struct call *c, const char *name, const char *word)
+{
+	const char *s = call_str(c, name);
+
+	return s && strcmp(s, word) == 0;
 }
 
 /* ---- start_process ---- */
@@ -60,134 +64,6 @@ static int check_available(const struct call *c, struct err *e)
 	return 0;
 }
 
-/* The arrays and strings that a start_request borrows. */
-struct start_texts {
-	const char **argv, **env_set, **env_unset;
-	size_t nset, nunset;
-	struct sandbox_texts sandbox;
-};
-
-static void start_texts_done(struct start_texts *t)
-{
-	for (size_t i = 0; i < t->nset; i++)
-		free((void *)(uintptr_t)t->env_set[i]);
-	free(t->argv);
-	free(t->env_set);
-	free(t->env_unset);
-	sandbox_texts_done(&t->sandbox);
-}
-
-static int take_command(const struct call *c, struct start_texts *t, struct start_request *r, struct err *e)
-{
-	json_t *command = call_obj(c, "command"), *v;
-	const char *line = call_str(c, "commandLine");
-	size_t i;
-
-	if (!command == !line)
-		return err_field(e, command ? "commandLine" : "command", "%s", command ? "give command or commandLine, not both" :
-				 "missing; give command (an array) or commandLine");
-	if (line) {
-		if (!*line)
-			return err_field(e, "commandLine", "must not be empty");
-		r->command_line = line;
-		return 0;
-	}
-	r->argc = json_array_size(command);
-	if (r->argc < 1 || r->argc > ARGUMENTS_MAX)
-		return err_field(e, "command", "must have 1 to %u elements", ARGUMENTS_MAX);
-	if (!*json_string_value(json_array_get(command, 0)))
-		return err_field(e, "command[0]", "must not be empty");
-	t->argv = mem_zalloc(r->argc + 1, sizeof(*t->argv));
-	json_array_foreach(command, i, v)
-		t->argv[i] = json_string_value(v);
-	r->argv = t->argv;
-	return 0;
-}
-
-static int take_environment(const struct call *c, struct start_texts *t, struct start_request *r, struct err *e)
-{
-	json_t *env = call_obj(c, "env"), *v;
-	const char *name;
-
-	if (!env)
-		return 0;
-	if (json_object_size(env) > ENVIRONMENT_MAX)
-		return err_field(e, "env", "must have at most %u variables", ENVIRONMENT_MAX);
-	t->env_set = mem_zalloc(json_object_size(env) + 1, sizeof(*t->env_set));
-	t->env_unset = mem_zalloc(json_object_size(env) + 1, sizeof(*t->env_unset));
-	json_object_foreach(env, name, v) {
-		if (json_is_null(v))
-			t->env_unset[t->nunset++] = name;
-		else
-			t->env_set[t->nset++] = mem_printf("%s=%s", name, json_string_value(v));
-	}
-	r->env_set = t->env_set;
-	r->nenv_set = t->nset;
-	r->env_unset = t->env_unset;
-	r->nenv_unset = t->nunset;
-	return 0;
-}
-
-static int take_limits(const struct call *c, struct process_limits *ret, struct err *e)
-{
-	static const struct {
-		const char *name;
-		size_t offset;
-	} rows[] = {
-		{ "wallMs", offsetof(struct process_limits, wall_ms) },
-		{ "idleMs", offsetof(struct process_limits, idle_ms) },
-		{ "cpuMs", offsetof(struct process_limits, cpu_ms) },
-		{ "openFiles", offsetof(struct process_limits, open_files) },
-		{ "fileBytes", offsetof(struct process_limits, file_bytes) },
-		{ "outputBytes", offsetof(struct process_limits, output_bytes) },
-	};
-
-	engine_default_limits(call_engine(c), ret);
-	for (size_t i = 0; i < countof(rows); i++) {
-		const json_t *v = json_object_get(call_obj(c, "limits"), rows[i].name);
-		char field[ERR_FIELD_MAX];
-
-		if (!v)
-			continue;
-		if (json_integer_value(v) < 1) {
-			(void)snprintf(field, sizeof(field), "limits.%s", rows[i].name);
-			return err_field(e, field, "must be 1 or more");
-		}
-		*(uint64_t *)((char *)ret + rows[i].offset) = (uint64_t)json_integer_value(v);
-	}
-	return 0;
-}
-
-static bool is(const struct call *c, const char *name, const char *word)
-{
-	const char *s = call_str(c, name);
-
-	return s && strcmp(s, word) == 0;
-}
-
-static int start_request_of(const struct call *c, struct start_texts *t, struct start_request *r, struct err *e)
-{
-	*r = (struct start_request){
-		.stdin_pipe = is(c, "stdin", "pipe"),
-		.stderr_merge = is(c, "stderr", "merge"),
-		.keep_tree = call_bool(c, "keepTree", false),
-		.end_with_client = is(c, "onDisconnect", "terminate"),
-		.session_id = call_str(c, "sessionId"),
-		.thread_id = call_str(c, "threadId"),
-		.turn_id = call_str(c, "turnId"),
-		.task_id = call_str(c, "taskId"),
-		.tool_call_id = call_str(c, "toolCallId"),
-		.justification = call_str(c, "justification"),
-	};
-	if (check_available(c, e) < 0 || take_command(c, t, r, e) < 0 || take_environment(c, t, r, e) < 0)
-		return -1;
-	if (yield_check(c, e) < 0)
-		return -1;
-	if (text_at_most(c, "justification", TEXT_MAX, e) < 0 || sandbox_request_of(c, &t->sandbox, &r->sandbox, e) < 0)
-		return -1;
-	return take_limits(c, &r->limits, e);
-}
-
 static void fail_unavailable(struct call *c, const struct err *e)
 {
 	static const char data[] = "\"retryable\":false,\"advice\":\"Leave the named parameter out; it is refused rather than "
@@ -208,14 +84,25 @@ static void on_started(void *ctx, const struct err *e, const char *json, size_t 
 
 void method_start_process(struct call *c)
 {
-	__attribute__((cleanup(start_texts_done))) struct start_texts t = { 0 };
-	struct start_request r;
+	start_spec_auto struct start_spec s = { 0 };
 	struct err e = ERR_INIT;
 
-	if (start_request_of(c, &t, &r, &e) == 0)
-		engine_start_process(call_engine(c), &r, &c->caller, on_started, c);
+	if (check_available(c, &e) == 0 && yield_check(c, &e) == 0 && start_spec_of(call_engine(c), c->params, &s, &e) == 0)
+		engine_start_process(call_engine(c), &s.request, &c->caller, on_started, c);
 	else if (e.code == ERR_UNAVAILABLE)
 		fail_unavailable(c, &e);
+	else
+		call_fail(c, &e);
+}
+
+void method_get_sandbox(struct call *c)
+{
+	sandbox_spec_auto struct sandbox_spec s = { 0 };
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (sandbox_spec_of(c->params, &s, &e) == 0 && engine_show_sandbox(call_engine(c), &s.request, &c->caller, &out, &e) == 0)
+		call_reply(c, out.data, out.len);
 	else
 		call_fail(c, &e);
 }
