@@ -15,7 +15,8 @@ ALLOWED = {
     "sandbox": BASE + ["sandbox/steps/step.h"],   # the table calls the steps
     "sandbox/steps": BASE + ["sandbox"],
     "pty": BASE,
-    "policy": BASE + ["sandbox/plan.h", "sandbox/profile.h"],
+    "policy/shell": BASE,
+    "policy": BASE + ["policy/shell", "sandbox/plan.h", "sandbox/profile.h"],
     "runtime/event": BASE,
     "runtime/event/gen": BASE + ["runtime/event"],
     "runtime/store": BASE + ["runtime/event"],
@@ -40,6 +41,7 @@ FORBIDDEN_SYSTEM = {
     "runtime/engine": ["lmdb.h", "event2/"],
     "policy": ["lmdb.h", "event2/"],
     "pty": ["lmdb.h", "event2/"],
+    "policy/shell": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/cli": ["lmdb.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
