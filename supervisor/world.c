@@ -82,6 +82,47 @@ static void port_base_env(void *world, uint32_t uid, struct buf *out)
 	}
 }
 
+/* ---- who has been here ---- */
+
+static void peer_keep(struct world *w, const char *name, int fd)
+{
+	(void)strmap_put(&w->peers, name, (void *)(intptr_t)(fd + 1));
+}
+
+static void port_meet_peer(void *world, uint32_t uid, int peer_fd)
+{
+	struct world *w = world;
+	struct plan_key key = { 0 };
+	int fds[GUARD_SLOT_COUNT];
+
+	snprintf(key.id, sizeof key.id, GUARD_PEER_PREFIX "%u", uid);
+	if (strmap_get(&w->peers, key.id))
+		return;
+	int fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0) {
+		log_warning("keep the socket of uid %u: %s", uid, strerror(errno));
+		return;
+	}
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		fds[i] = i == GUARD_SLOT_STDIN ? fd : -1;
+	guard_link_deposit(&w->guard, &key, 1u << GUARD_SLOT_STDIN, fds);
+	peer_keep(w, key.id, fd);
+}
+
+static int port_peer_of(void *world, uint32_t uid)
+{
+	struct world *w = world;
+	char name[PLAN_KEY_MAX];
+
+	snprintf(name, sizeof name, GUARD_PEER_PREFIX "%u", uid);
+	return (int)(intptr_t)strmap_get(&w->peers, name) - 1;
+}
+
+static void peer_close(void *ctx, const char *name, void *value)
+{
+	close((int)(intptr_t)value - 1);
+}
+
 /* ---- launching ---- */
 
 static void launch_try(struct hold *h)
@@ -292,6 +333,8 @@ const struct ports world_ports = {
 	.boot_ns = port_boot_ns,
 	.wake_at = port_wake_at,
 	.base_env = port_base_env,
+	.meet_peer = port_meet_peer,
+	.peer_of = port_peer_of,
 	.launch = port_launch,
 	.open_gate = port_open_gate,
 	.signal = port_signal,
@@ -378,6 +421,10 @@ static int takeover_collect(struct takeover *t, struct err *e)
 			t->items = mem_realloc(t->items, t->room * sizeof *t->items);
 		}
 		item.key.id[sizeof item.key.id - 1] = '\0';
+		if (strncmp(item.key.id, GUARD_PEER_PREFIX, strlen(GUARD_PEER_PREFIX)) == 0) {
+			peer_keep(w, item.key.id, fd_take(&item.fds[GUARD_SLOT_STDIN]));
+			continue;
+		}
 		t->items[t->count++] = item;
 	}
 	if (r < 0)
@@ -479,6 +526,8 @@ void world_done(struct world *w)
 {
 	strmap_each(&w->holds, free_hold, NULL);
 	strmap_done(&w->holds);
+	strmap_each(&w->peers, peer_close, NULL);
+	strmap_done(&w->peers);
 	event_free(w->timer);
 	audit_reader_done(&w->audit);
 	guard_link_done(&w->guard);

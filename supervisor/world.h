@@ -30,6 +30,7 @@ struct world {
 	struct audit_reader audit;
 	int spool_dir;              /* O_DIRECTORY */
 	struct strmap holds;        /* id → struct hold */
+	struct strmap peers;        /* "peer-<uid>" → its socket, as fd + 1 */
 	struct event *timer;
 	uint64_t timer_at;          /* UINT64_MAX = not armed */
 	unsigned grown_pipes;

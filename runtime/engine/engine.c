@@ -198,6 +198,11 @@ static void forget_connection(struct process *p, void *ctx)
 	process_enforce_end(p, PROCESS_END_CLIENT_GONE, &by, SIGTERM, p->engine->o.stop_grace_ms, "its client has gone");
 }
 
+void engine_client_came(struct engine *g, const struct caller *c)
+{
+	g->o.ports->meet_peer(g->o.world, c->uid, c->peer_fd);
+}
+
 void engine_client_gone(struct engine *g, uint64_t connection)
 {
 	if (connection)

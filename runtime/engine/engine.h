@@ -69,6 +69,10 @@ struct start_request {
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
 	struct process_limits limits; /* fill with engine_default_limits first */
 	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id, *justification; /* or NULL */
+	/* Of starts that the engine makes itself (process_owner.h); 0 and NULL otherwise. */
+	int owner;
+	const char *owner_id, *run_id, *attempt_id, *step_id, *job_id, *job_item_id, *subagent_id;
+	char *ret_process_id;
 };
 
 struct engine_options {
@@ -134,6 +138,8 @@ struct emit_event {
 };
 void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx);
 
+/* A client is there; work that it leaves behind can then be started in its name. */
+void engine_client_came(struct engine *g, const struct caller *c);
 /* A client's connection ended: processes bound to it are ended, its waits are answered (ERR_UNAVAILABLE). */
 void engine_client_gone(struct engine *g, uint64_t connection);
 /* A wait or subscription for this process binds it to that connection again after a restart. */

@@ -26,6 +26,12 @@ void fact_open_process(struct fact *f, enum event_type type, const struct proces
 	f->draft.ids[ID_PROCESS] = p->id;
 	f->draft.ids[ID_TASK] = none_if_empty(p->task_id);
 	f->draft.ids[ID_TOOL_CALL] = none_if_empty(p->tool_call_id);
+	f->draft.ids[ID_RUN] = none_if_empty(p->run_id);
+	f->draft.ids[ID_ATTEMPT] = none_if_empty(p->attempt_id);
+	f->draft.ids[ID_STEP] = none_if_empty(p->step_id);
+	f->draft.ids[ID_JOB] = none_if_empty(p->job_id);
+	f->draft.ids[ID_JOB_ITEM] = none_if_empty(p->job_item_id);
+	f->draft.ids[ID_SUBAGENT] = none_if_empty(p->subagent_id);
 	f->draft.ids[ID_REQUEST] = none_if_empty(p->start.request_id);
 }
 

@@ -38,6 +38,10 @@ struct ports {
 	/* The environment that commands of this uid begin with, "K=V" strings one after another, each with its NUL. */
 	void (*base_env)(void *world, uint32_t uid, struct buf *out);
 
+	/* A client of this uid is there: its socket (duplicated) proves who it is to the spawner, also later. */
+	void (*meet_peer)(void *world, uint32_t uid, int peer_fd);
+	int (*peer_of)(void *world, uint32_t uid); /* such a socket (borrowed), or −1: none has come since the guard began */
+
 	/* Answered by engine_on_started or engine_on_launch_failed. The plan is copied; peer_fd is duplicated. */
 	void (*launch)(void *world, const char *id, const void *plan, size_t plan_len, uint32_t flags,
 		       const struct port_streams *streams, int peer_fd);

@@ -19,6 +19,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/ports.h"
+#include "runtime/engine/process_owner.h"
 #include "runtime/event/id.h"
 
 #include <sys/queue.h>
@@ -110,6 +111,9 @@ struct process {
 	char id[ID_TEXT_MAX];
 	char session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
 	char task_id[ID_ROOM], tool_call_id[ID_ROOM]; /* "" = none */
+	char run_id[ID_ROOM], attempt_id[ID_ROOM], step_id[ID_ROOM], job_id[ID_ROOM], job_item_id[ID_ROOM], subagent_id[ID_ROOM];
+	enum owner_kind owner;    /* for whom it runs; OWNER_NONE = for a client */
+	char owner_id[ID_ROOM];
 	bool makes_session, makes_thread, owns_turn;
 	uint32_t uid;
 	enum process_state state;

@@ -348,6 +348,23 @@ static void on_end_committed(void *ctx, const struct store_result *r)
 	process_on(p, PROCESS_EV_END_COMMITTED);
 }
 
+static void process_tell_owner(struct process *p, const struct ending *how, struct store_batch *b)
+{
+	bool exited = p->has_last && p->last.kind == STATUS_EXITED && WIFEXITED(p->last.wait_status);
+	const struct process_outcome o = {
+		.clean = !how->turn_category,
+		.ran = p->execed || (p->has_last && p->last.kind == STATUS_EXITED),
+		.exit_code = exited ? WEXITSTATUS(p->last.wait_status) : -1,
+		.status = how->turn_status,
+		.category = how->turn_category,
+		.limit = how->limit,
+		.message = how->message,
+	};
+
+	if (p->owner)
+		process_owners[p->owner]->ended(p, &o, b);
+}
+
 void process_submit_end(struct process *p)
 {
 	struct store_batch *b = store_batch_new(p->engine->o.store);
@@ -359,6 +376,7 @@ void process_submit_end(struct process *p)
 	process_violations_flush(p, b);
 	ending_fact(p, &how, b);
 	session_end_facts(p, b, how.turn_status, how.turn_category, how.message);
+	process_tell_owner(p, &how, b);
 	if (p->start.fn && !p->execed && !(p->has_last && p->last.kind == STATUS_EXITED)) {
 		struct err e = ERR_INIT;
 		buf_auto struct buf data = BUF_INIT, record = BUF_INIT;

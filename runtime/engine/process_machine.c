@@ -149,7 +149,12 @@ static void ending_committed(struct process *p)
 	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
 	process_answer_waiters(p);
 	g->counts.ended++;
+	const enum owner_kind owner = p->owner;
+	char owner_id[ID_ROOM];
+	memcpy(owner_id, p->owner_id, sizeof owner_id);
 	process_free(p);
+	if (owner && process_owners[owner]->over)
+		process_owners[owner]->over(g, owner_id);
 }
 
 static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {

@@ -242,6 +242,14 @@ static void process_take_request(struct process *p, const struct start_request *
 	p->justification = mem_strdup(r->justification);
 	copy_id(p->task_id, r->task_id);
 	copy_id(p->tool_call_id, r->tool_call_id);
+	copy_id(p->run_id, r->run_id);
+	copy_id(p->attempt_id, r->attempt_id);
+	copy_id(p->step_id, r->step_id);
+	copy_id(p->job_id, r->job_id);
+	copy_id(p->job_item_id, r->job_item_id);
+	copy_id(p->subagent_id, r->subagent_id);
+	p->owner = (enum owner_kind)r->owner;
+	copy_id(p->owner_id, r->owner_id);
 	p->stdin_pipe = r->stdin_pipe;
 	p->stdin_closed = !r->stdin_pipe;
 	p->stderr_merge = r->stderr_merge;
@@ -277,6 +285,8 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 		return;
 	}
 	id_make(ID_KIND_PROCESS, id);
+	if (r->ret_process_id)
+		memcpy(r->ret_process_id, id, sizeof id);
 	struct process *p = process_new(g, id);
 	process_take_request(p, r, c);
 	take_confinement(p, &f);
@@ -358,6 +368,12 @@ static int started_fact(const struct process *p, struct store_batch *b)
 	jw_kbool(&f.w, "keepTree", p->keep_tree);
 	jw_kstr(&f.w, "onDisconnect", p->end_with_client ? "terminate" : "keep");
 	jw_kbool(&f.w, "ownsTurn", p->owns_turn);
+	if (p->owner) {
+		jw_kobj(&f.w, "owner");
+		jw_kstr(&f.w, "kind", owner_kind_name(p->owner));
+		jw_kstr(&f.w, "id", p->owner_id);
+		jw_obj_end(&f.w);
+	}
 	fact_limits(&f.w, "limits", &p->limits);
 	jw_key(&f.w, "outputRefs");
 	process_stream_names(p, &f.w);
@@ -393,7 +409,13 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 		struct err e = *r->err;
 		err_wrap(&e, "record the start");
 		reply_err(&p->start, &e, NULL, 0);
+		const enum owner_kind owner = p->owner;
+		char owner_id[ID_ROOM];
+		struct engine *g = p->engine;
+		memcpy(owner_id, p->owner_id, sizeof owner_id);
 		process_on(p, PROCESS_EV_REFUSED);
+		if (owner)
+			process_owners[owner]->refused(g, owner_id, &e, NULL, 0);
 		return;
 	}
 	p->ended_sequence = r->last_sequence;
@@ -413,6 +435,8 @@ void process_submit_start(struct process *p)
 	permission_fact(p, b);
 	sandbox_fact(p, b);
 	started_fact(p, b);
+	if (p->owner && process_owners[p->owner]->started)
+		process_owners[p->owner]->started(p, b);
 	start_result(p, 0, &result);
 	reply_remember(&p->start, b, result.data, result.len);
 	store_submit(p->engine->o.store, b, 0, on_start_decided, p);

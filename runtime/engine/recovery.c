@@ -52,6 +52,15 @@ static void take_streams(struct process *p, struct jval refs)
 	}
 }
 
+static void take_owner(struct process *p, struct jval owner)
+{
+	char kind[32] = "";
+
+	copy_member(jval_get(owner, "kind"), kind, sizeof kind);
+	copy_member(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
+	p->owner = owner_kind_find(kind);
+}
+
 static bool take_started(void *ctx, const struct event_view *ev)
 {
 	struct started_lookup *l = ctx;
@@ -68,6 +77,13 @@ static bool take_started(void *ctx, const struct event_view *ev)
 	event_id_copy(ev, ID_TURN, p->turn_id, sizeof p->turn_id);
 	event_id_copy(ev, ID_TASK, p->task_id, sizeof p->task_id);
 	event_id_copy(ev, ID_TOOL_CALL, p->tool_call_id, sizeof p->tool_call_id);
+	event_id_copy(ev, ID_RUN, p->run_id, sizeof p->run_id);
+	event_id_copy(ev, ID_ATTEMPT, p->attempt_id, sizeof p->attempt_id);
+	event_id_copy(ev, ID_STEP, p->step_id, sizeof p->step_id);
+	event_id_copy(ev, ID_JOB, p->job_id, sizeof p->job_id);
+	event_id_copy(ev, ID_JOB_ITEM, p->job_item_id, sizeof p->job_item_id);
+	event_id_copy(ev, ID_SUBAGENT, p->subagent_id, sizeof p->subagent_id);
+	take_owner(p, jval_get(m, "owner"));
 	copy_member(jval_get(m, "planHash"), p->plan_hash, sizeof p->plan_hash);
 	p->pid = (int32_t)jval_int(jval_get(m, "pid"), 0);
 	p->start_time = jval_uint(jval_get(m, "startTime"), 0);
@@ -204,6 +220,10 @@ static void lost_facts(struct recovery *r, struct process *p, struct store_batch
 	process_outputs_json(p, &f.w);
 	fact_close(&f, b);
 	session_end_facts(p, b, "lost", "lost", "the process was lost");
+	const struct process_outcome o = { .ran = true, .exit_code = -1, .status = "lost", .category = "lost",
+		.message = "the process was lost" };
+	if (p->owner)
+		process_owners[p->owner]->ended(p, &o, b);
 }
 
 static void list_processes(struct jw *w, const char *key, struct process *const *list, size_t n)

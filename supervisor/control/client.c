@@ -41,6 +41,8 @@ struct client *client_new(struct control *k, int fd, const struct peer *peer)
 	k->nclients++;
 	event_assign(&cl->ev, k->o.base, fd, EV_READ | EV_WRITE | EV_ET | EV_PERSIST, on_event, cl);
 	event_add(&cl->ev, NULL);
+	const struct caller came = { .uid = peer->uid, .gid = peer->gid, .pid = peer->pid, .peer_fd = fd };
+	engine_client_came(k->o.engine, &came);
 	return cl;
 }
 
@@ -48,6 +50,7 @@ static void client_free(struct client *cl)
 {
 	LIST_REMOVE(cl, entry);
 	account_release(cl->control, cl->account);
+	shutdown(cl->fd, SHUT_RDWR); /* a copy of the descriptor may be kept, as a proof of who it was */
 	close(cl->fd);
 	free(cl);
 }

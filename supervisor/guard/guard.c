@@ -282,8 +282,10 @@ static void child_died(struct guard *g, struct guard_child *c)
 	take_messages(g, c, UINT32_MAX);
 	int status = guard_child_bury(c);
 	fd_close(&other->peer_fd); /* its other end was the dead one's */
-	if (c->role == GUARD_RUNTIME)
+	if (c->role == GUARD_RUNTIME) {
 		forget_requests(g);
+		vault_hang_up(&g->vault);
+	}
 	else
 		g->strays = true;
 	if (g->leaving)
@@ -560,6 +562,7 @@ static void replace_children(struct guard *g)
 		take_messages(g, &g->child[i], UINT32_MAX);
 		guard_child_bury(&g->child[i]);
 	}
+	vault_hang_up(&g->vault);
 	g->strays = true;
 	g->served = true;
 }

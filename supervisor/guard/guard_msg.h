@@ -40,6 +40,12 @@
 /* So many keys at once; a deposit past that is dropped, and RELEASE finds nothing. */
 #define GUARD_ENTRIES_MAX 4096
 
+/*
+ * Keys of clients' sockets (in slot STDIN), one for each uid: they prove later who a command is run for. They also hold the
+ * connection open, so the guard shuts them down when a runtime dies: clients must notice, and the proof stays.
+ */
+#define GUARD_PEER_PREFIX "peer-"
+
 /* What a deposited descriptor is. */
 enum guard_slot {
 	GUARD_SLOT_STDIN,   /* write end */

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 void vault_init(struct vault *v, size_t cap)
@@ -170,4 +171,14 @@ bool vault_owns_pid(const struct vault *v, pid_t pid)
 			return true;
 	}
 	return false;
+}
+
+void vault_hang_up(struct vault *v)
+{
+	for (size_t i = 0; i < v->high; i++) {
+		const struct vault_entry *en = &v->entries[i];
+
+		if (en->state == VAULT_HELD && strncmp(en->key.id, GUARD_PEER_PREFIX, strlen(GUARD_PEER_PREFIX)) == 0)
+			shutdown(en->fd[GUARD_SLOT_STDIN], SHUT_RDWR);
+	}
 }

@@ -52,6 +52,9 @@ void vault_release(struct vault *v, struct vault_entry *en);
 void vault_reap(struct vault *v, struct vault_entry *en);
 void vault_forget(struct vault *v, struct vault_entry *en);
 
+/* Ends the connections of the clients' sockets that are held. */
+void vault_hang_up(struct vault *v);
+
 /* The first HELD entry at or after index, or NULL. */
 struct vault_entry *vault_next(const struct vault *v, size_t index);
 bool vault_owns_pid(const struct vault *v, pid_t pid);

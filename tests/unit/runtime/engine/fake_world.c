@@ -129,8 +129,18 @@ static void release(void *world, const char *id, unsigned unspilled)
 	p->unspilled = unspilled;
 }
 
+static void meet_peer(void *world, uint32_t uid, int peer_fd)
+{
+}
+
+/* Everybody has been here, as far as tests are concerned. */
+static int peer_of(void *world, uint32_t uid)
+{
+	return 0;
+}
+
 static const struct ports fake_ports = {
-	real_us, boot_ns, wake_at, base_env, launch, open_gate, send_signal, kill_tree, kill_init, write_stdin, close_stdin,
+	real_us, boot_ns, wake_at, base_env, meet_peer, peer_of, launch, open_gate, send_signal, kill_tree, kill_init, write_stdin, close_stdin,
 	peek_output, output_fd, stop_reading, release,
 };
 

@@ -97,6 +97,10 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 		 (int)ev[0].members_len, ev[0].members ? ev[0].members : "");
 	fake_asked("emit", about, c, fn, ctx);
 }
+void engine_client_came(struct engine *g, const struct caller *c)
+{
+}
+
 void engine_client_gone(struct engine *g, uint64_t connection)
 {
 	fake.gone++;
