@@ -3,6 +3,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/feed.h"
 #include "supervisor/cli/flow.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/remote.h"
@@ -21,7 +22,7 @@ struct listener {
 	struct cli *cli;
 	struct flow *flow;    /* only its lines are used */
 	struct buf filter;
-	uint64_t sequence;
+	uint64_t sequence;    /* of the last event listed */
 	bool json, coloured;
 	int status;
 };
@@ -108,7 +109,6 @@ static void show_event(struct listener *l, struct jval event)
 {
 	buf_auto struct buf line = BUF_INIT;
 
-	l->sequence = jval_uint(jval_get(event, "sequence"), l->sequence);
 	if (l->json) {
 		flow_line(l->flow, event.text, event.len);
 		return;
@@ -145,39 +145,16 @@ static bool on_listed(void *ctx, struct jval event)
 
 static void on_event(void *ctx, struct jval event)
 {
-	struct listener *l = ctx;
-
-	if (jval_uint(jval_get(event, "sequence"), 0) > l->sequence)
-		show_event(l, event);
-}
-
-static void on_subscribed(void *ctx, struct jval result, struct jval error)
-{
-	struct listener *l = ctx;
-	struct err e = ERR_INIT;
-
-	if (error.type == JT_NONE || remote_broken(error))
-		return;
-	remote_error(error, &e);
-	l->status = cli_fail(NULL, EXIT_FAILED, &e, "follow");
-}
-
-static void subscribe(void *ctx)
-{
-	struct listener *l = ctx;
-	buf_auto struct buf params = BUF_INIT;
-
-	buf_printf(&params, "{\"afterSequence\":%llu%s%s}", (unsigned long long)l->sequence, l->filter.len ? "," : "", buf_cstr(&l->filter));
-	remote_send_once(l->cli->remote, "subscribe_events", &params, on_subscribed, l);
+	show_event(ctx, event);
 }
 
 static void follow(struct listener *l)
 {
 	struct remote *r = l->cli->remote;
+	struct feed feed = { .remote = r, .filter = &l->filter, .sequence = l->sequence, .event = on_event, .ctx = l };
 	struct err e = ERR_INIT;
 
-	remote_listen(r, subscribe, on_event, l);
-	subscribe(l);
+	feed_start(&feed);
 	while (!l->status) {
 		struct pollfd p[2];
 		int timeout = remote_prepare(r, flow_held(l->flow) < HELD_MOST, &p[0]);
@@ -188,12 +165,14 @@ static void follow(struct listener *l)
 			p[0].revents = p[1].revents = 0;
 		if (remote_turn(r, p[0].revents, &e) < 0)
 			l->status = cli_fail(NULL, EXIT_FAILED, &e, "events");
+		else if (feed.failed)
+			l->status = cli_fail(NULL, EXIT_FAILED, &feed.failure, "events");
 		else if (p[1].revents & POLLERR)
 			l->status = 128 + SIGPIPE;
 		else if (flow_write(l->flow, &e) < 0)
 			l->status = e.sys == EPIPE ? 128 + SIGPIPE : cli_fail(NULL, EXIT_FAILED, &e, "events");
 	}
-	remote_listen(r, NULL, NULL, NULL);
+	feed_stop(&feed);
 }
 
 /* ---- what is asked for ---- */
@@ -263,7 +242,7 @@ int cmd_events(struct cli *c)
 {
 	const char *since = opts_get(&c->opts, OPT_events_SINCE);
 	bool followed = opts_has(&c->opts, OPT_events_FOLLOW);
-	struct flow_options fo = { .fd = { STDOUT_FILENO, -1 } };
+	struct flow_options fo = { .fd = { STDOUT_FILENO, -1, -1 } };
 	struct listener l = { .cli = c, .json = opts_has(&c->opts, OPT_events_JSON), .coloured = show_coloured(STDOUT_FILENO) };
 	int status;
 

@@ -3,6 +3,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/feed.h"
 #include "supervisor/cli/flow.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/outcome.h"
@@ -20,7 +21,7 @@ struct logs {
 	struct cli *cli;
 	struct flow *flow;
 	struct buf filter;      /* members that select this process's output and end */
-	uint64_t sequence;      /* of the last event seen */
+	struct feed feed;
 	bool ended;
 	int status;             /* > 0: leave with this */
 };
@@ -88,60 +89,23 @@ static int tail_start(struct cli *c, const char *ref, uint64_t size, uint64_t li
 
 /* ---- the flow ---- */
 
-/* What they count, also where the events that cited it are no longer kept. */
-static void note_outputs(struct flow *flow, struct jval outputs)
+static void on_event(void *ctx, struct jval event)
 {
-	for (struct jiter it = jiter_on(outputs); jiter_next(&it);) {
-		int stream = flow_stream_of(it.key);
-		char ref[72];
+	struct logs *l = ctx;
+	struct outcome ignored;
 
-		jval_str(jval_get(it.value, "outputRef"), ref, sizeof(ref));
-		if (stream >= 0 && ref[0])
-			flow_upto(flow, stream, ref, jval_uint(jval_get(it.value, "bytes"), 0));
+	flow_event(l->flow, event);
+	if (outcome_of_event(event, &ignored)) {
+		l->ended = true;
+		flow_outputs(l->flow, jval_path(event, "payload.outputs"));
+		flow_flush(l->flow);
 	}
 }
 
 static bool on_listed(void *ctx, struct jval event)
 {
-	struct logs *l = ctx;
-	struct outcome ignored;
-
-	l->sequence = jval_uint(jval_get(event, "sequence"), l->sequence);
-	flow_event(l->flow, event);
-	if (outcome_of_event(event, &ignored)) {
-		l->ended = true;
-		note_outputs(l->flow, jval_path(event, "payload.outputs"));
-		flow_flush(l->flow);
-	}
+	on_event(ctx, event);
 	return true;
-}
-
-static void on_event(void *ctx, struct jval event)
-{
-	struct logs *l = ctx;
-
-	if (jval_uint(jval_get(event, "sequence"), 0) > l->sequence)
-		on_listed(ctx, event);
-}
-
-static void on_subscribed(void *ctx, struct jval result, struct jval error)
-{
-	struct logs *l = ctx;
-	struct err e = ERR_INIT;
-
-	if (error.type == JT_NONE || remote_broken(error))
-		return;
-	remote_error(error, &e);
-	l->status = cli_fail(NULL, EXIT_FAILED, &e, "follow");
-}
-
-static void subscribe(void *ctx)
-{
-	struct logs *l = ctx;
-	buf_auto struct buf params = BUF_INIT;
-
-	buf_printf(&params, "{\"afterSequence\":%llu,%s}", (unsigned long long)l->sequence, l->filter.data);
-	remote_send_once(l->cli->remote, "subscribe_events", &params, on_subscribed, l);
 }
 
 /* Until everything is written; with `follow`, and the process has ended. */
@@ -166,6 +130,8 @@ static void pump(struct logs *l, bool follow)
 			p[0].revents = 0;
 		if (remote_turn(r, p[0].revents, &e) < 0)
 			l->status = cli_fail(NULL, EXIT_FAILED, &e, "logs");
+		else if (l->feed.failed)
+			l->status = cli_fail(NULL, EXIT_FAILED, &l->feed.failure, "logs");
 	}
 }
 
@@ -190,14 +156,6 @@ static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 	return 0;
 }
 
-static void say_omitted(const struct flow *flow)
-{
-	for (int i = 0; i < FLOW_STREAMS; i++)
-		if (flow_omitted(flow, i))
-			cli_error("%llu bytes of %s were omitted (output limit)", (unsigned long long)flow_omitted(flow, i),
-				  i == FLOW_STDOUT ? "stdout" : "stderr");
-}
-
 static int show_logs(struct logs *l, const char *id)
 {
 	bool follow = opts_has(&l->cli->opts, OPT_logs_FOLLOW);
@@ -211,22 +169,30 @@ static int show_logs(struct logs *l, const char *id)
 	jw_kstr(&w, "processId", id);
 	jw_obj_end(&w);
 	if (cli_call(l->cli, "get_process", &params, &a, &e) < 0 || prepare_streams(l, a.result, &e) < 0 ||
-	    listing_events(l->cli, &l->filter, &l->sequence, on_listed, l, &e) < 0)
+	    listing_events(l->cli, &l->filter, &l->feed.sequence, on_listed, l, &e) < 0)
 		return cli_fail(l->cli, EXIT_FAILED, &e, "%s", id);
-	note_outputs(l->flow, jval_get(a.result, "outputs"));
+	/* What it counts, also where the events that cited it are no longer kept. */
+	flow_outputs(l->flow, jval_get(a.result, "outputs"));
 	l->ended |= outcome_of_process(a.result, &ignored);
 	if (follow && !l->ended) {
-		remote_listen(l->cli->remote, subscribe, on_event, l);
-		subscribe(l);
+		feed_start(&l->feed);
 	} else {
 		flow_flush(l->flow);
 	}
 	pump(l, follow);
-	remote_listen(l->cli->remote, NULL, NULL, NULL);
-	say_omitted(l->flow);
+	feed_stop(&l->feed);
+	flow_tell_omitted(l->flow);
 	if (!l->status && flow_failed(l->flow))
 		l->status = cli_fail(NULL, EXIT_FAILED, flow_failed(l->flow), "%s", id);
 	return l->status;
+}
+
+static int stream_named(const char *name)
+{
+	for (int i = 0; i < FLOW_STREAMS; i++)
+		if (strcmp(flow_stream_name(i), name) == 0)
+			return i;
+	return -1;
 }
 
 static int check_options(struct cli *c)
@@ -235,8 +201,8 @@ static int check_options(struct cli *c)
 
 	if (c->opts.nargs != 1)
 		return cli_usage(c, c->opts.nargs ? "one process at a time" : "which process?");
-	if (stream && strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0)
-		return cli_usage(c, "option '--stream': '%s' is neither stdout nor stderr", stream);
+	if (stream && stream_named(stream) < 0)
+		return cli_usage(c, "option '--stream': '%s' is none of stdout, stderr and pty", stream);
 	if (tail && (!tail[0] || strspn(tail, "0123456789") != strlen(tail) || strlen(tail) > 18))
 		return cli_usage(c, "option '--tail': '%s' is not a number of lines", tail);
 	return 0;
@@ -245,7 +211,7 @@ static int check_options(struct cli *c)
 int cmd_logs(struct cli *c)
 {
 	const char *only = opts_get(&c->opts, OPT_logs_STREAM);
-	struct flow_options fo = { .fd = { STDOUT_FILENO, STDERR_FILENO }, .sanitize = !opts_has(&c->opts, OPT_logs_RAW) };
+	struct flow_options fo = { .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO }, .sanitize = !opts_has(&c->opts, OPT_logs_RAW) };
 	struct logs l = { .cli = c };
 	char id[TARGET_ID_MAX];
 	struct jw w = jw_on(&l.filter);
@@ -263,9 +229,11 @@ int cmd_logs(struct cli *c)
 	jw_str(&w, "process.failed");
 	jw_str(&w, "process.terminated");
 	jw_arr_end(&w);
-	if (only)
-		fo.fd[strcmp(only, "stdout") == 0 ? FLOW_STDERR : FLOW_STDOUT] = -1;
+	for (int i = 0; only && i < FLOW_STREAMS; i++)
+		if (i != stream_named(only))
+			fo.fd[i] = -1;
 	fo.remote = c->remote;
+	l.feed = (struct feed){ .remote = c->remote, .filter = &l.filter, .event = on_event, .ctx = &l };
 	l.flow = flow_new(&fo);
 	status = show_logs(&l, id);
 	flow_free(l.flow);

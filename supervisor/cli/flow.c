@@ -15,6 +15,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
 #include "supervisor/cli/remote.h"
 
 #include <errno.h>
@@ -37,6 +38,7 @@ struct item {
 	uint64_t offset, length;
 	struct buf data;        /* READY: length is 0, these are the bytes */
 	size_t pos;             /* written so far */
+	size_t told;            /* shown to `wrote` so far */
 	bool own;               /* a line of ours */
 	bool asked_final;       /* asked for after the end: the answer is the last word */
 	bool made_visible;
@@ -85,11 +87,19 @@ void flow_free(struct flow *f)
 	free(f);
 }
 
+static const char *const names[FLOW_STREAMS] = { [FLOW_STDOUT] = "stdout", [FLOW_STDERR] = "stderr", [FLOW_PTY] = "pty" };
+
 int flow_stream_of(struct jval name)
 {
-	if (jval_is_str(name, "stdout"))
-		return FLOW_STDOUT;
-	return jval_is_str(name, "stderr") ? FLOW_STDERR : -1;
+	for (int i = 0; i < FLOW_STREAMS; i++)
+		if (jval_is_str(name, names[i]))
+			return i;
+	return -1;
+}
+
+const char *flow_stream_name(int stream)
+{
+	return names[stream];
 }
 
 void flow_start_at(struct flow *f, int stream, uint64_t offset)
@@ -263,7 +273,7 @@ static void on_piece(void *ctx, struct jval result, struct jval error)
 		take_piece(f, it, result);
 	} else {
 		remote_error(error, &e);
-		err_wrap(&e, "read %s", it->stream == FLOW_STDOUT ? "stdout" : "stderr");
+		err_wrap(&e, "read %s", names[it->stream]);
 		fail(f, &e);
 	}
 	if (it->state == READY) {
@@ -285,6 +295,18 @@ void flow_upto(struct flow *f, int stream, const char *output_ref, uint64_t end)
 	want(f, stream, f->next[stream], end - f->next[stream]);
 	f->next[stream] = end;
 	ask_more(f);
+}
+
+void flow_outputs(struct flow *f, struct jval outputs)
+{
+	for (struct jiter it = jiter_on(outputs); jiter_next(&it);) {
+		int stream = flow_stream_of(it.key);
+		char ref[72];
+
+		jval_str(jval_get(it.value, "outputRef"), ref, sizeof(ref));
+		if (stream >= 0 && ref[0])
+			flow_upto(f, stream, ref, jval_uint(jval_get(it.value, "bytes"), 0));
+	}
 }
 
 void flow_event(struct flow *f, struct jval event)
@@ -314,7 +336,7 @@ void flow_event(struct flow *f, struct jval event)
 	flow_upto(f, stream, ref, offset + length);
 }
 
-void flow_line(struct flow *f, const char *text, size_t len)
+void flow_bytes(struct flow *f, const char *bytes, size_t n)
 {
 	struct item *it = f->last;
 
@@ -322,9 +344,14 @@ void flow_line(struct flow *f, const char *text, size_t len)
 		it = insert_after(f, f->last, FLOW_STDOUT, READY);
 		it->own = true;
 	}
-	buf_append(&it->data, text, len);
-	buf_byte(&it->data, '\n');
-	f->under_way += len + 1;
+	buf_append(&it->data, bytes, n);
+	f->under_way += n;
+}
+
+void flow_line(struct flow *f, const char *text, size_t len)
+{
+	flow_bytes(f, text, len);
+	flow_bytes(f, "\n", 1);
 }
 
 /* ---- writing ---- */
@@ -371,6 +398,10 @@ static int write_item(struct flow *f, struct item *it)
 				return 1;
 			if (n > SURE_WRITE)
 				n = SURE_WRITE;
+		}
+		if (f->o.wrote && it->told < it->pos + n) {
+			f->o.wrote(f->o.ctx, it->data.data + it->told, it->pos + n - it->told);
+			it->told = it->pos + n;
 		}
 		w = write(fd, it->data.data + it->pos, n);
 		if (w < 0 && errno == EINTR)
@@ -428,7 +459,7 @@ int flow_write(struct flow *f, struct err *e)
 			return 0;
 		if (r < 0) {
 			f->closed[it->stream] = true;
-			if (it->stream == FLOW_STDOUT)
+			if (it->stream != FLOW_STDERR)
 				return err_sys(e, errno, "write to stdout");
 		}
 		f->under_way -= it->data.len;
@@ -460,7 +491,9 @@ const struct err *flow_failed(const struct flow *f)
 	return f->failed ? &f->failure : NULL;
 }
 
-uint64_t flow_omitted(const struct flow *f, int stream)
+void flow_tell_omitted(const struct flow *f)
 {
-	return f->omitted[stream];
+	for (int i = 0; i < FLOW_STREAMS; i++)
+		if (f->omitted[i])
+			cli_error("%llu bytes of %s were omitted (output limit)", (unsigned long long)f->omitted[i], names[i]);
 }
