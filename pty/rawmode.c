@@ -1,0 +1,93 @@
+#include "pty/rawmode.h"
+
+#include "runtime/base/err.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+
+/* What the handlers of a crash find. */
+static struct rawmode *volatile active;
+
+static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+
+/* A background process that changes its terminal would be stopped; with the signal blocked it just happens. */
+static int apply(int fd, const struct termios *t)
+{
+	sigset_t stop, old;
+	int r;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTTOU);
+	sigprocmask(SIG_BLOCK, &stop, &old);
+	do
+		r = tcsetattr(fd, TCSANOW, t);
+	while (r < 0 && errno == EINTR);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return r;
+}
+
+static void on_crash(int sig)
+{
+	struct rawmode *m = active;
+
+	if (m && m->on)
+		(void)tcsetattr(m->fd, TCSANOW, &m->saved);
+	raise(sig); /* SA_RESETHAND: now with its ordinary end */
+}
+
+static void watch_crashes(bool on)
+{
+	struct sigaction sa = { .sa_handler = on ? on_crash : SIG_DFL, .sa_flags = on ? SA_RESETHAND | SA_NODEFER : 0 };
+
+	sigemptyset(&sa.sa_mask);
+	for (size_t i = 0; i < sizeof(crashes) / sizeof(crashes[0]); i++)
+		sigaction(crashes[i], &sa, NULL);
+}
+
+int rawmode_enter(struct rawmode *m, int fd, enum rawmode_kind kind, char wake, struct err *e)
+{
+	struct termios t;
+
+	if (tcgetattr(fd, &t) < 0)
+		return err_sys(e, errno, "read the terminal's settings");
+	*m = (struct rawmode){ .fd = fd, .saved = t };
+	if (kind == RAWMODE_KEYS)
+		cfmakeraw(&t);
+	else
+		t.c_cc[VEOL] = (cc_t)wake;
+	active = m;
+	m->on = true;
+	watch_crashes(true);
+	if (apply(fd, &t) < 0) {
+		int errnum = errno;
+
+		m->on = false;
+		active = NULL;
+		watch_crashes(false);
+		return err_sys(e, errnum, "change the terminal's settings");
+	}
+	return 0;
+}
+
+void rawmode_leave(struct rawmode *m)
+{
+	if (!m->on)
+		return;
+	(void)apply(m->fd, &m->saved);
+	m->on = false;
+	active = NULL;
+	watch_crashes(false);
+}
+
+bool rawmode_size(int fd, unsigned *ret_rows, unsigned *ret_cols)
+{
+	struct winsize ws = { 0 };
+
+	if (ioctl(fd, TIOCGWINSZ, &ws) < 0 || ws.ws_row == 0 || ws.ws_col == 0)
+		return false;
+	*ret_rows = ws.ws_row;
+	*ret_cols = ws.ws_col;
+	return true;
+}
