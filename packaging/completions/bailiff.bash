@@ -8,13 +8,13 @@ _bailiff()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'run ps logs wait input kill diff apply discard events top session sandbox store call doctor completion version help' -- "$cur"))
+		COMPREPLY=($(compgen -W 'run ps logs attach screen wait input resize kill diff apply discard events top session sandbox export replay store call doctor completion version help' -- "$cur"))
 		return
 	fi
 	case $verb in
 	run)
 		case $cur in
-		-*) words='--help --detach --interactive --tty --json --profile --ro --rw --hide --net --tmp-size --memory --pids --cow --cwd --env --env-pass --timeout --idle-timeout --cpu-time --output-limit --keep-tree --session --task' ;;
+		-*) words='--help --detach --interactive --tty --detach-keys --json --profile --ro --rw --hide --net --tmp-size --memory --pids --cow --cwd --env --env-pass --timeout --idle-timeout --cpu-time --output-limit --keep-tree --session --task' ;;
 		*) words='' ;;
 		esac
 		;;
@@ -30,6 +30,18 @@ _bailiff()
 		*) words=$(_bailiff_processes) ;;
 		esac
 		;;
+	attach)
+		case $cur in
+		-*) words='--help --read-only --detach-keys --size' ;;
+		*) words=$(_bailiff_processes) ;;
+		esac
+		;;
+	screen)
+		case $cur in
+		-*) words='--help --format --scrollback --json --wait --regex --idle --exit --timeout' ;;
+		*) words=$(_bailiff_processes) ;;
+		esac
+		;;
 	wait)
 		case $cur in
 		-*) words='--help' ;;
@@ -38,7 +50,13 @@ _bailiff()
 		;;
 	input)
 		case $cur in
-		-*) words='--help --eof' ;;
+		-*) words='--help --eof --key --yield' ;;
+		*) words=$(_bailiff_processes) ;;
+		esac
+		;;
+	resize)
+		case $cur in
+		-*) words='--help' ;;
 		*) words=$(_bailiff_processes) ;;
 		esac
 		;;
@@ -88,6 +106,18 @@ _bailiff()
 		case $cur in
 		-*) words='--help --cwd --ro --rw --hide --net --tmp-size --json' ;;
 		*) words='list show' ;;
+		esac
+		;;
+	export)
+		case $cur in
+		-*) words='--help --output' ;;
+		*) words=$(_bailiff_processes) ;;
+		esac
+		;;
+	replay)
+		case $cur in
+		-*) words='--help --speed --max-idle' ;;
+		*) words=$(_bailiff_processes) ;;
 		esac
 		;;
 	store)

@@ -2,8 +2,11 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/keys.h"
 #include "supervisor/cli/remote.h"
+#include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 
 #include <errno.h>
@@ -11,8 +14,25 @@
 
 #define CHUNK (64u << 10)
 
+/* What was printed meanwhile, for a person: stdout, stderr or pty, one after the other. */
+static int show_yielded(struct jval result)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	for (struct jiter it = jiter_on(jval_get(result, "output")); jiter_next(&it);) {
+		buf_auto struct buf text = BUF_INIT, bytes = BUF_INIT;
+
+		jval_str_buf(jval_get(it.value, "data"), &text);
+		if (jval_is_str(jval_get(it.value, "encoding"), "base64") && text_base64_decode(buf_cstr(&text), text.len, &bytes) == 0)
+			text_sanitize(buf_cstr(&bytes), bytes.len, &out);
+		else
+			text_sanitize(buf_cstr(&text), text.len, &out);
+	}
+	return show_out(&out);
+}
+
 /* Writes n bytes, or closes the process's stdin when n is 0. */
-static int send_input(struct cli *c, const char *id, const void *p, size_t n)
+static int send_input(struct cli *c, const char *id, const void *p, size_t n, uint64_t yield_ms)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -26,22 +46,19 @@ static int send_input(struct cli *c, const char *id, const void *p, size_t n)
 		jw_base64(&w, p, n);
 		jw_kstr(&w, "encoding", "base64");
 	}
+	if (yield_ms)
+		jw_kuint(&w, "yieldMs", yield_ms);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	if (cli_call(c, n ? "write_process_stdin" : "close_process_stdin", &params, &a, &e) == 0)
-		return 0;
-	return cli_fail(c, EXIT_FAILED, &e, "%s", id);
+	if (cli_call(c, n ? "write_process_stdin" : "close_process_stdin", &params, &a, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "%s", id);
+	return yield_ms ? show_yielded(a.result) : 0;
 }
 
-int cmd_input(struct cli *c)
+static int send_stdin(struct cli *c, const char *id)
 {
 	mem_auto char *chunk = mem_alloc(CHUNK);
-	char id[TARGET_ID_MAX];
 
-	if (c->opts.nargs != 1)
-		return cli_usage(c, c->opts.nargs ? "one process at a time" : "which process?");
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[0], id) < 0)
-		return EXIT_FAILED;
 	for (;;) {
 		ssize_t n = read(STDIN_FILENO, chunk, CHUNK);
 
@@ -52,9 +69,57 @@ int cmd_input(struct cli *c)
 			return EXIT_FAILED;
 		}
 		if (n == 0)
-			break;
-		if (send_input(c, id, chunk, (size_t)n))
+			return 0;
+		if (send_input(c, id, chunk, (size_t)n, 0))
 			return EXIT_FAILED;
 	}
-	return opts_has(&c->opts, OPT_input_EOF) ? send_input(c, id, NULL, 0) : 0;
+}
+
+/* The arguments as a shell's echo joins them, then the keys. */
+static int take_typed(const struct opts *o, struct buf *ret, struct err *e)
+{
+	for (size_t i = 1; i < o->nargs; i++)
+		buf_printf(ret, "%s%s", i > 1 ? " " : "", o->args[i]);
+	for (size_t i = 0; i < o->ngiven; i++)
+		if (o->given[i].option == OPT_input_KEY && keys_parse(o->given[i].value, ret, e) < 0)
+			return -1;
+	return 0;
+}
+
+static int names_of_keys(struct cli *c, const struct err *e)
+{
+	buf_auto struct buf names = BUF_INIT;
+	int status = cli_usage(c, "option '--key': %s", e->message);
+
+	keys_names(&names);
+	cli_hint("keys are single characters, C-x, M-x, %s", names.data);
+	return status;
+}
+
+int cmd_input(struct cli *c)
+{
+	const struct opts *o = &c->opts;
+	bool typed = o->nargs > 1 || opts_has(o, OPT_input_KEY);
+	const char *yield = opts_get(o, OPT_input_YIELD);
+	buf_auto struct buf bytes = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t yield_ms = 0;
+	char id[TARGET_ID_MAX];
+	int status;
+
+	if (o->nargs < 1)
+		return cli_usage(c, "which process?");
+	if (take_typed(o, &bytes, &e) < 0)
+		return names_of_keys(c, &e);
+	if (yield && !bytes.len)
+		return cli_usage(c, "option '--yield' goes with TEXT or --key");
+	if (yield && text_duration_ms(yield, &yield_ms, &e) < 0)
+		return cli_usage(c, "option '--yield': %s", e.message);
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, o->args[0], id) < 0)
+		return EXIT_FAILED;
+	if (!typed)
+		status = send_stdin(c, id);
+	else
+		status = bytes.len ? send_input(c, id, bytes.data, bytes.len, yield_ms) : 0;
+	return status || !opts_has(o, OPT_input_EOF) ? status : send_input(c, id, NULL, 0, 0);
 }

@@ -1,3 +1,4 @@
+#include "pty/rawmode.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
@@ -11,7 +12,6 @@
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,9 +52,26 @@ static int write_limits(const struct opts *o, struct jw *w, struct err *e)
 	return 0;
 }
 
+/* A program on a terminal must know which kind: ours, or the one that bailiff's own screen understands. */
+static void write_term(const struct opts *o, struct jw *w)
+{
+	const char *term = getenv("TERM"), *color = getenv("COLORTERM");
+	bool ours = foreground_terminal() >= 0 && term && term[0] && strcmp(term, "dumb") != 0 && text_utf8_valid(term, strlen(term));
+
+	for (size_t i = 0; i < o->ngiven; i++)
+		if ((o->given[i].option == OPT_run_ENV && strncmp(o->given[i].value, "TERM=", 5) == 0) ||
+		    (o->given[i].option == OPT_run_ENV_PASS && strcmp(o->given[i].value, "TERM") == 0 && term))
+			return;
+	jw_kstr(w, "TERM", ours ? term : "xterm-256color");
+	if (ours && color && text_utf8_valid(color, strlen(color)))
+		jw_kstr(w, "COLORTERM", color);
+}
+
 static int write_env(const struct opts *o, struct jw *w, struct err *e)
 {
 	jw_kobj(w, "env");
+	if (opts_has(o, OPT_run_TTY))
+		write_term(o, w);
 	for (size_t i = 0; i < o->ngiven; i++) {
 		const char *text = o->given[i].value, *equals, *value;
 
@@ -80,12 +97,12 @@ static int write_env(const struct opts *o, struct jw *w, struct err *e)
 
 static void write_tty(struct jw *w)
 {
-	struct winsize ws = { 0 };
+	unsigned rows = 24, cols = 80;
 
-	ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws);
+	(void)rawmode_size(foreground_terminal(), &rows, &cols);
 	jw_kobj(w, "tty");
-	jw_kuint(w, "rows", ws.ws_row ? ws.ws_row : 24);
-	jw_kuint(w, "cols", ws.ws_col ? ws.ws_col : 80);
+	jw_kuint(w, "rows", rows);
+	jw_kuint(w, "cols", cols);
 	jw_obj_end(w);
 }
 
@@ -95,6 +112,13 @@ static bool stdin_is_given(void)
 	struct stat st;
 
 	return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+/* -it at a terminal: its keys go to the command as they are pressed. */
+static bool keys_wanted(const struct opts *o)
+{
+	return opts_has(o, OPT_run_TTY) && opts_has(o, OPT_run_INTERACTIVE) && !opts_has(o, OPT_run_JSON) && !opts_has(o, OPT_run_DETACH) &&
+	       isatty(STDIN_FILENO);
 }
 
 static int check_texts(const struct opts *o, struct err *e)
@@ -108,8 +132,17 @@ static int check_texts(const struct opts *o, struct err *e)
 	return 0;
 }
 
+/*
+ * What leaving does. Our end is the process's, however we end; but who may detach leaves a process that goes on, so there the
+ * daemon must not end it and we do, as long as we can.
+ */
+static bool kept(const struct opts *o, const struct keys_watch *watch)
+{
+	return opts_has(o, OPT_run_DETACH) || (keys_wanted(o) && watch->n);
+}
+
 /* The parameters that need no daemon; the object stays open. */
-static int write_request(const struct opts *o, bool stdin_pipe, struct jw *w, struct err *e)
+static int write_request(const struct opts *o, bool stdin_pipe, bool keep, struct jw *w, struct err *e)
 {
 	jw_obj(w);
 	jw_kstrv(w, "command", o->args, o->nargs);
@@ -123,7 +156,7 @@ static int write_request(const struct opts *o, bool stdin_pipe, struct jw *w, st
 	if (opts_has(o, OPT_run_KEEP_TREE))
 		jw_kbool(w, "keepTree", true);
 	jw_kstr(w, "stdin", stdin_pipe ? "pipe" : "none");
-	jw_kstr(w, "onDisconnect", opts_has(o, OPT_run_DETACH) ? "keep" : "terminate");
+	jw_kstr(w, "onDisconnect", keep ? "keep" : "terminate");
 	return 0;
 }
 
@@ -136,7 +169,7 @@ static int refused(struct cli *c, const struct remote_answer *a, const struct er
 	return cli_fail(c, outcome.status, e, "run");
 }
 
-static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe)
+static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, const struct keys_watch *watch)
 {
 	bool json = opts_has(&c->opts, OPT_run_JSON);
 	struct foreground f = {
@@ -146,8 +179,12 @@ static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool
 		.after_sequence = sequence,
 		.json = json,
 		.forward_stdin = stdin_pipe,
+		.keys = keys_wanted(&c->opts),
+		.size_policy = opts_has(&c->opts, OPT_run_TTY) ? "newest" : NULL,
 	};
 
+	if (f.keys)
+		f.watch = *watch;
 	if (json)
 		f.after_sequence = sequence > START_EVENTS ? sequence - START_EVENTS : 0;
 	return foreground_follow(&f);
@@ -170,6 +207,8 @@ int cmd_run(struct cli *c)
 	const struct opts *o = &c->opts;
 	bool detach = opts_has(o, OPT_run_DETACH), interactive = opts_has(o, OPT_run_INTERACTIVE);
 	bool stdin_pipe = interactive || (!detach && stdin_is_given());
+	const char *detach_keys = opts_get(o, OPT_run_DETACH_KEYS);
+	struct keys_watch watch;
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
 	char id[TARGET_ID_MAX];
@@ -178,7 +217,9 @@ int cmd_run(struct cli *c)
 
 	if (o->nargs == 0)
 		return cli_usage(c, "there is no command");
-	if (write_request(o, stdin_pipe, &w, &e) < 0)
+	if (keys_watch_init(&watch, detach_keys ? detach_keys : KEYS_DETACH, &e) < 0)
+		return cli_usage(c, "option '--detach-keys': %s", e.message);
+	if (write_request(o, stdin_pipe, kept(o, &watch), &w, &e) < 0)
 		return cli_usage(c, "%s", e.message);
 	if (cli_connect(c, CLI_START_ALWAYS) < 0)
 		return EXIT_BAILIFF;
@@ -194,7 +235,7 @@ int cmd_run(struct cli *c)
 	if (detach)
 		return detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
-	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe);
+	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, &watch);
 	if (opts_has(o, OPT_run_COW) && !opts_has(o, OPT_run_JSON))
 		changes_hint(c, id);
 	return status;

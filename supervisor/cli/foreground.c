@@ -1,24 +1,29 @@
 /*
- * `run` in the foreground, and everything that follows a process to its end: one poll loop over our signals, the daemon,
- * the descriptor that output is written to, and our stdin. No direction waits for another: a command that does not read its
- * stdin still prints, and a reader that does not take the output still lets Ctrl-C through.
+ * `run` in the foreground, `attach`, and everything that follows a process to its end: one poll loop over our signals, the
+ * daemon, the descriptor that output is written to, and our stdin. No direction waits for another: a command that does not
+ * read its stdin still prints, and a reader that does not take the output still lets Ctrl-C through.
  *
- * The connection may break at any moment. The events go on after the last sequence number seen; unanswered reads and
- * writes are sent again by remote.c, the latter under the same idempotency key.
+ * The connection may break at any moment. The events go on after the last sequence number seen (feed.c); unanswered reads
+ * and writes are sent again by remote.c, the latter under the same idempotency key.
+ *
+ * With `keys` our terminal is in raw mode, except while we are stopped. Whoever has something to say to the user before the end
+ * gives it back first (restore_terminal).
  */
 
 #include "supervisor/cli/foreground.h"
 
+#include "pty/rawmode.h"
+#include "pty/traces.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/jw.h"
-#include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/denied.h"
-#include "supervisor/cli/flow.h"
+#include "supervisor/cli/feed.h"
 #include "supervisor/cli/outcome.h"
 #include "supervisor/cli/remote.h"
+#include "supervisor/cli/typing.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -26,59 +31,36 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define STDIN_CHUNK (1u << 20) /* a write is durable before its reply, so fewer and larger ones are faster */
 #define HELD_MOST (8u << 20) /* --json: what waits for stdout before we stop listening */
-
-enum input_state { INPUT_READING, INPUT_BUSY, INPUT_OVER };
 
 struct follow {
 	struct foreground o;
 	struct flow *flow;
-	uint64_t last_sequence;
-	enum input_state input;
+	struct buf filter;
+	struct feed feed;
+	struct typing typing;
+	struct rawmode rawmode;
+	struct traces traces;   /* what the output left switched on in our terminal */
 	unsigned interrupts;
 	bool ended, terminating;
 	struct outcome outcome;
 	struct denied denied;
 	int status;             /* instead of the outcome's, when > 0 */
-	int leave;              /* > 0: leave now with this status */
+	bool leaving;           /* now, */
+	int leave;              /* … with this status */
 };
 
 /* ---- requests about the process ---- */
 
 /* An object with the process id and a key; the caller adds to it and closes it. */
-static struct jw open_params(struct follow *f, struct buf *params, bool mutating)
+static struct jw open_params(struct follow *f, struct buf *params)
 {
 	struct jw w = jw_on(params);
 
 	jw_obj(&w);
 	jw_kstr(&w, "processId", f->o.process_id);
-	if (mutating)
-		remote_key(f->o.remote, &w);
+	remote_key(f->o.remote, &w);
 	return w;
-}
-
-static void subscribe_failed(void *ctx, struct jval result, struct jval error)
-{
-	struct follow *f = ctx;
-	struct err e = ERR_INIT;
-
-	if (error.type == JT_NONE || remote_broken(error))
-		return;
-	remote_error(error, &e);
-	cli_error("%s: subscribe to events: %s", f->o.name, e.message);
-	f->leave = EXIT_BAILIFF;
-}
-
-static void subscribe(void *ctx)
-{
-	struct follow *f = ctx;
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = open_params(f, &params, false);
-
-	jw_kuint(&w, "afterSequence", f->last_sequence);
-	jw_obj_end(&w);
-	remote_send_once(f->o.remote, "subscribe_events", &params, subscribe_failed, f);
 }
 
 static void terminate(struct follow *f, const char *reason)
@@ -86,11 +68,14 @@ static void terminate(struct follow *f, const char *reason)
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w;
 
-	if (f->terminating || f->ended)
+	if (f->terminating || f->ended || f->o.guest)
 		return;
 	f->terminating = true;
-	w = open_params(f, &params, true);
+	w = open_params(f, &params);
 	jw_kstr(&w, "reason", reason);
+	/* What a shell at a terminal that goes away expects; many ignore TERM. */
+	if (f->o.keys)
+		jw_kstr(&w, "signal", "HUP");
 	jw_obj_end(&w);
 	remote_send(f->o.remote, "terminate_process", &params, NULL, NULL);
 }
@@ -98,35 +83,109 @@ static void terminate(struct follow *f, const char *reason)
 static void interrupt(struct follow *f)
 {
 	buf_auto struct buf params = BUF_INIT;
-	struct jw w = open_params(f, &params, true);
+	struct jw w = open_params(f, &params);
 
 	jw_kstr(&w, "signal", "INT");
 	jw_obj_end(&w);
 	remote_send(f->o.remote, "signal_process", &params, NULL, NULL);
 }
 
-/* ---- events ---- */
-
-static void note_outputs(struct follow *f, struct jval outputs)
+static void leave(struct follow *f, int status)
 {
-	for (struct jiter it = jiter_on(outputs); jiter_next(&it);) {
-		int stream = flow_stream_of(it.key);
-		char ref[72];
-
-		jval_str(jval_get(it.value, "outputRef"), ref, sizeof(ref));
-		if (stream >= 0 && ref[0])
-			flow_upto(f->flow, stream, ref, jval_uint(jval_get(it.value, "bytes"), 0));
-	}
+	f->leaving = true;
+	f->leave = status;
 }
+
+/* ---- our terminal ---- */
+
+int foreground_terminal(void)
+{
+	static const int fds[] = { STDOUT_FILENO, STDIN_FILENO, STDERR_FILENO };
+
+	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		if (isatty(fds[i]))
+			return fds[i];
+	return -1;
+}
+
+/* Tells the daemon our size; sent again by itself after a break, and harmless when it arrives twice. */
+static void send_size(struct follow *f)
+{
+	buf_auto struct buf params = BUF_INIT;
+	unsigned rows, cols;
+	struct jw w;
+
+	if (!f->o.size_policy || f->o.observer || f->ended || !rawmode_size(foreground_terminal(), &rows, &cols))
+		return;
+	w = open_params(f, &params);
+	jw_kuint(&w, "rows", rows);
+	jw_kuint(&w, "cols", cols);
+	jw_kstr(&w, "policy", f->o.size_policy);
+	jw_obj_end(&w);
+	remote_send(f->o.remote, "resize_process", &params, NULL, NULL);
+}
+
+static int enter_rawmode(struct follow *f, struct err *e)
+{
+	if (f->o.keys)
+		return rawmode_enter(&f->rawmode, STDIN_FILENO, RAWMODE_KEYS, 0, e);
+	/* The last key of the sequence hands over the line, so that it is seen at once. */
+	if (f->o.lines && f->o.watch.n)
+		return rawmode_enter(&f->rawmode, STDIN_FILENO, RAWMODE_LINES, f->o.watch.bytes[f->o.watch.n - 1], e);
+	return 0;
+}
+
+/* The terminal as we found it: its settings, and what the output switched on. */
+static void restore_terminal(struct follow *f)
+{
+	buf_auto struct buf undo = BUF_INIT;
+
+	rawmode_leave(&f->rawmode);
+	if (!isatty(STDOUT_FILENO))
+		return;
+	traces_undo(&f->traces, &undo);
+	f->traces = TRACES_INIT;
+	if (undo.len)
+		(void)fd_write_all(STDOUT_FILENO, undo.data, undo.len);
+}
+
+static void stop_ourselves(struct follow *f)
+{
+	struct err ignored = ERR_INIT;
+
+	restore_terminal(f);
+	raise(SIGSTOP);
+	(void)enter_rawmode(f, &ignored);
+	send_size(f);
+}
+
+/* Continued, perhaps by a shell that changed the terminal meanwhile. In the background it is not ours to change. */
+static void on_continued(struct follow *f)
+{
+	struct err ignored = ERR_INIT;
+
+	if (!f->rawmode.on || tcgetpgrp(STDIN_FILENO) != getpgrp())
+		return;
+	rawmode_leave(&f->rawmode);
+	(void)enter_rawmode(f, &ignored);
+	send_size(f);
+}
+
+static void on_wrote(void *ctx, const char *bytes, size_t n)
+{
+	struct follow *f = ctx;
+
+	traces_feed(&f->traces, bytes, n);
+}
+
+/* ---- events ---- */
 
 static void on_event(void *ctx, struct jval event)
 {
 	struct follow *f = ctx;
-	uint64_t sequence = jval_uint(jval_get(event, "sequence"), 0);
 
-	if (f->ended || sequence <= f->last_sequence)
+	if (f->ended)
 		return;
-	f->last_sequence = sequence;
 	if (f->o.json)
 		flow_line(f->flow, event.text, event.len);
 	else
@@ -136,86 +195,73 @@ static void on_event(void *ctx, struct jval event)
 		return;
 	f->ended = true;
 	if (!f->o.json)
-		note_outputs(f, jval_path(event, "payload.outputs"));
+		flow_outputs(f->flow, jval_path(event, "payload.outputs"));
 	flow_flush(f->flow);
+}
+
+static void on_connected(void *ctx)
+{
+	static const char role[] = "{\"role\":\"observer\"}";
+	struct follow *f = ctx;
+	buf_auto struct buf params = BUF_INIT;
+
+	buf_str(&params, role);
+	if (f->o.observer)
+		remote_send_once(f->o.remote, "initialize", &params, NULL, NULL);
+	send_size(f); /* the daemon forgets a connection's size with the connection */
 }
 
 /* ---- stdin ---- */
 
-static void on_written(void *ctx, struct jval result, struct jval error)
+static void on_typed(struct follow *f)
 {
-	struct follow *f = ctx;
-	struct err e = ERR_INIT;
+	struct typing *t = &f->typing;
 
-	if (f->input == INPUT_BUSY)
-		f->input = INPUT_READING;
-	if (error.type == JT_NONE)
-		return;
-	f->input = INPUT_OVER;
-	remote_error(error, &e);
-	/* The command closed its stdin or has ended: nothing is wrong. */
-	if (f->ended || e.code == ERR_STATE || e.code == ERR_NOT_FOUND)
-		return;
-	cli_error("%s: write to its stdin: %s", f->o.name, e.message);
-	if (jval_is_str(jval_path(error, "data.outcome"), "unknown"))
-		cli_hint("a crash of the daemon hid whether it was written, so the command is ended; run it again");
-	f->status = EXIT_BAILIFF;
-	terminate(f, "stdin_failed");
-}
-
-/* What is there now, up to a chunk: a pipe gives 64 KiB at a time. 0 at the end, −1 when there is nothing. */
-static ssize_t read_stdin(char *chunk)
-{
-	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
-	size_t have = 0;
-
-	do {
-		ssize_t n = read(STDIN_FILENO, chunk + have, STDIN_CHUNK - have);
-
-		if (n < 0 && !have && (errno == EINTR || errno == EAGAIN))
-			return -1;
-		if (n <= 0)
-			break;
-		have += (size_t)n;
-	} while (have < STDIN_CHUNK && poll(&p, 1, 0) > 0);
-	return (ssize_t)have;
-}
-
-static void forward_stdin(struct follow *f)
-{
-	mem_auto char *chunk = mem_alloc(STDIN_CHUNK);
-	ssize_t n = read_stdin(chunk);
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w;
-
-	if (n < 0)
-		return;
-	w = open_params(f, &params, true);
-	if (n > 0) {
-		jw_key(&w, "data");
-		jw_base64(&w, chunk, (size_t)n);
-		jw_kstr(&w, "encoding", "base64");
+	if (t->detached) {
+		leave(f, 0);
+	} else if (t->hung_up) {
+		terminate(f, "user");
+		leave(f, 128 + SIGHUP);
+	} else if (t->failed && !f->ended && !f->status) {
+		restore_terminal(f);
+		cli_error("%s: write to its stdin: %s", f->o.name, t->failure.message);
+		if (t->unknown && !f->o.guest)
+			cli_hint("a crash of the daemon hid whether it was written, so the command is ended; run it again");
+		f->status = EXIT_BAILIFF;
+		if (f->o.guest)
+			leave(f, EXIT_BAILIFF);
+		terminate(f, "stdin_failed");
 	}
-	jw_obj_end(&w);
-	f->input = n > 0 ? INPUT_BUSY : INPUT_OVER;
-	remote_send(f->o.remote, n > 0 ? "write_process_stdin" : "close_process_stdin", &params, n > 0 ? on_written : NULL, f);
 }
 
 /* ---- signals ---- */
 
 static void on_signal(struct follow *f, int sig)
 {
-	f->interrupts++;
-	if (sig == SIGINT && f->interrupts == 1)
-		interrupt(f);
-	else if (!f->terminating)
-		terminate(f, "user");
-	else
-		f->leave = 128 + sig; /* the daemon ends what we leave behind */
+	if (sig == SIGWINCH) {
+		send_size(f);
+	} else if (sig == SIGTSTP) {
+		stop_ourselves(f);
+	} else if (sig == SIGCONT) {
+		on_continued(f);
+	} else if (f->o.guest) {
+		if (sig == SIGINT && !f->o.observer)
+			interrupt(f);
+		else
+			leave(f, 128 + sig);
+	} else {
+		f->interrupts++;
+		if (sig == SIGINT && f->interrupts == 1)
+			interrupt(f);
+		else if (!f->terminating)
+			terminate(f, "user");
+		else
+			leave(f, 128 + sig); /* the daemon ends what we leave behind */
+	}
 }
 
 /* The signals we answer, blocked and readable; `ret_old` is the mask from before. */
-static int open_signals(sigset_t *ret_old)
+static int open_signals(const struct foreground *o, sigset_t *ret_old)
 {
 	sigset_t set;
 
@@ -223,6 +269,13 @@ static int open_signals(sigset_t *ret_old)
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	if (o->size_policy)
+		sigaddset(&set, SIGWINCH);
+	if (o->keys || o->lines) {
+		sigaddset(&set, SIGQUIT);
+		sigaddset(&set, SIGTSTP);
+		sigaddset(&set, SIGCONT);
+	}
 	sigprocmask(SIG_BLOCK, &set, ret_old);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -242,9 +295,12 @@ static void on_write_failed(struct follow *f, const struct err *e)
 	if (e->sys == EPIPE) {
 		f->status = 128 + SIGPIPE;
 	} else {
+		restore_terminal(f);
 		cli_error("%s: %s", f->o.name, e->message);
 		f->status = EXIT_BAILIFF;
 	}
+	if (f->o.guest)
+		leave(f, f->status);
 	terminate(f, "stdout_closed");
 }
 
@@ -258,7 +314,7 @@ static int turn(struct follow *f, int signal_fd, struct err *e)
 	p[SIGNALS] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
 	timeout = remote_prepare(f->o.remote, !f->o.json || flow_held(f->flow) < HELD_MOST, &p[REMOTE]);
 	p[OUTPUT] = (struct pollfd){ .fd = flow_fd(f->flow), .events = POLLOUT };
-	p[INPUT] = (struct pollfd){ .fd = f->input == INPUT_READING && !f->ended ? STDIN_FILENO : -1, .events = POLLIN };
+	p[INPUT] = (struct pollfd){ .fd = f->ended ? -1 : typing_fd(&f->typing), .events = POLLIN };
 	if (poll(p, COUNT, timeout) < 0) {
 		if (errno != EINTR)
 			return err_sys(e, errno, "poll");
@@ -268,30 +324,30 @@ static int turn(struct follow *f, int signal_fd, struct err *e)
 		take_signals(f, signal_fd);
 	if (remote_turn(f->o.remote, p[REMOTE].revents, e) < 0)
 		return -1;
-	if (p[INPUT].revents && f->input == INPUT_READING)
-		forward_stdin(f);
+	if (f->feed.failed) {
+		*e = f->feed.failure;
+		return -1;
+	}
+	if (p[INPUT].revents && typing_fd(&f->typing) >= 0)
+		typing_read(&f->typing);
+	on_typed(f);
 	if (flow_write(f->flow, &write_error) < 0)
 		on_write_failed(f, &write_error);
 	return 0;
-}
-
-static void say_omitted(const struct flow *flow)
-{
-	static const char *const names[] = { "stdout", "stderr" };
-
-	for (int i = 0; i < FLOW_STREAMS; i++)
-		if (flow_omitted(flow, i))
-			cli_error("%llu bytes of %s were omitted (output limit)", (unsigned long long)flow_omitted(flow, i), names[i]);
 }
 
 static int conclude(struct follow *f)
 {
 	const struct err *lost = flow_failed(f->flow);
 
-	if (f->leave)
+	if (f->typing.detached && !f->ended) {
+		cli_error("detached from %s, which runs on", f->o.process_id);
+		cli_hint("bailiff attach %s comes back to it", f->o.process_id);
+	}
+	if (f->leaving)
 		return f->leave;
-	say_omitted(f->flow);
-	if (!f->o.json)
+	flow_tell_omitted(f->flow);
+	if (!f->o.json && !f->o.observer)
 		denied_tell(&f->denied, f->o.process_id);
 	if (f->outcome.note[0] && f->status != 128 + SIGPIPE)
 		cli_error("%s: %s", f->o.name, f->outcome.note);
@@ -302,28 +358,58 @@ static int conclude(struct follow *f)
 	return f->status ? f->status : f->outcome.status;
 }
 
+static void prepare(struct follow *f)
+{
+	const struct foreground *o = &f->o;
+	struct flow_options fo = { .remote = o->remote, .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO }, .ctx = f };
+	struct jw w = jw_on(&f->filter);
+
+	if (isatty(STDOUT_FILENO) && !o->json && (o->keys || o->guest))
+		fo.wrote = on_wrote;
+	f->flow = flow_new(&fo);
+	for (int i = 0; i < FLOW_STREAMS; i++)
+		flow_start_at(f->flow, i, o->start[i]);
+	if (o->screen)
+		flow_bytes(f->flow, o->screen->data, o->screen->len);
+	flow_outputs(f->flow, o->outputs);
+	jw_kstr(&w, "processId", o->process_id);
+	f->feed = (struct feed){ .remote = o->remote, .filter = &f->filter, .sequence = o->after_sequence, .event = on_event,
+				 .connected = on_connected, .ctx = f };
+	f->typing = (struct typing){ .remote = o->remote, .process_id = o->process_id, .terminal = o->keys || o->lines, .keys = o->keys,
+				     .keep_open = o->guest, .discard = !o->forward_stdin, .watch = o->watch,
+				     .over = !o->forward_stdin && !o->keys && !o->lines };
+}
+
 int foreground_follow(const struct foreground *o)
 {
-	struct flow_options fo = { .remote = o->remote, .fd = { STDOUT_FILENO, STDERR_FILENO } };
-	struct follow f = { .o = *o, .last_sequence = o->after_sequence, .flow = flow_new(&fo) };
+	struct follow f = { .o = *o, .traces = TRACES_INIT };
 	struct err e = ERR_INIT;
 	sigset_t old;
-	fd_auto int signal_fd = open_signals(&old);
+	fd_auto int signal_fd = open_signals(o, &old);
 	int status;
 
-	f.input = o->forward_stdin ? INPUT_READING : INPUT_OVER;
-	remote_listen(o->remote, subscribe, on_event, &f);
-	subscribe(&f);
-	while (!f.leave && !(f.ended && flow_done(f.flow))) {
+	prepare(&f);
+	feed_start(&f.feed);
+	send_size(&f);
+	if (enter_rawmode(&f, &e) < 0) {
+		cli_error("%s: %s", o->name, e.message);
+		terminate(&f, "user");
+		leave(&f, EXIT_BAILIFF);
+	}
+	while (!f.leaving && !(f.ended && flow_done(f.flow))) {
 		if (turn(&f, signal_fd, &e) == 0)
 			continue;
+		restore_terminal(&f);
 		cli_error("%s: %s", o->name, e.message);
 		cli_hint("bailiff logs %s and bailiff wait %s show the rest once a daemon runs", o->process_id, o->process_id);
-		f.leave = EXIT_BAILIFF;
+		leave(&f, EXIT_BAILIFF);
 	}
+	restore_terminal(&f);
 	status = conclude(&f);
-	remote_listen(o->remote, NULL, NULL, NULL);
+	feed_stop(&f.feed);
 	flow_free(f.flow);
+	typing_done(&f.typing);
+	buf_done(&f.filter);
 	denied_done(&f.denied);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return status;

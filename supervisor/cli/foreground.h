@@ -1,9 +1,14 @@
 #ifndef BAILIFF_CLI_FOREGROUND_H
 #define BAILIFF_CLI_FOREGROUND_H
 
+#include "runtime/base/jscan.h"
+#include "supervisor/cli/flow.h"
+#include "supervisor/cli/keys.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
+struct buf;
 struct remote;
 
 struct foreground {
@@ -13,9 +18,23 @@ struct foreground {
 	uint64_t after_sequence; /* its events after this one are wanted */
 	bool json;               /* events instead of bytes */
 	bool forward_stdin;
+	/* terminals */
+	bool keys;               /* stdin is a terminal whose keys go to the process as they are pressed */
+	bool lines;              /* … or line by line */
+	struct keys_watch watch; /* which keys detach */
+	const char *size_policy; /* "newest", "smallest": the process's terminal follows ours; NULL = it does not */
+	/* attach */
+	bool guest;              /* the process is not ours: leaving does not end it */
+	bool observer;           /* neither keys nor signals reach it; the connection's role says so too */
+	const struct buf *screen; /* shown first; or NULL */
+	uint64_t start[FLOW_STREAMS]; /* bytes before these are not shown */
+	struct jval outputs;     /* what is known to be printed already, as get_process says it; or nothing */
 };
 
-/* Follows a process until its end: output, stdin, signals. Returns the exit status. */
+/* Follows a process until its end, or until we detach (0): output, stdin, signals. Returns the exit status. */
 int foreground_follow(const struct foreground *o);
+
+/* Where our terminal's size is known from: a descriptor, or −1. */
+int foreground_terminal(void);
 
 #endif

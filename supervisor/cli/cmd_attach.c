@@ -1,0 +1,159 @@
+/*
+ * attach: the screen as it is, then everything printed after it, exactly once.
+ *
+ * The daemon's screen says up to which byte of the output it was drawn, and foreground.c goes on from that byte. Which events
+ * it has to see is settled before the screen is asked for: those after the log's last one at that time. What was printed up
+ * to then but is not on the screen yet is known from the process itself.
+ */
+
+#include "pty/rawmode.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/foreground.h"
+#include "supervisor/cli/outcome.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/target.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CLEAR "\033[H\033[2J"
+#define TAIL_BYTES (64u << 10) /* shown where there is no screen */
+
+static void open_params(const char *id, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "processId", id);
+}
+
+/* Says who we are, and learns how far the log is. */
+static int introduce(struct cli *c, bool observer, uint64_t *ret_sequence, struct err *e)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	jw_obj(&w);
+	if (observer)
+		jw_kstr(&w, "role", "observer");
+	jw_obj_end(&w);
+	if (cli_call(c, "initialize", &params, &a, e) < 0)
+		return -1;
+	*ret_sequence = jval_uint(jval_get(a.result, "lastSequence"), 0);
+	return 0;
+}
+
+static int get_process(struct cli *c, const char *id, struct remote_answer *ret, struct err *e)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	open_params(id, &w);
+	jw_obj_end(&w);
+	return cli_call(c, "get_process", &params, ret, e);
+}
+
+/* Our size first, so that the screen that is shown has it already. What hinders it will show again. */
+static void resize(struct cli *c, const char *id, const char *policy)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err ignored = ERR_INIT;
+	unsigned rows, cols;
+
+	if (!rawmode_size(foreground_terminal(), &rows, &cols))
+		return;
+	open_params(id, &w);
+	jw_kuint(&w, "rows", rows);
+	jw_kuint(&w, "cols", cols);
+	jw_kstr(&w, "policy", policy);
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	(void)cli_call(c, "resize_process", &params, &a, &ignored);
+}
+
+/* What draws the screen, and the byte of the output that comes next. */
+static void take_screen(struct cli *c, const char *id, uint64_t printed, struct buf *ret, uint64_t *ret_next)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+
+	open_params(id, &w);
+	jw_kstr(&w, "format", "ansi");
+	jw_obj_end(&w);
+	buf_str(ret, CLEAR);
+	if (cli_call(c, "get_screen", &params, &a, &e) == 0 && jval_get(a.result, "offset").type == JT_NUMBER) {
+		jval_str_buf(jval_get(a.result, "ansi"), ret);
+		*ret_next = jval_uint(jval_get(a.result, "offset"), 0);
+		return;
+	}
+	cli_error("%s: no screen (%s); here is the end of its output", id, e.code ? e.message : "the daemon's answer has no offset");
+	*ret_next = printed > TAIL_BYTES ? printed - TAIL_BYTES : 0;
+}
+
+/* A pipe or a file; a terminal is told apart, and everything else is nobody typing. */
+static bool stdin_has_bytes(void)
+{
+	struct stat st;
+
+	return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
+}
+
+static int attach(struct cli *c, const char *id, const char *policy, struct foreground *f)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf screen = BUF_INIT;
+	struct outcome ended;
+	struct err e = ERR_INIT;
+
+	if (introduce(c, f->observer, &f->after_sequence, &e) < 0 || get_process(c, id, &a, &e) < 0)
+		return cli_fail(c, EXIT_BAILIFF, &e, "%s", id);
+	bool tty = jval_get(a.result, "tty").type == JT_OBJECT, terminal = isatty(STDIN_FILENO);
+	if (outcome_of_process(a.result, &ended)) {
+		cli_error("%s: it has ended", id);
+		cli_hint("bailiff logs %s shows what it printed%s%s", id, tty ? ", bailiff screen its last screen" : "",
+			 tty ? ", bailiff replay all of it" : "");
+		return EXIT_BAILIFF;
+	}
+	f->outputs = jval_get(a.result, "outputs");
+	for (struct jiter it = jiter_on(f->outputs); jiter_next(&it);)
+		if (flow_stream_of(it.key) >= 0)
+			f->start[flow_stream_of(it.key)] = jval_uint(jval_get(it.value, "bytes"), 0);
+	if (tty) {
+		if (policy && !f->observer)
+			resize(c, id, policy);
+		take_screen(c, id, f->start[FLOW_PTY], &screen, &f->start[FLOW_PTY]);
+		f->screen = &screen;
+		f->size_policy = policy;
+	}
+	f->keys = terminal && tty && !f->observer;
+	f->lines = terminal && !f->keys;
+	f->forward_stdin = !f->observer && (terminal || stdin_has_bytes()) && !jval_is_str(jval_get(a.result, "stdin"), "none");
+	return foreground_follow(f);
+}
+
+int cmd_attach(struct cli *c)
+{
+	const char *detach_keys = opts_get(&c->opts, OPT_attach_DETACH_KEYS), *size = opts_get(&c->opts, OPT_attach_SIZE);
+	struct foreground f = { .guest = true, .observer = opts_has(&c->opts, OPT_attach_READ_ONLY) };
+	struct err e = ERR_INIT;
+	char id[TARGET_ID_MAX];
+
+	if (c->opts.nargs != 1)
+		return cli_usage(c, c->opts.nargs ? "one process at a time" : "which process?");
+	if (size && strcmp(size, "newest") != 0 && strcmp(size, "smallest") != 0 && strcmp(size, "keep") != 0)
+		return cli_usage(c, "option '--size': '%s' is none of newest, smallest and keep", size);
+	if (keys_watch_init(&f.watch, detach_keys ? detach_keys : KEYS_DETACH, &e) < 0)
+		return cli_usage(c, "option '--detach-keys': %s", e.message);
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[0], id) < 0)
+		return EXIT_BAILIFF;
+	f.remote = c->remote;
+	f.process_id = f.name = id;
+	return attach(c, id, !size ? "newest" : strcmp(size, "keep") == 0 ? NULL : size, &f);
+}

@@ -1,0 +1,224 @@
+/* Plays a terminal's recording: of a process, from the log, or from an asciicast file. */
+
+#include "pty/rawmode.h"
+#include "pty/recording.h"
+#include "pty/traces.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/foreground.h"
+#include "supervisor/cli/tape.h"
+#include "supervisor/cli/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define READ_BYTES (64u << 10)
+#define SPEED_MOST 1000000.0
+
+struct player {
+	struct recording_pace pace;
+	struct traces traces;
+	sigset_t signals;
+	uint64_t due_ns;    /* when what comes next is shown: the time that writing takes is no pause */
+	int status;         /* > 0: leave with this */
+};
+
+/* Until it is due; a signal ends the play. */
+static void wait_until_due(struct player *p)
+{
+	for (;;) {
+		uint64_t now = clock_boot_ns(), left = p->due_ns > now ? p->due_ns - now : 0;
+		struct timespec ts = { .tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000) };
+		int sig = sigtimedwait(&p->signals, NULL, &ts);
+
+		if (sig > 0)
+			p->status = 128 + sig;
+		if (sig > 0 || errno == EAGAIN)
+			return;
+	}
+}
+
+static bool play(struct player *p, uint64_t at_us, const char *bytes, size_t n)
+{
+	uint64_t now = clock_boot_ns();
+
+	if (!p->pace.begun || p->due_ns + 1000000000 < now)
+		p->due_ns = now; /* too late to catch up */
+	p->due_ns += recording_pause(&p->pace, at_us) * 1000;
+	wait_until_due(p);
+	if (p->status)
+		return false;
+	traces_feed(&p->traces, bytes, n);
+	if (n && fd_write_all(STDOUT_FILENO, bytes, n) < 0) {
+		p->status = errno == EPIPE ? 128 + SIGPIPE : EXIT_FAILED;
+		if (errno != EPIPE)
+			cli_error("replay: write to stdout: %s", strerror(errno));
+	}
+	return p->status == 0;
+}
+
+static void warn_of_size(unsigned rows, unsigned cols)
+{
+	unsigned have_rows, have_cols;
+
+	if (rawmode_size(foreground_terminal(), &have_rows, &have_cols) && (have_rows < rows || have_cols < cols))
+		cli_error("replay: recorded in a window of %ux%u, this one has only %ux%u (rows x columns)", rows, cols, have_rows, have_cols);
+}
+
+static bool on_start(void *ctx, const struct tape_start *s)
+{
+	warn_of_size(s->rows, s->cols);
+	return play(ctx, s->at_us, NULL, 0);
+}
+
+static bool on_piece(void *ctx, uint64_t at_us, const char *bytes, size_t n, unsigned rows, unsigned cols)
+{
+	return play(ctx, at_us, bytes, n);
+}
+
+static int play_process(struct cli *c, const char *given, struct player *p)
+{
+	struct tape_fns fns = { .start = on_start, .piece = on_piece, .ctx = p };
+	struct err e = ERR_INIT;
+	char id[TARGET_ID_MAX];
+
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, given, id) < 0)
+		return EXIT_FAILED;
+	if (tape_read(c, id, &fns, &e) == 0)
+		return 0;
+	cli_fail(c, EXIT_FAILED, &e, "%s", id);
+	if (e.code == ERR_STATE)
+		cli_hint("bailiff logs %s shows what it printed", id);
+	return EXIT_FAILED;
+}
+
+/* ---- files ---- */
+
+static int play_line(struct player *p, unsigned number, const char *line, size_t n, struct recording_event *ev, struct err *e)
+{
+	struct recording_header h;
+	int r;
+
+	if (number == 1) {
+		if (recording_parse_header(line, n, &h, e) < 0)
+			return -1;
+		warn_of_size(h.rows, h.cols);
+		recording_header_free(&h);
+		(void)play(p, 0, NULL, 0);
+		return 0;
+	}
+	r = recording_parse_event(line, n, ev, e);
+	if (r == 0 && ev->code == 'o')
+		(void)play(p, ev->at_us, buf_cstr(&ev->data), ev->data.len);
+	return r < 0 ? -1 : 0;
+}
+
+/* Takes whole lines from the front of `in`; at the end of the file what is left is one too. */
+static int play_lines(struct player *p, struct buf *in, bool eof, unsigned *number, struct recording_event *ev, struct err *e)
+{
+	while (in->len && !p->status) {
+		char *end = memchr(in->data, '\n', in->len);
+		size_t n = end ? (size_t)(end - in->data) : in->len;
+
+		if (!end && n > RECORDING_LINE_MAX)
+			return err_set(e, ERR_INVALID, "line %u: longer than %u bytes", *number + 1, RECORDING_LINE_MAX);
+		if (!end && !eof)
+			return 0;
+		if (play_line(p, ++*number, in->data, n, ev, e) < 0)
+			return err_wrap(e, "line %u", *number);
+		buf_consume(in, end ? n + 1 : n);
+	}
+	return 0;
+}
+
+static int play_file(const char *path, struct player *p)
+{
+	fd_auto int opened = strcmp(path, "-") == 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : opened;
+	struct recording_event ev = { 0 };
+	buf_auto struct buf in = BUF_INIT;
+	struct err e = ERR_INIT;
+	unsigned number = 0;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		err_sys(&e, errno, "open");
+	while (!e.code && n > 0 && !p->status) {
+		n = read(fd, buf_reserve(&in, READ_BYTES), READ_BYTES);
+		if (n < 0) {
+			err_sys(&e, errno, "read");
+			break;
+		}
+		in.len += (size_t)n;
+		(void)play_lines(p, &in, n == 0, &number, &ev, &e);
+	}
+	if (!e.code && !p->status && number == 0)
+		err_set(&e, ERR_INVALID, "it is empty");
+	recording_event_done(&ev);
+	return e.code ? cli_fail(NULL, EXIT_FAILED, &e, "%s", path) : 0;
+}
+
+/* ---- the verb ---- */
+
+static bool is_file(const char *given)
+{
+	size_t n = strlen(given);
+	struct stat st;
+
+	return strcmp(given, "-") == 0 || strchr(given, '/') || (n > 5 && strcmp(given + n - 5, ".cast") == 0) ||
+	       (strncmp(given, "proc_", 5) != 0 && stat(given, &st) == 0 && S_ISREG(st.st_mode));
+}
+
+static int take_pace(struct cli *c, struct recording_pace *ret)
+{
+	const char *speed = opts_get(&c->opts, OPT_replay_SPEED), *idle = opts_get(&c->opts, OPT_replay_MAX_IDLE);
+	struct recording_pace p = { .speed = 1 };
+	struct err e = ERR_INIT;
+	uint64_t ms = 0;
+	char *end;
+
+	if (speed) {
+		p.speed = strtod(speed, &end);
+		if (end == speed || *end || !(p.speed > 0 && p.speed <= SPEED_MOST))
+			return cli_usage(c, "option '--speed': '%s' is not a number above 0", speed);
+	}
+	if (idle && text_duration_ms(idle, &ms, &e) < 0)
+		return cli_usage(c, "option '--max-idle': %s", e.message);
+	if (idle)
+		p.idle_us = ms ? ms * 1000 : 1;
+	*ret = p;
+	return 0;
+}
+
+int cmd_replay(struct cli *c)
+{
+	struct player p = { .traces = TRACES_INIT };
+	buf_auto struct buf undo = BUF_INIT;
+	sigset_t old;
+	int status;
+
+	if (c->opts.nargs != 1)
+		return cli_usage(c, c->opts.nargs ? "one recording at a time" : "which process, or which file?");
+	if ((status = take_pace(c, &p.pace)) != 0)
+		return status;
+	sigemptyset(&p.signals);
+	sigaddset(&p.signals, SIGINT);
+	sigaddset(&p.signals, SIGTERM);
+	sigaddset(&p.signals, SIGHUP);
+	sigprocmask(SIG_BLOCK, &p.signals, &old);
+	status = is_file(c->opts.args[0]) ? play_file(c->opts.args[0], &p) : play_process(c, c->opts.args[0], &p);
+	traces_undo(&p.traces, &undo);
+	if (undo.len && isatty(STDOUT_FILENO))
+		(void)fd_write_all(STDOUT_FILENO, undo.data, undo.len);
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	return p.status ? p.status : status;
+}

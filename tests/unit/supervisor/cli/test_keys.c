@@ -1,0 +1,88 @@
+#include "supervisor/cli/keys.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+
+static const char *bytes_of(const char *text)
+{
+	static char bytes[64];
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(keys_parse(text, &out, &e) == 0, "%s: %s", text, e.message);
+	ck_assert_uint_lt(out.len, sizeof(bytes));
+	memcpy(bytes, buf_cstr(&out), out.len + 1);
+	return bytes;
+}
+
+START_TEST(test_names)
+{
+	ck_assert_str_eq(bytes_of("Enter"), "\r");
+	ck_assert_str_eq(bytes_of("C-c"), "\003");
+	ck_assert_str_eq(bytes_of("ctrl-]"), "\035");
+	ck_assert_str_eq(bytes_of("ctrl-P,CTRL-q"), "\020\021");
+	ck_assert_str_eq(bytes_of("M-x,up,Escape,:,w,q,Enter"), "\033x\033[A\033:wq\r");
+	ck_assert_str_eq(bytes_of("M-C-a"), "\033\001");
+	ck_assert_str_eq(bytes_of("ä,Comma,C-?,F5"), "ä,\177\033[15~");
+}
+END_TEST
+
+START_TEST(test_no_names)
+{
+	static const char *const wrong[] = { "", "Entr", "C-", "C-Up", "a,", ",a", "ab", "ctrl-ä", "\xff" };
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		buf_auto struct buf out = BUF_INIT;
+		struct err e = ERR_INIT;
+
+		ck_assert_msg(keys_parse(wrong[i], &out, &e) < 0, "'%s' was taken", wrong[i]);
+		ck_assert_int_eq(e.code, ERR_INVALID);
+	}
+}
+END_TEST
+
+/* What goes through, typed in one piece and key by key; a ! at its end = the sequence was complete. */
+static const char *through(const char *sequence, const char *typed)
+{
+	static char seen[2][128];
+
+	for (int each = 0; each < 2; each++) {
+		buf_auto struct buf out = BUF_INIT;
+		struct keys_watch w;
+		struct err e = ERR_INIT;
+		bool done = false;
+
+		ck_assert_int_eq(keys_watch_init(&w, sequence, &e), 0);
+		if (!each)
+			done = keys_watch_feed(&w, typed, strlen(typed), &out);
+		for (size_t i = 0; each && typed[i] && !done; i++)
+			done = keys_watch_feed(&w, typed + i, 1, &out);
+		snprintf(seen[each], sizeof(seen[each]), "%s%s", buf_cstr(&out), done ? "!" : "");
+	}
+	ck_assert_str_eq(seen[0], seen[1]);
+	return seen[0];
+}
+
+START_TEST(test_watch)
+{
+	ck_assert_str_eq(through("ctrl-]", "abc\035def"), "abc!");
+	ck_assert_str_eq(through("ctrl-]", "abc"), "abc");
+	ck_assert_str_eq(through("none", "abc\035def"), "abc\035def");
+	ck_assert_str_eq(through("", "\035"), "\035");
+	ck_assert_str_eq(through("ctrl-p,ctrl-q", "a\020b\020\021c"), "a\020b!");
+	ck_assert_str_eq(through("ctrl-p,ctrl-q", "\020\020\021"), "\020!");
+	ck_assert_str_eq(through("a,a,b", "aaaab"), "aa!");
+	ck_assert_str_eq(through("a,b,a,c", "ababac"), "ab!");
+	ck_assert_str_eq(through("a,b,a,c", "abax"), "abax");
+	/* held back until the next key decides */
+	ck_assert_str_eq(through("ctrl-p,ctrl-q", "a\020"), "a");
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("keys", test_names, test_no_names, test_watch);
+}
