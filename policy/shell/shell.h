@@ -78,7 +78,7 @@ struct shell_redirect {
 	enum shell_redirect_op op;
 	int fd;                   /* −1: the operator's own */
 	struct shell_word target; /* a here-document's delimiter */
-	const char *body;         /* of a here-document or here-string, where it is known */
+	const char **body;        /* of a here-document or here-string; *body is NULL where it is not known. Otherwise NULL */
 };
 
 struct shell_assignment {

@@ -1,0 +1,148 @@
+/* [[ … ]]: its words, in order; the operators between them are words, too. */
+
+#include "policy/shell/parser.h"
+
+#include <ctype.h>
+
+struct condition {
+	struct parser *p;
+	struct shell_command *c;
+};
+
+static void add(struct condition *d, const struct shell_word *w)
+{
+	d->c->word = shell_arena_grow(d->p->arena, d->c->word, d->c->nwords, sizeof(*d->c->word));
+	d->c->word[d->c->nwords++] = *w;
+}
+
+static void add_text(struct condition *d, const char *text)
+{
+	add(d, &(struct shell_word){ .value = text, .plain = text, .offset = parser_offset(d->p, d->p->at) });
+}
+
+static bool at_close(struct condition *d)
+{
+	struct parser *p = d->p;
+
+	parser_skip_newlines(p);
+	return p->end - p->at >= 2 && p->at[0] == ']' && p->at[1] == ']' && (p->end - p->at == 2 || parser_ends_word((unsigned char)p->at[2]));
+}
+
+static bool is_binary(const char *s)
+{
+	static const char *const names[] = { "=", "==", "!=", "=~", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef" };
+
+	for (size_t i = 0; s && i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(s, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static bool operand(struct condition *d, enum word_mode mode, struct shell_word *ret)
+{
+	struct parser *p = d->p;
+	enum op op = parser_op(p);
+
+	if ((op != OP_NONE && !(op == OP_REDIRECT && parser_peek2(p) == '(') && !(mode == WORD_REGEX && (op == OP_OPEN || op == OP_PIPE))) ||
+	    at_close(d)) {
+		parser_unexpected(p);
+		return false;
+	}
+	parser_word(p, mode, ret);
+	if (!ret->quoted && ret->unknown == SHELL_GLOB) /* a pattern here, and never a list of files */
+		ret->value = ret->plain;
+	ret->unknown &= ~(unsigned)SHELL_GLOB;
+	add(d, ret);
+	return !p->failed;
+}
+
+static void alternatives(struct condition *d);
+
+/* word, -op word, word op word */
+static void primary(struct condition *d)
+{
+	struct parser *p = d->p;
+	struct shell_word left, right;
+
+	if (!operand(d, WORD_PLAIN, &left))
+		return;
+	enum op op = parser_op(p);
+	if (op == OP_REDIRECT && parser_peek2(p) != '(' && (parser_peek(p) == '<' || parser_peek(p) == '>')) {
+		add_text(d, parser_peek(p) == '<' ? "<" : ">");
+		p->at++;
+		operand(d, WORD_PLAIN, &right);
+		return;
+	}
+	if (op != OP_NONE || at_close(d))
+		return;
+	const char *name = left.value;
+	const bool unary = name && !left.quoted && name[0] == '-' && name[1] && !name[2] && isalpha((unsigned char)name[1]);
+	if (!operand(d, WORD_PLAIN, &right))
+		return;
+	if (!right.quoted && is_binary(right.value)) {
+		enum word_mode mode = strcmp(right.value, "=~") == 0 ? WORD_REGEX : right.value[0] == '-' ? WORD_PLAIN : WORD_PATTERN;
+
+		if (unary && (at_close(d) || parser_op(p) != OP_NONE))
+			return; /* -n = */
+		parser_skip_blanks(p);
+		operand(d, mode, &right);
+	} else if (!unary) {
+		parser_fail(p, "conditional operator expected");
+	}
+}
+
+static void term(struct condition *d)
+{
+	struct parser *p = d->p;
+
+	if (!parser_enter(p))
+		return;
+	parser_skip_newlines(p);
+	if (parser_keyword(p) == KW_NOT) {
+		parser_take_keyword(p, KW_NOT);
+		add_text(d, "!");
+		term(d);
+	} else if (parser_op(p) == OP_OPEN) {
+		add_text(d, "(");
+		p->at++;
+		alternatives(d);
+		parser_skip_newlines(p);
+		if (parser_op(p) != OP_CLOSE) {
+			parser_unexpected(p);
+		} else {
+			add_text(d, ")");
+			p->at++;
+		}
+	} else {
+		primary(d);
+	}
+	parser_leave(p);
+}
+
+static void alternatives(struct condition *d)
+{
+	struct parser *p = d->p;
+
+	for (term(d); !p->failed; term(d)) {
+		parser_skip_newlines(p);
+		enum op op = parser_op(p);
+		if (op != OP_AND && op != OP_OR)
+			return;
+		add_text(d, parser_op_text(op));
+		parser_take_op(p, op);
+	}
+}
+
+void parser_conditional(struct parser *p, struct shell_command *c)
+{
+	struct condition d = { .p = p, .c = c };
+
+	add_text(&d, "[[");
+	alternatives(&d);
+	if (!at_close(&d)) {
+		parser_unexpected(p);
+		return;
+	}
+	add_text(&d, "]]");
+	p->at += 2;
+}

@@ -1,0 +1,675 @@
+/*
+ * The grammar: lists, pipelines, compound and simple commands, in recursive descent with limited depth. There is no tree: each simple
+ * command goes into the script's list when it is complete, with the context that the levels above have set. What only
+ * becomes clear afterwards (it was the left side of a pipe, it ran in the background) is marked on the range of
+ * commands that was added meanwhile.
+ */
+
+#include "policy/shell/parser.h"
+
+#include <ctype.h>
+
+#define SUBSCRIPT_MAX 4096 /* bytes of a[…]=; longer ones are read as a word */
+
+void parser_emit(struct parser *p, const struct shell_command *c)
+{
+	struct shell_script *s = p->script;
+
+	if (p->failed)
+		return;
+	if (s->count >= SHELL_COMMANDS_MAX) {
+		parser_limit(p, "too many commands");
+		return;
+	}
+	s->command = shell_arena_grow(p->arena, s->command, s->count, sizeof(*s->command));
+	s->command[s->count] = *c;
+	s->command[s->count].context |= p->context;
+	s->command[s->count++].function = p->function;
+}
+
+static void mark(struct parser *p, size_t from, unsigned context)
+{
+	for (size_t i = from; i < p->script->count; i++)
+		p->script->command[i].context |= context;
+}
+
+static void expect(struct parser *p, enum keyword k, const char *what)
+{
+	if (parser_keyword(p) == k)
+		parser_take_keyword(p, k);
+	else if (parser_op(p) == OP_END)
+		parser_fail(p, "expected '%s', not the end", what);
+	else
+		parser_unexpected(p);
+}
+
+/* A list that must not be empty, with some context added to its commands. */
+static void body(struct parser *p, unsigned context)
+{
+	const unsigned saved = p->context;
+
+	p->context |= context;
+	if (parser_list(p) == 0)
+		parser_unexpected(p);
+	p->context = saved;
+}
+
+void parser_nested(struct parser *p, unsigned context)
+{
+	const unsigned saved = p->context;
+	struct heredoc *pending = p->pending;
+
+	if (!parser_enter(p))
+		return;
+	p->at++; /* ( */
+	p->pending = NULL;
+	p->context |= context;
+	parser_list(p);
+	p->context = saved;
+	if (parser_op(p) != OP_CLOSE)
+		parser_unexpected(p);
+	else
+		p->at++;
+	/* Documents whose text has not come before the parenthesis begin with those outside. */
+	struct heredoc **last = &pending;
+	while (*last)
+		last = &(*last)->next;
+	*last = p->pending;
+	p->pending = pending;
+	parser_leave(p);
+}
+
+/* ---- compound commands ---- */
+
+static void subshell(struct parser *p)
+{
+	p->at++;
+	body(p, SHELL_IN_SUBSHELL);
+	if (parser_op(p) != OP_CLOSE)
+		parser_unexpected(p);
+	else
+		p->at++;
+}
+
+static void group(struct parser *p)
+{
+	parser_take_keyword(p, KW_OPEN);
+	body(p, 0);
+	expect(p, KW_CLOSE, "}");
+}
+
+static void if_command(struct parser *p)
+{
+	parser_take_keyword(p, KW_IF);
+	body(p, SHELL_IN_CONDITION);
+	expect(p, KW_THEN, "then");
+	body(p, SHELL_IN_BRANCH);
+	while (parser_keyword(p) == KW_ELIF) {
+		parser_take_keyword(p, KW_ELIF);
+		body(p, SHELL_IN_CONDITION);
+		expect(p, KW_THEN, "then");
+		body(p, SHELL_IN_BRANCH);
+	}
+	if (parser_keyword(p) == KW_ELSE) {
+		parser_take_keyword(p, KW_ELSE);
+		body(p, SHELL_IN_BRANCH);
+	}
+	expect(p, KW_FI, "fi");
+}
+
+static void do_group(struct parser *p, bool braces)
+{
+	if (braces && parser_keyword(p) == KW_OPEN) {
+		parser_take_keyword(p, KW_OPEN);
+		body(p, SHELL_IN_LOOP);
+		expect(p, KW_CLOSE, "}");
+		return;
+	}
+	expect(p, KW_DO, "do");
+	body(p, SHELL_IN_LOOP);
+	expect(p, KW_DONE, "done");
+}
+
+static void while_command(struct parser *p, enum keyword k)
+{
+	parser_take_keyword(p, k);
+	body(p, SHELL_IN_CONDITION | SHELL_IN_LOOP);
+	do_group(p, false);
+}
+
+/* After ((: the command that stands for it. */
+static void compute(struct parser *p)
+{
+	struct shell_command c = { .kind = SHELL_COMPUTE, .offset = parser_offset(p, p->at) };
+	struct word_parts w = { 0 };
+
+	parser_arithmetic(p, &w);
+	word_literal(p, &w, "((", 2, false);
+	c.word = shell_arena_alloc(p->arena, sizeof(*c.word));
+	c.nwords = 1;
+	parser_word_finish(p, &w, c.word);
+	parser_emit(p, &c);
+}
+
+/* Whether (( stands here as arithmetic; then it is taken. */
+static bool take_arithmetic(struct parser *p)
+{
+	const char *open = p->at;
+
+	if (parser_peek(p) != '(' || parser_peek2(p) != '(')
+		return false;
+	p->script->bashisms = true;
+	if (p->dialect != SHELL_BASH)
+		return false;
+	p->at++;
+	(void)parser_peek(p);
+	p->at++;
+	if (parser_is_arithmetic(p))
+		return true;
+	p->at = open;
+	return false;
+}
+
+static bool word_here(struct parser *p)
+{
+	return parser_op(p) == OP_NONE || (p->dialect == SHELL_BASH && parser_op(p) == OP_REDIRECT && parser_peek2(p) == '(');
+}
+
+static bool is_name(const struct shell_word *w)
+{
+	return w->value && !w->quoted && *w->value && !isdigit((unsigned char)*w->value) &&
+	       !w->value[strspn(w->value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")];
+}
+
+static void for_command(struct parser *p, enum keyword k)
+{
+	struct shell_word word;
+
+	parser_take_keyword(p, k);
+	parser_skip_blanks(p);
+	if (k == KW_FOR && take_arithmetic(p)) {
+		compute(p);
+		if (parser_op(p) == OP_SEMI)
+			parser_take_op(p, OP_SEMI);
+		parser_skip_newlines(p);
+		do_group(p, true);
+		return;
+	}
+	if (!word_here(p)) {
+		parser_unexpected(p);
+		return;
+	}
+	parser_word(p, WORD_PLAIN, &word);
+	if (p->dialect == SHELL_POSIX && !is_name(&word))
+		parser_fail(p, "not a name");
+	if (parser_op(p) == OP_SEMI)
+		parser_take_op(p, OP_SEMI);
+	else {
+		parser_skip_newlines(p);
+		if (parser_keyword(p) == KW_IN) {
+			parser_take_keyword(p, KW_IN);
+			while (word_here(p))
+				parser_word(p, WORD_PLAIN, &word);
+			enum op op = parser_op(p);
+			if (op != OP_SEMI && op != OP_NEWLINE)
+				parser_unexpected(p);
+			parser_take_op(p, op);
+		}
+	}
+	parser_skip_newlines(p);
+	do_group(p, p->dialect == SHELL_BASH);
+}
+
+static void case_clause(struct parser *p)
+{
+	struct shell_word pattern;
+
+	if (parser_op(p) == OP_OPEN)
+		parser_take_op(p, OP_OPEN);
+	for (;;) {
+		if (!word_here(p)) {
+			parser_unexpected(p);
+			return;
+		}
+		parser_word(p, WORD_PLAIN, &pattern);
+		if (parser_op(p) != OP_PIPE)
+			break;
+		parser_take_op(p, OP_PIPE);
+	}
+	if (parser_op(p) != OP_CLOSE) {
+		parser_unexpected(p);
+		return;
+	}
+	parser_take_op(p, OP_CLOSE);
+	const unsigned saved = p->context;
+	p->context |= SHELL_IN_BRANCH;
+	parser_list(p);
+	p->context = saved;
+}
+
+static void case_command(struct parser *p)
+{
+	struct shell_word word;
+
+	parser_take_keyword(p, KW_CASE);
+	if (!word_here(p)) {
+		parser_unexpected(p);
+		return;
+	}
+	parser_word(p, WORD_PLAIN, &word);
+	parser_skip_newlines(p);
+	expect(p, KW_IN, "in");
+	for (;;) {
+		parser_skip_newlines(p);
+		if (p->failed || parser_keyword(p) == KW_ESAC)
+			break;
+		case_clause(p);
+		enum op op = parser_op(p);
+		if (op != OP_CASE_BREAK && op != OP_CASE_FALL && op != OP_CASE_TEST)
+			break;
+		parser_take_op(p, op);
+	}
+	expect(p, KW_ESAC, "esac");
+}
+
+/* The body, with the function's name in its commands. In a plain sh it may be any command. */
+static void function_body(struct parser *p, const char *name)
+{
+	const char *outer = p->function;
+	const unsigned saved = p->context;
+	struct shell_script *s = p->script;
+
+	s->function = shell_arena_grow(p->arena, s->function, s->nfunctions, sizeof(*s->function));
+	s->function[s->nfunctions++] = name;
+	p->function = name;
+	p->context = (p->context & SHELL_IN_SUBSTITUTION) | SHELL_IN_FUNCTION;
+	parser_skip_newlines(p);
+	parser_command(p);
+	if (p->dialect == SHELL_BASH && !p->compound)
+		parser_fail(p, "the body of a function must be a compound command");
+	p->function = outer;
+	p->context = saved;
+}
+
+static void function_command(struct parser *p)
+{
+	struct shell_word name;
+
+	parser_take_keyword(p, KW_FUNCTION);
+	if (!word_here(p)) {
+		parser_unexpected(p);
+		return;
+	}
+	parser_word(p, WORD_PLAIN, &name);
+	if (parser_op(p) == OP_OPEN) {
+		const char *open = p->at;
+
+		parser_take_op(p, OP_OPEN);
+		if (parser_op(p) == OP_CLOSE)
+			parser_take_op(p, OP_CLOSE);
+		else
+			p->at = open;
+	}
+	function_body(p, name.plain);
+}
+
+static void test_command(struct parser *p)
+{
+	struct shell_command c = { .kind = SHELL_TEST, .offset = parser_offset(p, p->at) };
+
+	parser_take_keyword(p, KW_TEST);
+	parser_conditional(p, &c);
+	parser_emit(p, &c);
+}
+
+static bool starts_compound(enum keyword k)
+{
+	return k == KW_IF || k == KW_WHILE || k == KW_UNTIL || k == KW_FOR || k == KW_CASE || k == KW_SELECT || k == KW_OPEN || k == KW_TEST;
+}
+
+/* coproc [NAME] command: a name only if a compound command follows. */
+static void coproc_command(struct parser *p)
+{
+	const size_t from = p->script->count;
+
+	parser_take_keyword(p, KW_COPROC);
+	if (!starts_compound(parser_keyword(p)) && parser_op(p) == OP_NONE) {
+		const char *start = p->at;
+
+		while (p->at < p->end && (isalnum((unsigned char)*p->at) || *p->at == '_'))
+			p->at++;
+		if (!(p->at > start && p->at < p->end && (*p->at == ' ' || *p->at == '\t') &&
+		      (starts_compound(parser_keyword(p)) || parser_op(p) == OP_OPEN)))
+			p->at = start;
+	}
+	parser_command(p);
+	mark(p, from, SHELL_IN_BACKGROUND | SHELL_IN_SUBSHELL);
+}
+
+static void redirects(struct parser *p, struct shell_command *c)
+{
+	c->redirect = shell_arena_grow(p->arena, c->redirect, c->nredirects, sizeof(*c->redirect));
+	struct shell_redirect r = { 0 };
+	parser_redirect(p, &r);
+	c->redirect[c->nredirects++] = r;
+}
+
+static void compound_end(struct parser *p, size_t offset)
+{
+	struct shell_command c = { .kind = SHELL_COMPOUND, .offset = offset };
+
+	while (!p->failed && parser_at_redirect(p))
+		redirects(p, &c);
+	if (c.nredirects)
+		parser_emit(p, &c);
+	p->compound = true;
+	p->redirected = c.nredirects > 0;
+}
+
+/* ---- simple commands ---- */
+
+/* The value of an assignment: a word, nothing, or (…). */
+static void assignment_value(struct parser *p, struct shell_word *ret)
+{
+	struct word_parts w;
+
+	if (p->dialect == SHELL_BASH && p->at < p->end && *p->at == '(') {
+		struct shell_word item;
+		const char *from = p->at++;
+
+		for (parser_skip_newlines(p); word_here(p); parser_skip_newlines(p))
+			parser_word(p, WORD_PLAIN, &item);
+		if (parser_op(p) != OP_CLOSE) {
+			parser_unexpected(p);
+			return;
+		}
+		p->at++;
+		w = (struct word_parts){ .unknown = SHELL_ARRAY, .offset = parser_offset(p, from) };
+		word_literal(p, &w, from, (size_t)(p->at - from), false);
+	} else {
+		parser_word_parts(p, WORD_PLAIN, &w);
+		w.glob = false; /* neither patterns nor fields are expanded here */
+		w.many = false;
+	}
+	parser_word_finish(p, &w, ret);
+}
+
+/* NAME=, NAME+=, NAME[…]= here? Then it is taken up to the value. */
+static bool take_assignment(struct parser *p, struct shell_assignment *a)
+{
+	const char *s = p->at;
+
+	if (s >= p->end || !(isalpha((unsigned char)*s) || *s == '_'))
+		return false;
+	while (s < p->end && (isalnum((unsigned char)*s) || *s == '_'))
+		s++;
+	const char *name_end = s;
+	if (s < p->end && *s == '[' && p->dialect == SHELL_BASH) {
+		const char *close = s;
+
+		for (size_t depth = 0; close < p->end && *close != '\n' && close - s < SUBSCRIPT_MAX; close++) {
+			depth += *close == '[';
+			if (*close == ']' && --depth == 0)
+				break;
+		}
+		if (close >= p->end || *close != ']' || close - s >= SUBSCRIPT_MAX || close + 1 >= p->end || (close[1] != '=' && close[1] != '+'))
+			return false;
+		p->at = s + 1;
+		/* Read, not skipped: a subscript can hold commands. */
+		struct word_parts w = { 0 };
+		const char *end = p->end;
+		p->end = close;
+		parser_double_quoted(p, &w, PARSER_END);
+		p->end = end;
+		if (p->failed)
+			return false;
+		s = close + 1;
+		p->at = name_end;
+	}
+	a->append = s + 1 < p->end && *s == '+' && s[1] == '=' && p->dialect == SHELL_BASH;
+	if (s >= p->end || s[a->append] != '=')
+		return false;
+	a->name = shell_arena_strndup(p->arena, p->at, (size_t)(name_end - p->at));
+	p->at = s + a->append + 1;
+	return true;
+}
+
+static bool declares(const struct shell_command *c)
+{
+	static const char *const names[] = { "declare", "export", "local", "readonly", "typeset", "alias", "eval" };
+
+	for (size_t i = 0; c->nwords && c->word[0].value && i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(c->word[0].value, names[i]) == 0)
+			return true;
+	return false;
+}
+
+static void simple_word(struct parser *p, struct shell_command *c)
+{
+	struct word_parts w;
+	const char *from = p->at;
+	struct shell_assignment a = { 0 };
+
+	/* declare a=(…): an argument that is written like an assignment */
+	if (p->dialect == SHELL_BASH && declares(c) && take_assignment(p, &a) && p->at < p->end && *p->at == '(') {
+		struct shell_word value;
+
+		assignment_value(p, &value);
+		if (p->failed)
+			return;
+		w = (struct word_parts){ .unknown = SHELL_ARRAY, .offset = parser_offset(p, from) };
+		word_literal(p, &w, from, (size_t)(p->at - from), false);
+	} else {
+		if (!p->failed)
+			p->at = from;
+		parser_word_parts(p, WORD_PLAIN, &w);
+	}
+	parser_braces(p, &w, &c->word, &c->nwords);
+}
+
+/* An assignment whose name a line continuation has cut in two was read as a word. */
+static void late_assignment(struct parser *p, struct shell_command *c)
+{
+	struct shell_word *w = &c->word[0];
+	size_t n = strspn(w->plain, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+
+	if (c->nwords != 1 || !n || w->plain[n] != '=' || isdigit((unsigned char)*w->plain) || w->part[0].quoted || w->part[0].len >= n)
+		return;
+	struct shell_assignment a = { .name = shell_arena_strndup(p->arena, w->plain, n), .value = *w };
+	a.value.plain += n + 1;
+	a.value.value = w->value ? a.value.plain : NULL;
+	c->assignment = shell_arena_grow(p->arena, c->assignment, c->nassignments, sizeof(*c->assignment));
+	c->assignment[c->nassignments++] = a;
+	c->nwords = 0;
+}
+
+static bool sets_extglob(const struct shell_command *c)
+{
+	bool found = false;
+
+	for (size_t i = 1; i < c->nwords; i++)
+		found |= c->word[i].value && strcmp(c->word[i].value, "extglob") == 0;
+	return found && c->word[0].value && strcmp(c->word[0].value, "shopt") == 0;
+}
+
+static void simple_command(struct parser *p)
+{
+	struct shell_command c = { .kind = SHELL_SIMPLE, .offset = parser_offset(p, p->at) };
+
+	for (;;) {
+		struct shell_assignment a = { 0 };
+
+		if (parser_at_redirect(p)) {
+			redirects(p, &c);
+		} else if (!word_here(p)) {
+			break;
+		} else if (!c.nwords && take_assignment(p, &a)) {
+			assignment_value(p, &a.value);
+			c.assignment = shell_arena_grow(p->arena, c.assignment, c.nassignments, sizeof(*c.assignment));
+			c.assignment[c.nassignments++] = a;
+		} else {
+			simple_word(p, &c);
+			if (!p->failed)
+				late_assignment(p, &c);
+		}
+		if (p->failed)
+			return;
+		if (c.nwords == 1 && !c.nredirects && !c.nassignments && parser_op(p) == OP_OPEN) {
+			parser_take_op(p, OP_OPEN);
+			if (parser_op(p) != OP_CLOSE) {
+				parser_unexpected(p);
+				return;
+			}
+			parser_take_op(p, OP_CLOSE);
+			if (p->dialect == SHELL_POSIX && !is_name(&c.word[0]))
+				parser_fail(p, "not a name for a function");
+			function_body(p, c.word[0].plain);
+			return;
+		}
+	}
+	if (!c.nwords && !c.nassignments && !c.nredirects) {
+		parser_unexpected(p);
+		return;
+	}
+	p->extglob |= c.nwords && sets_extglob(&c);
+	parser_emit(p, &c);
+	p->compound = false;
+}
+
+static void compound_command(struct parser *p, enum keyword k)
+{
+	const size_t offset = parser_offset(p, p->at);
+
+	if (k == KW_NONE) { /* ( */
+		if (take_arithmetic(p))
+			compute(p);
+		else
+			subshell(p);
+	} else if (k == KW_OPEN) {
+		group(p);
+	} else if (k == KW_IF) {
+		if_command(p);
+	} else if (k == KW_WHILE || k == KW_UNTIL) {
+		while_command(p, k);
+	} else if (k == KW_FOR || k == KW_SELECT) {
+		for_command(p, k);
+	} else if (k == KW_CASE) {
+		case_command(p);
+	} else {
+		test_command(p);
+	}
+	compound_end(p, offset);
+}
+
+void parser_command(struct parser *p)
+{
+	if (!parser_enter(p))
+		return;
+	const enum keyword k = parser_keyword(p);
+	if (starts_compound(k) || (k == KW_NONE && parser_op(p) == OP_OPEN)) {
+		compound_command(p, k);
+	} else if (k == KW_FUNCTION) {
+		function_command(p);
+	} else if (k == KW_COPROC) {
+		coproc_command(p);
+	} else if (k == KW_NONE) {
+		simple_command(p);
+	} else {
+		parser_unexpected(p);
+	}
+	parser_leave(p);
+}
+
+/* ---- pipelines and lists ---- */
+
+/* ! or time */
+static void take_prefix(struct parser *p, enum keyword k)
+{
+	parser_take_keyword(p, k);
+	parser_skip_blanks(p);
+	if (k == KW_TIME && p->end - p->at > 2 && memcmp(p->at, "-p", 2) == 0 && parser_ends_word((unsigned char)p->at[2]))
+		p->at += 2;
+}
+
+static void pipeline(struct parser *p)
+{
+	struct shell_script *s = p->script;
+	const size_t from = s->count;
+	bool prefixed = false;
+
+	for (enum keyword k; (k = parser_keyword(p)) == KW_TIME || (k == KW_NOT && !(prefixed && p->dialect == SHELL_POSIX)); prefixed = true)
+		take_prefix(p, k);
+	const enum op next = parser_op(p);
+	if (prefixed && p->dialect == SHELL_BASH && (next == OP_NEWLINE || next == OP_SEMI || next == OP_END))
+		return;
+	parser_command(p);
+	unsigned id = 0;
+	for (size_t stage = 0, start = from;; stage++) {
+		const enum op op = p->failed ? OP_NONE : parser_op(p);
+		const bool more = op == OP_PIPE || op == OP_PIPE_BOTH;
+
+		if (more && !id)
+			id = ++p->pipelines;
+		for (size_t i = start; id && i < s->count; i++) {
+			struct shell_command *c = &s->command[i];
+
+			c->context |= (stage ? SHELL_IN_PIPE_FROM : 0) | (more ? SHELL_IN_PIPE_TO : 0);
+			if (!c->pipeline && !(c->context & SHELL_IN_SUBSTITUTION && !(p->context & SHELL_IN_SUBSTITUTION))) {
+				c->pipeline = id;
+				c->stage = (unsigned)stage;
+			}
+		}
+		if (!more)
+			return;
+		start = s->count;
+		parser_take_op(p, op);
+		parser_skip_newlines(p);
+		while (parser_keyword(p) == KW_TIME)
+			take_prefix(p, KW_TIME);
+		parser_command(p);
+	}
+}
+
+static void and_or(struct parser *p)
+{
+	const unsigned saved = p->context;
+
+	pipeline(p);
+	for (enum op op; !p->failed && ((op = parser_op(p)) == OP_AND || op == OP_OR);) {
+		parser_take_op(p, op);
+		parser_skip_newlines(p);
+		p->context |= SHELL_IN_CONDITION;
+		pipeline(p);
+	}
+	p->context = saved;
+}
+
+static bool closes(enum keyword k)
+{
+	return k == KW_THEN || k == KW_ELIF || k == KW_ELSE || k == KW_FI || k == KW_DO || k == KW_DONE || k == KW_ESAC || k == KW_CLOSE;
+}
+
+size_t parser_list(struct parser *p)
+{
+	size_t count = 0;
+
+	for (parser_skip_newlines(p); !p->failed; parser_skip_newlines(p)) {
+		enum op op = parser_op(p);
+		const size_t from = p->script->count;
+
+		if (op == OP_END || op == OP_CLOSE || op == OP_CASE_BREAK || op == OP_CASE_FALL || op == OP_CASE_TEST || closes(parser_keyword(p)))
+			break;
+		and_or(p);
+		count++;
+		op = parser_op(p);
+		if (op == OP_AMP)
+			mark(p, from, SHELL_IN_BACKGROUND);
+		if (op == OP_AMP || op == OP_SEMI || op == OP_NEWLINE)
+			parser_take_op(p, op);
+		else if (op == OP_NONE && p->compound && !p->redirected && closes(parser_keyword(p)))
+			break;
+		else if (op != OP_END && op != OP_CLOSE && op != OP_CASE_BREAK && op != OP_CASE_FALL && op != OP_CASE_TEST)
+			parser_unexpected(p);
+	}
+	return count;
+}

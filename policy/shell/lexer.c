@@ -1,0 +1,441 @@
+/*
+ * Characters, blanks, operators, reserved words, redirections and here-documents.
+ *
+ * A backslash before a newline is nothing at all, also in the middle of an operator or a name, so characters are looked at only
+ * through parser_peek, except where the shell sees such a pair as text: in single quotes, comments and quoted here-documents.
+ */
+
+#include "policy/shell/parser.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+
+#define HEREDOCS_MAX 64 /* waiting for their text */
+
+void parser_fail(struct parser *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!p->failed) {
+		struct shell_error *e = &p->script->error;
+
+		va_start(ap, fmt);
+		(void)vsnprintf(e->message, sizeof(e->message), fmt, ap);
+		va_end(ap);
+		shell_position(p->text, p->len, parser_offset(p, p->at), &e->line, &e->column);
+		p->failed = true;
+	}
+	p->at = p->end;
+}
+
+void parser_limit(struct parser *p, const char *what)
+{
+	if (!p->failed)
+		p->script->error.limit = true;
+	parser_fail(p, "%s", what);
+}
+
+bool parser_enter(struct parser *p)
+{
+	if (p->depth++ < SHELL_DEPTH_MAX)
+		return true;
+	parser_limit(p, "nested too deeply");
+	return false;
+}
+
+void parser_leave(struct parser *p)
+{
+	p->depth--;
+}
+
+size_t parser_offset(const struct parser *p, const char *at)
+{
+	return p->fixed ? p->fixed - 1 : (size_t)(at - p->text);
+}
+
+int parser_peek(struct parser *p)
+{
+	if (p->failed)
+		return PARSER_END;
+	while (p->end - p->at >= 2 && p->at[0] == '\\' && p->at[1] == '\n')
+		p->at += 2;
+	return p->at < p->end ? (unsigned char)*p->at : PARSER_END;
+}
+
+int parser_peek2(struct parser *p)
+{
+	if (parser_peek(p) == PARSER_END)
+		return PARSER_END;
+	const char *s = p->at + 1;
+	while (p->end - s >= 2 && s[0] == '\\' && s[1] == '\n')
+		s += 2;
+	return s < p->end ? (unsigned char)*s : PARSER_END;
+}
+
+void parser_skip_blanks(struct parser *p)
+{
+	for (int c; (c = parser_peek(p)) == ' ' || c == '\t';)
+		p->at++;
+	if (parser_peek(p) == '#')
+		while (p->at < p->end && *p->at != '\n')
+			p->at++;
+}
+
+bool parser_ends_word(int c)
+{
+	return c == PARSER_END || strchr(" \t\n;&|()<>", c) != NULL;
+}
+
+/* ---- here-documents ---- */
+
+/* The end of the line that begins at s; a continued line of an unquoted document counts as one. */
+static const char *line_end(const struct parser *p, const char *s, bool quoted)
+{
+	for (const char *from = s;; s++) {
+		const char *nl = memchr(s, '\n', (size_t)(p->end - s));
+
+		if (!nl)
+			return p->end;
+		size_t slashes = 0;
+		while (nl - slashes > from && nl[-1 - (ptrdiff_t)slashes] == '\\')
+			slashes++;
+		if (quoted || slashes % 2 == 0)
+			return nl;
+		s = nl;
+	}
+}
+
+static bool is_delimiter(const struct heredoc *h, const char *s, const char *end)
+{
+	size_t n = strlen(h->delimiter);
+
+	while (h->strip && s < end && *s == '\t')
+		s++;
+	return (size_t)(end - s) == n && memcmp(s, h->delimiter, n) == 0;
+}
+
+/* What a quoted document, or one without expansions, says. */
+static char *body_text(struct parser *p, const struct heredoc *h, const char *s, const char *end)
+{
+	char *out = shell_arena_alloc(p->arena, (size_t)(end - s) + 1);
+	size_t n = 0;
+
+	for (bool start = true; s < end; s++) {
+		if (start && h->strip && *s == '\t')
+			continue;
+		start = *s == '\n';
+		if (!h->quoted && *s == '\\' && s + 1 < end && strchr("$`\\\n", s[1])) {
+			s++;
+			start = *s == '\n';
+			if (start)
+				continue;
+		}
+		out[n++] = *s;
+	}
+	return out;
+}
+
+static void read_body(struct parser *p, const struct heredoc *h)
+{
+	const char *from = p->at, *to = p->end, *next = p->end;
+
+	for (const char *s = p->at; s < p->end;) {
+		const char *nl = line_end(p, s, h->quoted);
+
+		if (is_delimiter(h, s, nl)) {
+			to = s;
+			next = nl < p->end ? nl + 1 : nl;
+			break;
+		}
+		s = nl < p->end ? nl + 1 : nl;
+	}
+	struct word_parts w = { .offset = parser_offset(p, from) };
+	if (!h->quoted) {
+		const char *end = p->end;
+
+		p->end = to;
+		parser_double_quoted(p, &w, PARSER_END);
+		p->end = end;
+	}
+	if (!w.unknown)
+		*h->body = body_text(p, h, from, to);
+	p->at = p->failed ? p->end : next;
+}
+
+static void take_newline(struct parser *p)
+{
+	p->at++;
+	while (p->pending && !p->failed) {
+		const struct heredoc *h = p->pending;
+
+		p->pending = h->next;
+		read_body(p, h);
+	}
+}
+
+void parser_skip_newlines(struct parser *p)
+{
+	for (;;) {
+		parser_skip_blanks(p);
+		if (parser_peek(p) != '\n')
+			return;
+		take_newline(p);
+	}
+}
+
+/* ---- operators ---- */
+
+static const struct {
+	const char *text;
+	enum op op;
+	bool bash; /* only */
+} operators[] = {
+	{ ";;&", OP_CASE_TEST, true }, { ";;", OP_CASE_BREAK }, { ";&", OP_CASE_FALL, true }, { ";", OP_SEMI }, { "&&", OP_AND },
+	{ "&>", OP_REDIRECT, true }, { "&", OP_AMP }, { "||", OP_OR }, { "|&", OP_PIPE_BOTH, true }, { "|", OP_PIPE }, { "(", OP_OPEN },
+	{ ")", OP_CLOSE }, { "\n", OP_NEWLINE }, { "<", OP_REDIRECT }, { ">", OP_REDIRECT },
+};
+
+const char *parser_op_text(enum op op)
+{
+	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
+		if (operators[i].op == op)
+			return op == OP_NEWLINE ? "newline" : operators[i].text;
+	return "end";
+}
+
+/* The place after s, where it stands here; NULL otherwise. */
+static const char *stands(struct parser *p, const char *s)
+{
+	const char *saved = p->at, *after = NULL;
+
+	while (*s && parser_peek(p) == (unsigned char)*s) {
+		p->at++;
+		s++;
+	}
+	if (!*s)
+		after = p->at;
+	p->at = saved;
+	return after;
+}
+
+enum op parser_op(struct parser *p)
+{
+	parser_skip_blanks(p);
+	int c = parser_peek(p);
+	if (c == PARSER_END)
+		return OP_END;
+	if (!parser_ends_word(c))
+		return OP_NONE;
+	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
+		if (*operators[i].text == c && stands(p, operators[i].text)) {
+			if (!operators[i].bash)
+				return operators[i].op;
+			p->script->bashisms = true;
+			if (p->dialect == SHELL_BASH)
+				return operators[i].op;
+		}
+	return OP_NONE;
+}
+
+void parser_take_op(struct parser *p, enum op op)
+{
+	if (op == OP_NEWLINE) {
+		take_newline(p);
+		return;
+	}
+	const char *after = stands(p, parser_op_text(op));
+	if (after)
+		p->at = after;
+}
+
+static const struct {
+	const char *text;
+	enum keyword kw;
+	bool bash;
+} keywords[] = {
+	{ "if", KW_IF }, { "then", KW_THEN }, { "elif", KW_ELIF }, { "else", KW_ELSE }, { "fi", KW_FI }, { "while", KW_WHILE },
+	{ "until", KW_UNTIL }, { "do", KW_DO }, { "done", KW_DONE }, { "for", KW_FOR }, { "case", KW_CASE }, { "esac", KW_ESAC },
+	{ "select", KW_SELECT, true }, { "function", KW_FUNCTION, true }, { "{", KW_OPEN }, { "}", KW_CLOSE }, { "!", KW_NOT },
+	{ "time", KW_TIME, true }, { "coproc", KW_COPROC, true }, { "[[", KW_TEST, true }, { "in", KW_IN },
+};
+
+enum keyword parser_keyword(struct parser *p)
+{
+	parser_skip_blanks(p);
+	int c = parser_peek(p);
+	if (c == PARSER_END || !strchr("itefwudcs{}![", c))
+		return KW_NONE;
+	for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++) {
+		const char *after = *keywords[i].text == c ? stands(p, keywords[i].text) : NULL;
+
+		if (!after)
+			continue;
+		const char *saved = p->at;
+		p->at = after;
+		bool whole = parser_ends_word(parser_peek(p));
+		p->at = saved;
+		if (!whole)
+			continue;
+		p->script->bashisms |= keywords[i].bash;
+		return keywords[i].bash && p->dialect != SHELL_BASH ? KW_NONE : keywords[i].kw;
+	}
+	return KW_NONE;
+}
+
+void parser_take_keyword(struct parser *p, enum keyword k)
+{
+	for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
+		if (keywords[i].kw == k) {
+			const char *after = stands(p, keywords[i].text);
+
+			if (after)
+				p->at = after;
+			return;
+		}
+}
+
+void parser_unexpected(struct parser *p)
+{
+	enum op op = parser_op(p);
+
+	if (op == OP_END)
+		parser_fail(p, "unexpected end");
+	else if (op == OP_NEWLINE)
+		parser_fail(p, "unexpected newline");
+	else if (op != OP_NONE)
+		parser_fail(p, "unexpected '%c'", parser_peek(p));
+	else {
+		const char *s = p->at;
+
+		while (s < p->end && s - p->at < 24 && !parser_ends_word((unsigned char)*s))
+			s++;
+		parser_fail(p, "unexpected '%.*s'", (int)(s - p->at), p->at);
+	}
+}
+
+/* ---- redirections ---- */
+
+/* After "12" or "{name}" directly before < or >; NULL: no such thing here. */
+static const char *descriptor_end(struct parser *p)
+{
+	const char *s = p->at;
+
+	if (s < p->end && *s == '{') {
+		if (p->dialect != SHELL_BASH)
+			return NULL;
+		s++;
+		if (s >= p->end || isdigit((unsigned char)*s))
+			return NULL;
+		while (s < p->end && (isalnum((unsigned char)*s) || *s == '_' || *s == '[' || *s == ']'))
+			s++;
+		if (s >= p->end || *s != '}')
+			return NULL;
+		s++;
+	} else {
+		while (s < p->end && isdigit((unsigned char)*s))
+			s++;
+	}
+	return s > p->at && s < p->end && (*s == '<' || *s == '>') ? s : NULL;
+}
+
+bool parser_at_redirect(struct parser *p)
+{
+	enum op op = parser_op(p);
+
+	if (op == OP_REDIRECT) /* <( is a word */
+		return p->dialect != SHELL_BASH || parser_peek2(p) != '(' || parser_peek(p) == '&';
+	return op == OP_NONE && descriptor_end(p) != NULL;
+}
+
+static const struct {
+	const char *text;
+	enum shell_redirect_op op;
+	bool bash;
+} redirects[] = {
+	{ "&>>", SHELL_BOTH_APPEND, true }, { "&>", SHELL_BOTH, true }, { "<<<", SHELL_HERESTRING, true }, { "<<-", SHELL_HEREDOC },
+	{ "<<", SHELL_HEREDOC }, { "<&", SHELL_DUP_IN }, { "<>", SHELL_READ_WRITE }, { "<", SHELL_READ }, { ">>", SHELL_APPEND },
+	{ ">&", SHELL_DUP_OUT }, { ">|", SHELL_CLOBBER }, { ">", SHELL_WRITE },
+};
+
+/* The delimiter is only unquoted, never expanded. */
+static void heredoc(struct parser *p, bool strip, struct shell_redirect *r)
+{
+	struct heredoc *h = shell_arena_alloc(p->arena, sizeof(*h)), **last = &p->pending;
+	const char *from = p->at;
+	char *out = shell_arena_alloc(p->arena, 1);
+	size_t n = 0, room = 0;
+
+	for (int c, quote = 0; (c = quote == '\'' ? (p->at < p->end ? (unsigned char)*p->at : PARSER_END) : parser_peek(p)) != PARSER_END; p->at++) {
+		if (!quote && parser_ends_word(c))
+			break;
+		if (quote ? c == quote : c == '\'' || c == '"') {
+			quote = quote ? 0 : c;
+			h->quoted = true;
+			continue;
+		}
+		if (c == '\\' && quote != '\'' && p->at + 1 < p->end && (!quote || strchr("$`\"\\", p->at[1]))) {
+			h->quoted = true;
+			c = (unsigned char)*++p->at;
+		}
+		if (n + 1 >= room) {
+			char *more = shell_arena_alloc(p->arena, room = room * 2 + 32);
+
+			memcpy(more, out, n);
+			out = more;
+		}
+		out[n++] = (char)c;
+	}
+	if (p->at == from && !p->failed) {
+		parser_unexpected(p);
+		return;
+	}
+	h->delimiter = out;
+	h->strip = strip;
+	r->body = h->body = shell_arena_alloc(p->arena, sizeof(*r->body));
+	r->target = (struct shell_word){ .value = out, .plain = out, .quoted = h->quoted, .offset = parser_offset(p, from) };
+	for (size_t i = 0; *last; i++, last = &(*last)->next)
+		if (i >= HEREDOCS_MAX) {
+			parser_limit(p, "too many here-documents on a line");
+			return;
+		}
+	*last = h;
+}
+
+void parser_redirect(struct parser *p, struct shell_redirect *r)
+{
+	const char *after = descriptor_end(p);
+
+	r->fd = -1;
+	if (after && isdigit((unsigned char)*p->at))
+		for (r->fd = 0; p->at < after; p->at++)
+			r->fd = r->fd > 9999 ? r->fd : r->fd * 10 + (*p->at - '0');
+	if (after)
+		p->at = after;
+	for (size_t i = 0; i < sizeof(redirects) / sizeof(redirects[0]); i++) {
+		const char *end = stands(p, redirects[i].text);
+
+		if (!end)
+			continue;
+		p->script->bashisms |= redirects[i].bash;
+		if (redirects[i].bash && p->dialect != SHELL_BASH)
+			continue;
+		p->at = end;
+		r->op = redirects[i].op;
+		parser_skip_blanks(p);
+		if (r->op == SHELL_HEREDOC) {
+			heredoc(p, redirects[i].text[2] == '-', r);
+			return;
+		}
+		if (parser_ends_word(parser_peek(p)) && !(p->dialect == SHELL_BASH && parser_peek2(p) == '(' && strchr("<>", parser_peek(p)))) {
+			parser_unexpected(p);
+			return;
+		}
+		parser_word(p, WORD_PLAIN, &r->target);
+		if (r->op == SHELL_HERESTRING) {
+			r->body = shell_arena_alloc(p->arena, sizeof(*r->body));
+			*r->body = r->target.value;
+		}
+		return;
+	}
+	parser_unexpected(p);
+}

@@ -1,0 +1,46 @@
+#include "policy/shell/parser.h"
+
+void shell_position(const char *text, size_t len, size_t offset, size_t *ret_line, size_t *ret_column)
+{
+	size_t line = 1, start = 0;
+
+	if (offset > len)
+		offset = len;
+	for (const char *nl; start < offset && (nl = memchr(text + start, '\n', offset - start)); line++)
+		start = (size_t)(nl - text) + 1;
+	*ret_line = line;
+	*ret_column = offset - start + 1;
+}
+
+static void read_all(struct parser *p)
+{
+	parser_list(p);
+	if (!p->failed && parser_op(p) != OP_END)
+		parser_unexpected(p);
+}
+
+int shell_parse(const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret)
+{
+	const char *nul = len ? memchr(text, '\0', len) : NULL;
+
+	*ret = (struct shell_script){ .arena = shell_arena_new() };
+	struct parser p = { .script = ret, .arena = ret->arena, .dialect = dialect };
+	if (len > SHELL_TEXT_MAX) {
+		p.text = p.at = p.end = "";
+		parser_limit(&p, "too long");
+		return 1;
+	}
+	p.len = len;
+	p.text = p.at = shell_arena_strndup(ret->arena, text, len);
+	p.end = p.text + (nul ? (size_t)(nul - text) : len);
+	read_all(&p);
+	if (nul && !p.failed)
+		parser_fail(&p, "a NUL byte");
+	return p.failed;
+}
+
+void shell_script_done(struct shell_script *s)
+{
+	shell_arena_free(s->arena);
+	*s = (struct shell_script){ 0 };
+}

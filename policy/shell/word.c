@@ -1,0 +1,437 @@
+/*
+ * Words: quotes are taken off, expansions become parts without a value, and the commands inside them are read on the spot by
+ * the same grammar. Texts of parts are slices of the input, so a word costs no copy before it is finished.
+ */
+
+#include "policy/shell/parser.h"
+
+#include <ctype.h>
+
+static void add(struct parser *p, struct word_parts *w, struct shell_part part)
+{
+	w->part = shell_arena_grow(p->arena, w->part, w->count, sizeof(*w->part));
+	w->part[w->count++] = part;
+	w->unknown |= part.unknown;
+	w->quoted |= part.quoted;
+}
+
+void word_literal(struct parser *p, struct word_parts *w, const char *s, size_t n, bool quoted)
+{
+	add(p, w, (struct shell_part){ .kind = SHELL_PART_LITERAL, .quoted = quoted, .text = s, .len = n });
+}
+
+static void expansion(struct parser *p, struct word_parts *w, const char *from, unsigned why, bool quoted)
+{
+	if (p->failed)
+		return;
+	add(p, w, (struct shell_part){
+		.kind = SHELL_PART_EXPANSION, .quoted = quoted, .unknown = why, .text = from, .len = (size_t)(p->at - from) });
+	w->many |= !quoted && !(why & SHELL_PROCESS);
+}
+
+static bool is_name(int c)
+{
+	return c == '_' || (c != PARSER_END && c < 0x80 && isalnum(c));
+}
+
+/* ---- substitutions ---- */
+
+static void process_substitution(struct parser *p, struct word_parts *w)
+{
+	const char *from = p->at;
+
+	p->script->bashisms = true;
+	p->at++;
+	(void)parser_peek(p);
+	parser_nested(p, SHELL_IN_SUBSTITUTION);
+	expansion(p, w, from, SHELL_PROCESS, false);
+}
+
+/* What stands between backquotes, without the backslashes that protect it there. */
+static char *backquoted(struct parser *p, bool quoted, size_t *ret_len)
+{
+	const char *end = p->at;
+
+	while (end < p->end && *end != '`')
+		end += *end == '\\' ? 2 : 1;
+	if (end >= p->end) {
+		parser_fail(p, "unterminated `");
+		return NULL;
+	}
+	char *out = shell_arena_alloc(p->arena, (size_t)(end - p->at) + 1);
+	size_t n = 0;
+	for (; p->at < end; p->at++) {
+		if (*p->at == '\\' && (strchr("$`\\", p->at[1]) || (quoted && p->at[1] == '"')))
+			p->at++;
+		out[n++] = *p->at;
+	}
+	p->at++;
+	*ret_len = n;
+	return out;
+}
+
+static void backquote(struct parser *p, struct word_parts *w, bool quoted)
+{
+	const char *from = p->at++, *at, *end = p->end;
+	const size_t fixed = p->fixed;
+	const unsigned context = p->context;
+	struct heredoc *pending = p->pending;
+	size_t n = 0;
+	char *text = backquoted(p, quoted, &n);
+
+	if (!text || !parser_enter(p))
+		return;
+	at = p->at;
+	p->fixed = parser_offset(p, from) + 1;
+	p->at = text;
+	p->end = text + n;
+	p->pending = NULL;
+	p->context |= SHELL_IN_SUBSTITUTION;
+	parser_list(p);
+	if (!p->failed && parser_op(p) != OP_END)
+		parser_unexpected(p);
+	parser_leave(p);
+	p->end = end;
+	p->at = p->failed ? end : at;
+	p->fixed = fixed;
+	p->context = context;
+	p->pending = pending;
+	expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
+}
+
+bool parser_is_arithmetic(struct parser *p)
+{
+	size_t depth = 0;
+
+	if (p->failed)
+		return false;
+	for (const char *s = p->at; s < p->end; s++) {
+		if (*s == '\\') {
+			s++;
+		} else if (*s == '\'' || *s == '"' || *s == '`') {
+			const char quote = *s++;
+
+			while (s < p->end && *s != quote)
+				s += *s == '\\' && quote != '\'' ? 2 : 1;
+		} else if (*s == '(') {
+			depth++;
+		} else if (*s == ')' && depth-- == 0) {
+			for (s++; p->end - s >= 2 && s[0] == '\\' && s[1] == '\n';)
+				s += 2;
+			return s < p->end && *s == ')';
+		}
+	}
+	return false;
+}
+
+static void dollar(struct parser *p, struct word_parts *w, bool quoted);
+
+/* An expression up to `close` (']', or ')' for two of them); the commands in it are read, its own meaning is not. */
+static void expression(struct parser *p, struct word_parts *w, int open, int close)
+{
+	struct word_parts inner = { 0 };
+	size_t depth = 0;
+
+	if (!parser_enter(p))
+		return;
+	for (int c; (c = parser_peek(p)) != close || depth; ) {
+		if (c == PARSER_END) {
+			parser_fail(p, "unterminated arithmetic");
+			return;
+		}
+		if (c == '$') {
+			dollar(p, &inner, true);
+			continue;
+		}
+		if (c == '`') {
+			backquote(p, &inner, true);
+			continue;
+		}
+		depth += c == open;
+		depth -= c == close;
+		p->at += c == '\\' && p->at + 1 < p->end ? 2 : 1;
+	}
+	p->at++;
+	w->unknown |= inner.unknown & SHELL_EVALUATES;
+	parser_leave(p);
+}
+
+void parser_arithmetic(struct parser *p, struct word_parts *w)
+{
+	expression(p, w, '(', ')');
+	if (parser_peek(p) != ')')
+		parser_unexpected(p);
+	else
+		p->at++;
+}
+
+static void parenthesis(struct parser *p, struct word_parts *w, const char *from, bool quoted)
+{
+	if (parser_peek2(p) == '(') {
+		const char *open = p->at;
+
+		p->at++;
+		(void)parser_peek(p);
+		p->at++;
+		if (p->dialect == SHELL_POSIX || parser_is_arithmetic(p)) {
+			parser_arithmetic(p, w);
+			expansion(p, w, from, SHELL_ARITHMETIC, quoted);
+			return;
+		}
+		p->at = open;
+	}
+	parser_nested(p, SHELL_IN_SUBSTITUTION);
+	expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
+}
+
+/* ---- ${…} ---- */
+
+static void single_quoted(struct parser *p, struct word_parts *w)
+{
+	const char *from = ++p->at, *end = memchr(from, '\'', (size_t)(p->end - from));
+
+	if (!end) {
+		parser_fail(p, "unterminated '");
+		return;
+	}
+	word_literal(p, w, from, (size_t)(end - from), true);
+	p->at = end + 1;
+}
+
+/* The name, and what operator follows. Quotes after # % / ^ , mean what they mean outside of "". */
+static bool parameter_head(struct parser *p, bool quoted, unsigned *why)
+{
+	int c = parser_peek(p);
+
+	if (c == ' ' || c == '\t' || c == '\n' || c == '|') {
+		*why |= SHELL_EVALUATES;
+		return true;
+	}
+	if (c == '!' || (c == '#' && parser_peek2(p) != '}'))
+		p->at++;
+	if (is_name(parser_peek(p)))
+		while (is_name(parser_peek(p)))
+			p->at++;
+	else if (parser_peek(p) != '}' && parser_peek(p) != PARSER_END && strchr("@*#?$!-", parser_peek(p)))
+		p->at++;
+	c = parser_peek(p);
+	if (c == '@' && parser_peek2(p) == 'P')
+		*why |= SHELL_EVALUATES;
+	return !quoted || (c != PARSER_END && strchr("#%/^,@[", c));
+}
+
+static void parameter(struct parser *p, struct word_parts *w, const char *from, bool quoted)
+{
+	struct word_parts inner = { 0 };
+	unsigned why = SHELL_VARIABLE;
+
+	if (!parser_enter(p))
+		return;
+	p->at++;
+	const bool quotes = parameter_head(p, quoted, &why);
+	for (int c; (c = parser_peek(p)) != '}';) {
+		if (c == PARSER_END) {
+			parser_fail(p, "unterminated ${");
+			return;
+		}
+		if (c == '\\')
+			p->at += p->at + 1 < p->end ? 2 : 1;
+		else if (c == '\'' && quotes)
+			single_quoted(p, &inner);
+		else if (c == '"') {
+			p->at++;
+			parser_double_quoted(p, &inner, '"');
+		} else if (c == '$')
+			dollar(p, &inner, quoted);
+		else if (c == '`')
+			backquote(p, &inner, quoted);
+		else if ((c == '<' || c == '>') && !quoted && p->dialect == SHELL_BASH && parser_peek2(p) == '(')
+			process_substitution(p, &inner);
+		else
+			p->at++;
+	}
+	p->at++;
+	parser_leave(p);
+	expansion(p, w, from, why | (inner.unknown & SHELL_EVALUATES), quoted);
+}
+
+static void dollar(struct parser *p, struct word_parts *w, bool quoted)
+{
+	const char *from = p->at++;
+	int c = parser_peek(p);
+	const bool bash = p->dialect == SHELL_BASH;
+
+	if (c == '{') {
+		parameter(p, w, from, quoted);
+	} else if (c == '(') {
+		parenthesis(p, w, from, quoted);
+	} else if (is_name(c) && !isdigit(c)) {
+		while (is_name(parser_peek(p)))
+			p->at++;
+		expansion(p, w, from, SHELL_VARIABLE, quoted);
+	} else if (c != PARSER_END && (isdigit(c) || strchr("@*#?$!-", c))) {
+		p->at++;
+		expansion(p, w, from, SHELL_VARIABLE, quoted && c != '@');
+	} else if (c == '[' || (!quoted && (c == '\'' || c == '"'))) {
+		p->script->bashisms = true;
+		if (!bash) {
+			word_literal(p, w, from, 1, quoted);
+		} else if (c == '[') {
+			p->at++;
+			expression(p, w, '[', ']');
+			expansion(p, w, from, SHELL_ARITHMETIC, quoted);
+		} else if (c == '\'') {
+			p->at++;
+			parser_ansi(p, w);
+		} /* $"…": the quotes that follow are ordinary ones */
+	} else {
+		word_literal(p, w, from, 1, quoted);
+	}
+}
+
+void parser_double_quoted(struct parser *p, struct word_parts *w, int close)
+{
+	const char *protects = close == '"' ? "$`\"\\" : "$`\\";
+
+	w->quoted = true;
+	for (;;) {
+		int c = parser_peek(p);
+
+		if (c == close && !p->failed) {
+			p->at += c != PARSER_END;
+			return;
+		}
+		if (c == PARSER_END) {
+			parser_fail(p, "unterminated \"");
+			return;
+		}
+		if (c == '$') {
+			dollar(p, w, true);
+		} else if (c == '`') {
+			backquote(p, w, true);
+		} else {
+			const char *from = p->at;
+
+			if (c == '\\' && p->at + 1 < p->end) {
+				from += strchr(protects, p->at[1]) != NULL;
+				p->at += 2;
+			} else {
+				while (p->at < p->end && !strchr("$`\\", *p->at) && (unsigned char)*p->at != close)
+					p->at++;
+				p->at += p->at == from;
+			}
+			word_literal(p, w, from, (size_t)(p->at - from), true);
+		}
+	}
+}
+
+/* ---- words ---- */
+
+/* ~ and ~name up to a / or the end. */
+static bool tilde(struct parser *p, struct word_parts *w)
+{
+	const char *s = p->at + 1;
+
+	while (s < p->end && (is_name((unsigned char)*s) || *s == '.' || *s == '+' || *s == '-'))
+		s++;
+	if (s < p->end && *s != '/' && *s != ':' && !parser_ends_word((unsigned char)*s))
+		return false;
+	add(p, w, (struct shell_part){ .kind = SHELL_PART_TILDE, .unknown = SHELL_TILDE, .text = p->at, .len = (size_t)(s - p->at) });
+	p->at = s;
+	return true;
+}
+
+/* Characters that stand for themselves or for a pattern. */
+static void run(struct parser *p, struct word_parts *w)
+{
+	const char *from = p->at;
+
+	for (; p->at < p->end && (p->at == from || !strchr(" \t\n;&|()<>\\'\"$`@?*+!", *p->at)); p->at++) {
+		const char c = *p->at;
+
+		w->glob |= c == '*' || c == '?' || (c == ']' && w->open_bracket);
+		w->open_bracket |= c == '[';
+		w->brace |= c == '{';
+	}
+	word_literal(p, w, from, (size_t)(p->at - from), false);
+}
+
+/* In parentheses of a pattern or a regular expression every character is a part of it; so are | < > of the latter. */
+static bool ends_here(struct parser *p, enum word_mode mode, size_t parens, int c)
+{
+	if (parens && c != PARSER_END)
+		return false;
+	if (!parser_ends_word(c))
+		return false;
+	if (mode == WORD_REGEX && ((c == '|' && parser_peek2(p) != '|') || c == '(' || c == '<' || c == '>'))
+		return false;
+	return !((c == '<' || c == '>') && p->dialect == SHELL_BASH && parser_peek2(p) == '(');
+}
+
+void parser_word_parts(struct parser *p, enum word_mode mode, struct word_parts *w)
+{
+	size_t parens = 0;
+
+	*w = (struct word_parts){ .offset = parser_offset(p, p->at) };
+	if (parser_peek(p) == '~')
+		tilde(p, w);
+	for (int c; !ends_here(p, mode, parens, c = parser_peek(p)) && c != PARSER_END;) {
+		const bool pattern = strchr("?*+@!", c) && parser_peek2(p) == '(' && (mode != WORD_PLAIN || p->extglob);
+
+		if (c == '\\') {
+			const size_t n = p->at + 1 < p->end ? 2 : 1;
+
+			word_literal(p, w, p->at + n - 1, 1, true);
+			p->at += n;
+		} else if (c == '\'') {
+			single_quoted(p, w);
+		} else if (c == '"') {
+			p->at++;
+			parser_double_quoted(p, w, '"');
+		} else if (c == '$') {
+			dollar(p, w, false);
+		} else if (c == '`') {
+			backquote(p, w, false);
+		} else if ((c == '<' || c == '>') && !parens && mode == WORD_PLAIN) {
+			process_substitution(p, w);
+		} else if (pattern || c == '(' || (parens && c == ')')) {
+			parens = c == ')' ? parens - 1 : parens + 1;
+			w->glob = true;
+			word_literal(p, w, p->at, 1, false);
+			p->at++;
+			if (pattern && parser_peek(p) == '(')
+				p->at++;
+		} else {
+			run(p, w);
+		}
+	}
+	if (parens)
+		parser_fail(p, "unterminated (");
+}
+
+void parser_word_finish(struct parser *p, const struct word_parts *w, struct shell_word *ret)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->count; i++)
+		n += w->part[i].len;
+	char *plain = shell_arena_alloc(p->arena, n + 1);
+	n = 0;
+	for (size_t i = 0; i < w->count; i++) {
+		memcpy(plain + n, w->part[i].text, w->part[i].len);
+		n += w->part[i].len;
+	}
+	*ret = (struct shell_word){
+		.plain = plain, .unknown = w->unknown | (w->glob ? SHELL_GLOB : 0), .quoted = w->quoted, .many = w->many || w->glob,
+		.part = w->part, .nparts = w->count, .offset = w->offset,
+	};
+	ret->value = ret->unknown ? NULL : plain;
+}
+
+void parser_word(struct parser *p, enum word_mode mode, struct shell_word *ret)
+{
+	struct word_parts w;
+
+	parser_word_parts(p, mode, &w);
+	parser_word_finish(p, &w, ret);
+}
