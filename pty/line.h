@@ -24,26 +24,36 @@
 struct buf;
 struct jw;
 
-struct line_style {
-	VTermColor fg, bg;
-	VTermScreenCellAttrs attrs;
+#define LINE_COLOUR_DEFAULT UINT32_MAX
+#define LINE_COLOUR_RGB (1u << 24) /* | 0xrrggbb; without it a palette index */
+
+enum {
+	LINE_BOLD = 1, LINE_ITALIC = 2, LINE_BLINK = 4, LINE_REVERSE = 8, LINE_STRIKE = 16,
+	LINE_UNDERLINE_SHIFT = 5, /* two bits: VTERM_UNDERLINE_… */
+	LINE_UNDERLINE = 3 << LINE_UNDERLINE_SHIFT,
 };
+
+struct line_style {
+	uint32_t fg, bg;
+	uint32_t attrs;
+};
+#define LINE_STYLE_DEFAULT ((struct line_style){ .fg = LINE_COLOUR_DEFAULT, .bg = LINE_COLOUR_DEFAULT })
 
 struct line_run {
 	struct line_style style;
-	uint64_t stamp;      /* the offset after which its cells were drawn */
 	uint32_t text, len;  /* in the line's bytes */
+	uint64_t stamp;      /* the offset of output that its cells were drawn by */
 	uint16_t cells;
 	uint8_t width;       /* of each of its characters, 1 or 2 */
-	bool combined;
-	bool blank;          /* nothing was ever written there */
+	bool combined;       /* the text is one cell's */
+	bool blank;          /* spaces that nobody wrote */
 };
 
 struct line {
-	uint32_t nruns, nbytes;
-	uint16_t cells;
 	struct line_run *runs;
-	char *bytes;         /* UTF-8; behind the runs, in the same block */
+	size_t nruns;
+	char *bytes;         /* UTF-8; in the same block as the runs */
+	size_t nbytes;
 };
 
 /* `stamps` has one for each cell, or is NULL. */
@@ -53,11 +63,12 @@ void line_unpack(const struct line *l, VTermScreenCell *cells, unsigned cols);
 void line_done(struct line *l);
 size_t line_size(const struct line *l); /* of memory */
 
-/* Its text from the first cell drawn after `after` on (0 = all). `trim`: without blanks at the end. */
-void line_text(const struct line *l, uint64_t after, bool trim, struct buf *out);
+/* Its text from the first cell drawn after `after` on (0 = all). `trim`: without blanks at the end. False = nothing is younger. */
+bool line_text(const struct line *l, uint64_t after, bool trim, struct buf *out);
 void line_cells(const struct line *l, struct jw *w);
 /* As bytes for a terminal, from column 0; `*pen` is the style that is set there, before and after. */
 void line_ansi(const struct line *l, struct line_style *pen, struct buf *out);
-void line_pen_default(struct line_style *ret);
+/* Changes the terminal's pen to `to`. */
+void line_pen(struct line_style *pen, struct line_style to, struct buf *out);
 
 #endif

@@ -52,6 +52,11 @@ void screen_free(struct screen *s);
 
 /* Output goes in; any bytes, cut anywhere. */
 void screen_feed(struct screen *s, const void *p, size_t n);
+/*
+ * For floods: takes in the first part of these bytes without drawing it, as far as none of it would be left to see, and
+ * returns how many bytes that were; the rest is to be fed. The screen becomes the same as if all was fed.
+ */
+size_t screen_skim(struct screen *s, const void *p, size_t n);
 /* This much output is not to be had (left out of the spool): counted, and info says so. */
 void screen_skip(struct screen *s, uint64_t n);
 void screen_resize(struct screen *s, unsigned rows, unsigned cols);

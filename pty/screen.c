@@ -1,0 +1,535 @@
+#include "pty/screen.h"
+
+#include "pty/intake.h"
+#include "pty/line.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <limits.h>
+#include <vterm.h>
+
+#define PIECE 256u             /* bytes interpreted at once: how finely cells remember when they were drawn */
+#define STILL_MAX (32u * 1024) /* non-ASCII bytes that may come without the cursor moving */
+#define TITLE_MAX 256u
+
+/* The normal and the alternate screen, for each cell the offset that drew it. */
+enum { PLANE_NORMAL, PLANE_ALTERNATE, PLANES };
+
+struct screen {
+	VTerm *vt;
+	VTermScreen *vs;
+	unsigned rows, cols;
+	struct screen_info info;     /* what callbacks tell; sizes and counts are filled in when asked for */
+	char title[TITLE_MAX + 1];
+
+	uint64_t *stamps[PLANES];
+	unsigned stamp_rows, stamp_cols;
+	uint64_t stamp;              /* what is drawn now gets */
+	bool resizing;               /* what libvterm draws anew then is not new */
+	unsigned pushed;             /* rows that left since the last move */
+
+	struct screen_limits limits;
+	struct line *back;           /* a ring of limits.lines */
+	unsigned back_first, back_count;
+	size_t back_bytes;
+
+	uint64_t offset, skipped;
+	struct intake intake;
+	struct buf clean;            /* begins with the cut off part of a character */
+	size_t still;                /* see STILL_MAX */
+	bool moved;
+	struct buf replies;
+};
+
+bool screen_size_ok(unsigned rows, unsigned cols)
+{
+	return rows >= 1 && rows <= SCREEN_ROWS_MAX && cols >= 2 && cols <= SCREEN_COLS_MAX && rows * cols <= SCREEN_CELLS_MAX;
+}
+
+static void size_clamp(unsigned *rows, unsigned *cols)
+{
+	*rows = *rows < 1 ? 1 : *rows > SCREEN_ROWS_MAX ? SCREEN_ROWS_MAX : *rows;
+	*cols = *cols < 2 ? 2 : *cols > SCREEN_COLS_MAX ? SCREEN_COLS_MAX : *cols;
+	if (*rows * *cols > SCREEN_CELLS_MAX)
+		*rows = SCREEN_CELLS_MAX / *cols;
+}
+
+/* ---- when cells were drawn ---- */
+
+static uint64_t *stamp_row(struct screen *s, unsigned row)
+{
+	return s->stamps[s->info.alternate ? PLANE_ALTERNATE : PLANE_NORMAL] + (size_t)row * s->stamp_cols;
+}
+
+static void stamps_resize(struct screen *s, unsigned rows, unsigned cols)
+{
+	unsigned keep_rows = rows < s->stamp_rows ? rows : s->stamp_rows, keep_cols = cols < s->stamp_cols ? cols : s->stamp_cols;
+
+	for (int i = 0; i < PLANES; i++) {
+		uint64_t *fresh = mem_zalloc((size_t)rows * cols, sizeof(*fresh));
+
+		for (unsigned r = 0; r < keep_rows; r++)
+			memcpy(fresh + (size_t)r * cols, s->stamps[i] + (size_t)r * s->stamp_cols, keep_cols * sizeof(*fresh));
+		free(s->stamps[i]);
+		s->stamps[i] = fresh;
+	}
+	s->stamp_rows = rows;
+	s->stamp_cols = cols;
+}
+
+static VTermRect within(const struct screen *s, VTermRect r)
+{
+	r.start_row = r.start_row < 0 ? 0 : r.start_row;
+	r.start_col = r.start_col < 0 ? 0 : r.start_col;
+	r.end_row = r.end_row > (int)s->stamp_rows ? (int)s->stamp_rows : r.end_row;
+	r.end_col = r.end_col > (int)s->stamp_cols ? (int)s->stamp_cols : r.end_col;
+	return r;
+}
+
+static int on_damage(VTermRect rect, void *ctx)
+{
+	struct screen *s = ctx;
+	VTermRect r = within(s, rect);
+
+	s->pushed = 0;
+	if (r.end_row - r.start_row > 1 || r.end_col - r.start_col > 2)
+		s->moved = true;
+	if (s->resizing)
+		return 1;
+	for (int row = r.start_row; row < r.end_row; row++)
+		for (int col = r.start_col; col < r.end_col; col++)
+			stamp_row(s, (unsigned)row)[col] = s->stamp;
+	return 1;
+}
+
+static int on_moverect(VTermRect dest, VTermRect src, void *ctx)
+{
+	struct screen *s = ctx;
+	int down = dest.start_row - src.start_row, right = dest.start_col - src.start_col;
+	VTermRect d = within(s, dest);
+	bool upwards = down < 0;
+
+	s->pushed = 0;
+	s->moved = true;
+	for (int i = 0; i < d.end_row - d.start_row; i++) {
+		int row = upwards ? d.start_row + i : d.end_row - 1 - i, from = row - down, col = d.start_col, n = d.end_col - d.start_col;
+
+		if (from < 0 || from >= (int)s->stamp_rows || col - right < 0 || n <= 0)
+			continue;
+		if (col - right + n > (int)s->stamp_cols)
+			n = (int)s->stamp_cols - (col - right);
+		if (n > 0)
+			memmove(stamp_row(s, (unsigned)row) + col, stamp_row(s, (unsigned)from) + col - right, (size_t)n * sizeof(uint64_t));
+	}
+	return 1;
+}
+
+/* ---- scrollback ---- */
+
+static struct line *back_at(const struct screen *s, unsigned i)
+{
+	return &s->back[(s->back_first + i) % s->limits.lines];
+}
+
+static void back_drop_first(struct screen *s)
+{
+	struct line *l = back_at(s, 0);
+
+	s->back_bytes -= line_size(l);
+	line_done(l);
+	s->back_first = (s->back_first + 1) % s->limits.lines;
+	s->back_count--;
+}
+
+static int on_pushline(int cols, const VTermScreenCell *cells, void *ctx)
+{
+	struct screen *s = ctx;
+	unsigned row = s->pushed++;
+	bool known = row < s->stamp_rows && (unsigned)cols <= s->stamp_cols;
+	struct line l;
+
+	s->moved = true;
+	if (!s->limits.lines || cols <= 0)
+		return 1;
+	line_pack(cells, known ? s->stamps[PLANE_NORMAL] + (size_t)row * s->stamp_cols : NULL, (unsigned)cols, &l);
+	if (s->back_count == s->limits.lines)
+		back_drop_first(s);
+	*back_at(s, s->back_count++) = l;
+	s->back_bytes += line_size(&l);
+	while (s->back_count && s->back_bytes > s->limits.bytes)
+		back_drop_first(s);
+	return 1;
+}
+
+/* A screen that grows takes its rows back. */
+static int on_popline(int cols, VTermScreenCell *cells, void *ctx)
+{
+	struct screen *s = ctx;
+	struct line *l;
+
+	if (!s->back_count || cols <= 0)
+		return 0;
+	l = back_at(s, --s->back_count);
+	s->back_bytes -= line_size(l);
+	line_unpack(l, cells, (unsigned)cols);
+	line_done(l);
+	return 1;
+}
+
+/* ---- what else libvterm tells ---- */
+
+static int on_movecursor(VTermPos pos, VTermPos old, int visible, void *ctx)
+{
+	struct screen *s = ctx;
+
+	s->moved = true;
+	s->info.cursor_row = pos.row < 0 ? 0 : (unsigned)pos.row;
+	s->info.cursor_col = pos.col < 0 ? 0 : (unsigned)pos.col;
+	return 1;
+}
+
+static void title_add(struct screen *s, const char *text, size_t n, bool first)
+{
+	buf_auto struct buf clean = BUF_INIT;
+
+	if (!first)
+		buf_str(&clean, s->title);
+	for (size_t i = 0, len; i < n && clean.len <= TITLE_MAX; i += len) {
+		len = text_utf8_len(text + i, n - i);
+		if (!len) {
+			buf_str(&clean, "\xef\xbf\xbd");
+			len = 1;
+		} else if (!((unsigned char)text[i] < 0x20 || text[i] == 0x7f || (len == 2 && text[i] == '\xc2' && (unsigned char)text[i + 1] < 0xa0))) {
+			buf_append(&clean, text + i, len);
+		}
+	}
+	n = clean.len > TITLE_MAX ? text_utf8_cut(buf_cstr(&clean), TITLE_MAX) : clean.len;
+	memcpy(s->title, buf_cstr(&clean), n);
+	s->title[n] = '\0';
+}
+
+static int on_settermprop(VTermProp prop, VTermValue *val, void *ctx)
+{
+	struct screen *s = ctx;
+
+	switch (prop) {
+	case VTERM_PROP_CURSORVISIBLE:
+		s->info.cursor_visible = val->boolean;
+		break;
+	case VTERM_PROP_CURSORBLINK:
+		s->info.cursor_blink = val->boolean;
+		break;
+	case VTERM_PROP_CURSORSHAPE:
+		s->info.cursor_shape = val->number == VTERM_PROP_CURSORSHAPE_BAR_LEFT ? SCREEN_SHAPE_BAR :
+				       val->number == VTERM_PROP_CURSORSHAPE_UNDERLINE ? SCREEN_SHAPE_UNDERLINE : SCREEN_SHAPE_BLOCK;
+		break;
+	case VTERM_PROP_ALTSCREEN:
+		s->info.alternate = val->boolean;
+		break;
+	case VTERM_PROP_TITLE:
+#if VTERM_VERSION_MAJOR > 0 || VTERM_VERSION_MINOR >= 2
+		title_add(s, val->string.str, val->string.len, val->string.initial);
+#else
+		title_add(s, val->string ? val->string : "", val->string ? strlen(val->string) : 0, true);
+#endif
+		break;
+	default:
+		break;
+	}
+	return 1;
+}
+
+static void on_output(const char *p, size_t n, void *ctx)
+{
+	struct screen *s = ctx;
+
+	if (s->replies.len + n <= SCREEN_REPLY_MAX)
+		buf_append(&s->replies, p, n);
+}
+
+static const VTermScreenCallbacks callbacks = {
+	.damage = on_damage,
+	.moverect = on_moverect,
+	.movecursor = on_movecursor,
+	.settermprop = on_settermprop,
+	.sb_pushline = on_pushline,
+	.sb_popline = on_popline,
+};
+
+/* ---- life ---- */
+
+struct screen *screen_new(unsigned rows, unsigned cols, const struct screen_limits *limits)
+{
+	struct screen *s = mem_zalloc(1, sizeof(*s));
+
+	size_clamp(&rows, &cols);
+	s->rows = rows;
+	s->cols = cols;
+	s->limits = limits ? *limits : SCREEN_LIMITS_DEFAULT;
+	if (s->limits.lines)
+		s->back = mem_zalloc(s->limits.lines, sizeof(*s->back));
+	s->info.cursor_visible = true;
+	stamps_resize(s, rows, cols);
+	s->vt = vterm_new((int)rows, (int)cols);
+	if (!s->vt)
+		abort();
+	vterm_set_utf8(s->vt, 1);
+	vterm_output_set_callback(s->vt, on_output, s);
+	s->vs = vterm_obtain_screen(s->vt);
+	vterm_screen_enable_altscreen(s->vs, 1);
+	vterm_screen_set_callbacks(s->vs, &callbacks, s);
+	vterm_screen_set_damage_merge(s->vs, VTERM_DAMAGE_CELL);
+	vterm_screen_reset(s->vs, 1);
+	memset(s->stamps[PLANE_NORMAL], 0, (size_t)rows * cols * sizeof(uint64_t));
+	return s;
+}
+
+void screen_free(struct screen *s)
+{
+	if (!s)
+		return;
+	vterm_free(s->vt);
+	while (s->back_count)
+		back_drop_first(s);
+	free(s->back);
+	for (int i = 0; i < PLANES; i++)
+		free(s->stamps[i]);
+	buf_done(&s->replies);
+	buf_done(&s->clean);
+	free(s);
+}
+
+/* ---- input ---- */
+
+static size_t high_bytes(const unsigned char *p, size_t n)
+{
+	size_t high = 0;
+
+	for (size_t i = 0; i < n; i++)
+		high += p[i] >> 7;
+	return high;
+}
+
+/*
+ * libvterm keeps every character that combines with the last one, however many come, though it shows six: the memory
+ * and the time that takes are bounded here, by leaving out what is not ASCII once too much of it came without the
+ * cursor moving. What is left out then would not have shown.
+ */
+static void feed_piece(struct screen *s, const unsigned char *p, size_t n)
+{
+	s->moved = false;
+	if (s->still < STILL_MAX) {
+		vterm_input_write(s->vt, (const char *)p, n);
+		s->still = s->moved ? 0 : s->still + high_bytes(p, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (p[i] < 0x80 || s->moved)
+			vterm_input_write(s->vt, (const char *)p + i, 1);
+	if (s->moved)
+		s->still = 0;
+}
+
+void screen_feed(struct screen *s, const void *p, size_t n)
+{
+	const unsigned char *at = p;
+
+	while (n) {
+		size_t piece = n < PIECE ? n : PIECE, whole;
+
+		s->stamp = s->offset + piece;
+		intake_clean(&s->intake, at, piece, s->rows, &s->clean);
+		/* libvterm 0.1 loses its place when a character is cut in two */
+		whole = text_utf8_cut(s->clean.data, s->clean.len);
+		feed_piece(s, (const unsigned char *)s->clean.data, whole);
+		buf_consume(&s->clean, whole);
+		s->offset += piece;
+		at += piece;
+		n -= piece;
+	}
+}
+
+size_t screen_skim(struct screen *s, const void *p, size_t n)
+{
+	buf_auto struct buf rest = BUF_INIT;
+	size_t skimmed;
+
+	if (s->info.alternate || s->clean.len)
+		return 0;
+	/* What was on the screen before must be out of sight too. */
+	skimmed = intake_skim(&s->intake, p, n, s->limits.lines + 2 * (size_t)s->rows, &rest);
+	if (skimmed) {
+		vterm_input_write(s->vt, buf_cstr(&rest), rest.len);
+		vterm_input_write(s->vt, "\r", 1);
+		s->offset += skimmed;
+	}
+	return skimmed;
+}
+
+void screen_skip(struct screen *s, uint64_t n)
+{
+	/* CAN: what came before may end within a control sequence */
+	vterm_input_write(s->vt, "\030", 1);
+	s->intake.state = INTAKE_TEXT;
+	buf_reset(&s->clean);
+	s->offset += n;
+	s->skipped += n;
+}
+
+void screen_resize(struct screen *s, unsigned rows, unsigned cols)
+{
+	size_clamp(&rows, &cols);
+	if (rows == s->rows && cols == s->cols)
+		return;
+	/* libvterm moves rows before and after the change: there is room for both sizes meanwhile */
+	stamps_resize(s, rows > s->rows ? rows : s->rows, cols > s->cols ? cols : s->cols);
+	s->resizing = true;
+	vterm_set_size(s->vt, (int)rows, (int)cols);
+	s->resizing = false;
+	stamps_resize(s, rows, cols);
+	s->rows = rows;
+	s->cols = cols;
+}
+
+void screen_replies(struct screen *s, struct buf *out)
+{
+	if (out)
+		buf_append(out, buf_cstr(&s->replies), s->replies.len);
+	buf_reset(&s->replies);
+}
+
+/* ---- output ---- */
+
+void screen_info(const struct screen *s, struct screen_info *ret)
+{
+	VTermPos pos = { 0 };
+
+	*ret = s->info;
+	vterm_state_get_cursorpos(vterm_obtain_state(s->vt), &pos);
+	ret->cursor_row = pos.row < 0 ? 0 : (unsigned)pos.row;
+	ret->cursor_col = pos.col < 0 ? 0 : (unsigned)pos.col;
+	ret->rows = s->rows;
+	ret->cols = s->cols;
+	ret->title = s->title;
+	ret->scrollback = s->back_count;
+	ret->offset = s->offset;
+	ret->skipped = s->skipped;
+}
+
+/* Calls fn with each line: scrollback first, then the rows. */
+static void each_line(const struct screen *s, unsigned scrollback, void (*fn)(void *ctx, const struct line *l), void *ctx)
+{
+	mem_auto VTermScreenCell *cells = mem_zalloc(s->cols, sizeof(*cells));
+	unsigned first = scrollback < s->back_count ? s->back_count - scrollback : 0;
+	VTermPos pos;
+
+	for (unsigned i = first; i < s->back_count; i++)
+		fn(ctx, back_at(s, i));
+	for (pos.row = 0; pos.row < (int)s->rows; pos.row++) {
+		struct line l;
+
+		for (pos.col = 0; pos.col < (int)s->cols; pos.col++)
+			vterm_screen_get_cell(s->vs, pos, &cells[pos.col]);
+		line_pack(cells, stamp_row((struct screen *)(uintptr_t)s, (unsigned)pos.row), s->cols, &l);
+		fn(ctx, &l);
+		line_done(&l);
+	}
+}
+
+static void add_text(void *ctx, const struct line *l)
+{
+	line_text(l, 0, true, ctx);
+	buf_byte(ctx, '\n');
+}
+
+void screen_text(const struct screen *s, unsigned scrollback, struct buf *out)
+{
+	size_t start = out->len;
+
+	each_line(s, scrollback, add_text, out);
+	while (out->len > start && out->data[out->len - 1] == '\n' && (out->len == start + 1 || out->data[out->len - 2] == '\n'))
+		out->data[--out->len] = '\0';
+}
+
+static void add_line(void *ctx, const struct line *l)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	line_text(l, 0, true, &text);
+	jw_strn(ctx, buf_cstr(&text), text.len);
+}
+
+void screen_lines(const struct screen *s, unsigned scrollback, struct jw *w)
+{
+	jw_arr(w);
+	each_line(s, scrollback, add_line, w);
+	jw_arr_end(w);
+}
+
+static void add_cells(void *ctx, const struct line *l)
+{
+	line_cells(l, ctx);
+}
+
+void screen_cells(const struct screen *s, unsigned scrollback, struct jw *w)
+{
+	jw_arr(w);
+	each_line(s, scrollback, add_cells, w);
+	jw_arr_end(w);
+}
+
+struct ansi {
+	struct buf *out;
+	struct line_style pen;
+	bool begun;
+};
+
+static void add_ansi(void *ctx, const struct line *l)
+{
+	struct ansi *a = ctx;
+
+	if (a->begun) {
+		/* a line that scrolls in must not take the pen's background along */
+		line_pen(&a->pen, LINE_STYLE_DEFAULT, a->out);
+		buf_str(a->out, "\r\n");
+	}
+	a->begun = true;
+	line_ansi(l, &a->pen, a->out);
+}
+
+void screen_ansi(const struct screen *s, unsigned scrollback, struct buf *out)
+{
+	struct ansi a = { .out = out, .pen = LINE_STYLE_DEFAULT };
+	struct screen_info i;
+
+	screen_info(s, &i);
+	buf_str(out, "\033[0m\033[r\033[?7h\033[H\033[2J");
+	each_line(s, scrollback, add_ansi, &a);
+	line_pen(&a.pen, LINE_STYLE_DEFAULT, out);
+	buf_printf(out, "\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
+	buf_printf(out, "\033[%d q", (int)i.cursor_shape * 2 + (i.cursor_blink ? 1 : 2));
+	buf_str(out, i.cursor_visible ? "\033[?25h" : "\033[?25l");
+}
+
+struct drawn {
+	uint64_t after;
+	bool trim;
+	struct buf *out;
+};
+
+static void add_drawn(void *ctx, const struct line *l)
+{
+	struct drawn *d = ctx;
+
+	if (line_text(l, d->after, d->trim, d->out))
+		buf_byte(d->out, '\n');
+}
+
+void screen_drawn_after(const struct screen *s, uint64_t offset, bool trim, struct buf *out)
+{
+	struct drawn d = { .after = offset, .trim = trim, .out = out };
+
+	each_line(s, offset ? UINT_MAX : 0, add_drawn, &d);
+}

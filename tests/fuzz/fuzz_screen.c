@@ -1,0 +1,108 @@
+/*
+ * The screen model with any output and resizes between: what it shows is clean text, whatever came, and skimming
+ * gives the same screen. Byte 0xff is an order: "\xff" 'r' ROWS COLS resizes, "\xff" 's' N leaves N bytes out, "\xff" 'a'
+ * looks at everything; any other byte behind it stands for itself.
+ */
+
+#include "pty/screen.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <limits.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_text(const struct buf *b)
+{
+	if (!text_utf8_valid(buf_cstr(b), b->len))
+		abort();
+	for (size_t i = 0; i < b->len; i++)
+		if (((unsigned char)b->data[i] < 0x20 && b->data[i] != '\n') || b->data[i] == 0x7f)
+			abort();
+}
+
+static void check_json(const struct buf *b, unsigned rows)
+{
+	struct jiter it = jiter_on(jval_of(buf_cstr(b), b->len));
+	unsigned n = 0;
+
+	while (jiter_next(&it))
+		n++;
+	if (n < rows || !it.p || !text_utf8_valid(buf_cstr(b), b->len))
+		abort();
+}
+
+static void look(const struct screen *s)
+{
+	buf_auto struct buf text = BUF_INIT, lines = BUF_INIT, cells = BUF_INIT, ansi = BUF_INIT, drawn = BUF_INIT;
+	struct jw lw = jw_on(&lines), cw = jw_on(&cells);
+	struct screen_info i;
+
+	screen_info(s, &i);
+	if (!screen_size_ok(i.rows, i.cols) || i.cursor_row >= i.rows || i.cursor_col >= i.cols || i.scrollback > 5)
+		abort();
+	screen_text(s, UINT_MAX, &text);
+	screen_lines(s, 3, &lw);
+	screen_cells(s, UINT_MAX, &cw);
+	screen_ansi(s, 0, &ansi);
+	screen_drawn_after(s, i.offset / 2, false, &drawn);
+	check_text(&text);
+	check_text(&drawn);
+	check_json(&lines, i.rows);
+	check_json(&cells, i.rows);
+	if (!text_utf8_valid(i.title, strlen(i.title)) || !text_utf8_valid(buf_cstr(&ansi), ansi.len))
+		abort();
+}
+
+static struct screen *play(const uint8_t *p, size_t n, bool skim)
+{
+	const struct screen_limits limits = { .lines = 5, .bytes = 16384 };
+	struct screen *s = screen_new(n > 0 ? p[0] % 30 : 24, n > 1 ? p[1] % 100 : 80, &limits);
+
+	for (size_t i = 2; i < n;) {
+		const uint8_t *order = memchr(p + i, 0xff, n - i);
+		size_t plain = order ? (size_t)(order - p) - i : n - i;
+
+		if (skim) {
+			size_t skimmed = screen_skim(s, p + i, plain);
+
+			i += skimmed;
+			plain -= skimmed;
+		}
+		screen_feed(s, p + i, plain);
+		screen_replies(s, NULL);
+		i += plain;
+		if (i + 3 < n && p[i + 1] == 'r') {
+			screen_resize(s, p[i + 2], p[i + 3]);
+			i += 4;
+		} else if (i + 2 < n && p[i + 1] == 's') {
+			screen_skip(s, p[i + 2]);
+			i += 3;
+		} else if (i + 1 < n && p[i + 1] == 'a') {
+			look(s);
+			i += 2;
+		} else if (i < n) {
+			screen_feed(s, p + i, 1);
+			i++;
+		}
+	}
+	look(s);
+	return s;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct screen *a = play(data, size, false), *b = play(data, size, true);
+	buf_auto struct buf ta = BUF_INIT, tb = BUF_INIT;
+
+	screen_ansi(a, UINT_MAX, &ta);
+	screen_ansi(b, UINT_MAX, &tb);
+	if (ta.len != tb.len || memcmp(ta.data, tb.data, ta.len) != 0)
+		abort();
+	screen_free(a);
+	screen_free(b);
+	return 0;
+}

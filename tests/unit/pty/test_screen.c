@@ -1,0 +1,391 @@
+/* What a screen shows of a terminal's output. */
+
+#include "pty/screen.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "tests/unit/suite.h"
+
+#include <limits.h>
+
+static void feed(struct screen *s, const char *text)
+{
+	screen_feed(s, text, strlen(text));
+}
+
+static struct screen *shown(unsigned rows, unsigned cols, const char *text)
+{
+	struct screen *s = screen_new(rows, cols, NULL);
+
+	feed(s, text);
+	return s;
+}
+
+static void expect_text(const struct screen *s, unsigned scrollback, const char *text)
+{
+	buf_auto struct buf b = BUF_INIT;
+
+	screen_text(s, scrollback, &b);
+	ck_assert_str_eq(buf_cstr(&b), text);
+}
+
+static void expect_drawn(const struct screen *s, uint64_t after, const char *text)
+{
+	buf_auto struct buf b = BUF_INIT;
+
+	screen_drawn_after(s, after, false, &b);
+	ck_assert_str_eq(buf_cstr(&b), text);
+}
+
+static void expect_cells(const struct screen *s, const char *json)
+{
+	buf_auto struct buf b = BUF_INIT;
+	struct jw w = jw_on(&b);
+
+	screen_cells(s, 0, &w);
+	ck_assert_str_eq(buf_cstr(&b), json);
+}
+
+static uint64_t offset_of(const struct screen *s)
+{
+	struct screen_info i;
+
+	screen_info(s, &i);
+	return i.offset;
+}
+
+START_TEST(text_has_no_blanks_at_ends)
+{
+	struct screen *s = shown(5, 20, "one   \r\n\r\n  two\r\n");
+	buf_auto struct buf b = BUF_INIT;
+	struct jw w = jw_on(&b);
+
+	expect_text(s, 0, "one\n\n  two\n");
+	screen_lines(s, 0, &w);
+	ck_assert_str_eq(b.data, "[\"one\",\"\",\"  two\",\"\",\"\"]");
+	screen_free(s);
+	s = screen_new(5, 20, NULL);
+	expect_text(s, 0, "");
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(cursor_title_and_alternate_screen)
+{
+	struct screen *s = shown(10, 40, "$ vi\r\n\033]0;a t\xc3\xaftle\007\033[?1049h\033[H\033[2Jedit\033[3;7H\033[?25l\033[4 q");
+	struct screen_info i;
+
+	screen_info(s, &i);
+	ck_assert(i.alternate && !i.cursor_visible);
+	ck_assert_uint_eq(i.cursor_row, 2);
+	ck_assert_uint_eq(i.cursor_col, 6);
+	ck_assert_int_eq(i.cursor_shape, SCREEN_SHAPE_UNDERLINE);
+	ck_assert_str_eq(i.title, "a t\xc3\xaftle");
+	expect_text(s, 0, "edit\n");
+	feed(s, "\033[?25h\033[?1049l");
+	screen_info(s, &i);
+	ck_assert(!i.alternate && i.cursor_visible);
+	expect_text(s, 0, "$ vi\n");
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(titles_are_clean_and_bounded)
+{
+	struct screen *s = shown(5, 20, "\033]2;x\xc2\x9b y\007");
+	mem_auto char *title = mem_zalloc(2000, 1);
+	struct screen_info i;
+
+	screen_info(s, &i);
+	ck_assert_str_eq(i.title, "x y");
+	memset(title, 'a', 1500);
+	feed(s, "\033]2;");
+	feed(s, title);
+	feed(s, "\007");
+	screen_info(s, &i);
+	ck_assert_uint_le(strlen(i.title), 256);
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(wide_and_combining_characters)
+{
+	struct screen *s = shown(3, 6, "a\xe6\xbc\xa2" "b\r\ne\xcc\x81x\r\nabcde\xe5\xad\x97");
+
+	/* a wide character does not fit the last column: it goes to the next line, and the first one scrolls out */
+	expect_text(s, UINT_MAX, "a\xe6\xbc\xa2" "b\ne\xcc\x81x\nabcde\n\xe5\xad\x97\n");
+	expect_cells(s, "[[{\"text\":\"e\xcc\x81\",\"combined\":true},{\"text\":\"x\"}],[{\"text\":\"abcde\"}],"
+			"[{\"text\":\"\xe5\xad\x97\",\"width\":2}]]");
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(characters_cut_between_feeds)
+{
+	static const char text[] = "\xe6\xbc\xa2\xf0\x9f\x8e\x89 \033[1;31mred";
+	struct screen *s = screen_new(2, 20, NULL);
+
+	for (size_t i = 0; i + 1 < sizeof(text); i++)
+		screen_feed(s, text + i, 1);
+	expect_text(s, 0, "\xe6\xbc\xa2\xf0\x9f\x8e\x89 red\n");
+	screen_free(s);
+	s = shown(2, 20, "ab\xe6");
+	feed(s, "\xbc\xa2\033[Kc\xe6\xbc");
+	feed(s, "\xa2");
+	expect_text(s, 0, "ab\xe6\xbc\xa2" "c\xe6\xbc\xa2\n");
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(colours_and_attributes)
+{
+	struct screen *s = shown(1, 30, "\033[32mg\033[1;38;5;200mp\033[0;48;2;1;2;255;4;7mt\033[0m n");
+
+	expect_cells(s, "[[{\"text\":\"g\",\"fg\":2},{\"text\":\"p\",\"fg\":200,\"bold\":true},"
+			"{\"text\":\"t\",\"bg\":\"#0102ff\",\"underline\":true,\"reverse\":true},{\"text\":\" n\"}]]");
+	screen_free(s);
+}
+END_TEST
+
+/* What ansi gives, drawn on another screen, is the same screen. */
+START_TEST(ansi_draws_the_same)
+{
+	static const char *const outputs[] = {
+		"plain\r\ntext",
+		"\033[41mbackground\033[K\r\n\033[0;3;9mx\033[m\r\n\033[5;5Hat",
+		"\xe6\xbc\xa2\xe5\xad\x97 e\xcc\x81 \033[91;104mbright\033[0m",
+		"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\033[2;2H\033[?25l",
+		"\033[?1049h\033[7mstatus line that fills it all here\033[m\033[6;1H~",
+	};
+
+	for (size_t k = 0; k < countof(outputs); k++) {
+		struct screen *a = shown(6, 20, outputs[k]), *b = shown(6, 20, "something\r\nelse\033[3;4Hthere\033[44m");
+		buf_auto struct buf ansi = BUF_INIT, ca = BUF_INIT, cb = BUF_INIT;
+		struct jw wa = jw_on(&ca), wb = jw_on(&cb);
+		struct screen_info ia, ib;
+
+		screen_ansi(a, 0, &ansi);
+		screen_feed(b, ansi.data, ansi.len);
+		screen_cells(a, 0, &wa);
+		screen_cells(b, 0, &wb);
+		ck_assert_str_eq(ca.data, cb.data);
+		screen_info(a, &ia);
+		screen_info(b, &ib);
+		ck_assert_uint_eq(ia.cursor_row, ib.cursor_row);
+		ck_assert_uint_eq(ia.cursor_col, ib.cursor_col);
+		ck_assert_int_eq(ia.cursor_visible, ib.cursor_visible);
+		screen_free(a);
+		screen_free(b);
+	}
+}
+END_TEST
+
+START_TEST(scrollback_is_bounded)
+{
+	const struct screen_limits few = { .lines = 5, .bytes = 1 << 20 }, small = { .lines = 1000, .bytes = 2000 };
+	struct screen *s = screen_new(2, 10, &few), *t = screen_new(2, 10, &small);
+	struct screen_info i;
+
+	for (int n = 0; n < 100; n++) {
+		char line[16];
+
+		snprintf(line, sizeof(line), "%d\r\n", n);
+		feed(s, line);
+		feed(t, line);
+	}
+	screen_info(s, &i);
+	ck_assert_uint_eq(i.scrollback, 5);
+	expect_text(s, UINT_MAX, "94\n95\n96\n97\n98\n99\n");
+	expect_text(s, 1, "98\n99\n");
+	expect_text(s, 0, "99\n");
+	screen_info(t, &i);
+	ck_assert(i.scrollback > 2 && i.scrollback < 50);
+	screen_free(s);
+	screen_free(t);
+}
+END_TEST
+
+START_TEST(resizes)
+{
+	struct screen *s = shown(4, 10, "1\r\n2\r\n3\r\n4");
+	struct screen_info i;
+
+	screen_resize(s, 2, 10);
+	expect_text(s, 0, "3\n4\n");
+	expect_text(s, UINT_MAX, "1\n2\n3\n4\n");
+	screen_resize(s, 4, 20);
+	expect_text(s, 0, "1\n2\n3\n4\n"); /* taken back from the scrollback */
+	feed(s, "\033[4;20Hx");
+	expect_text(s, 0, "1\n2\n3\n4                  x\n");
+	screen_resize(s, 0, 0);
+	screen_info(s, &i);
+	ck_assert(screen_size_ok(i.rows, i.cols));
+	screen_resize(s, 100000, 100000);
+	screen_info(s, &i);
+	ck_assert(screen_size_ok(i.rows, i.cols));
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(answers_are_given_once)
+{
+	struct screen *s = shown(24, 80, "\033[5;6H\033[6n");
+	buf_auto struct buf out = BUF_INIT;
+
+	screen_replies(s, &out);
+	ck_assert_str_eq(buf_cstr(&out), "\033[5;6R");
+	screen_replies(s, &out);
+	ck_assert_uint_eq(out.len, 6);
+	for (int n = 0; n < 10000; n++)
+		feed(s, "\033[c");
+	buf_reset(&out);
+	screen_replies(s, &out);
+	ck_assert(out.len > 0 && out.len <= SCREEN_REPLY_MAX);
+	screen_free(s);
+}
+END_TEST
+
+/* Somebody types a command and waits for the next prompt: the old one does not count. */
+START_TEST(only_what_was_drawn_since)
+{
+	struct screen *s = shown(5, 30, "welcome\r\n$ ");
+	uint64_t then = offset_of(s);
+
+	expect_drawn(s, 0, "welcome\n$ \n\n\n\n");
+	expect_drawn(s, then, "");
+	feed(s, "make");
+	expect_drawn(s, then, "make\n");
+	feed(s, "\r\nok\r\n$ ");
+	expect_drawn(s, then, "make\nok\n$ \n");
+	feed(s, "seq 9\r\n1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\n$ ");
+	/* also what has scrolled out */
+	expect_drawn(s, then, "make\nok\n$ seq 9\n1\n2\n3\n4\n5\n6\n7\n8\n9\n$ \n");
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(leaving_the_alternate_screen_draws_nothing_new)
+{
+	struct screen *s = shown(5, 30, "$ vi\r\n\033[?1049h\033[2J\033[Hhello");
+	uint64_t then = offset_of(s);
+
+	feed(s, "\033[?1049l");
+	expect_drawn(s, then, "");
+	feed(s, "$ ");
+	expect_drawn(s, then, "$ \n");
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(left_out_output_is_counted)
+{
+	struct screen *s = shown(5, 30, "before\r\n\033[3");
+	struct screen_info i;
+
+	screen_skip(s, 1000);
+	feed(s, "after");
+	screen_info(s, &i);
+	ck_assert_uint_eq(i.skipped, 1000);
+	ck_assert_uint_eq(i.offset, 11 + 1000 + 5);
+	expect_text(s, 0, "before\nafter\n");
+	screen_free(s);
+}
+END_TEST
+
+/* libvterm would keep them all and look through all of them again and again. */
+START_TEST(a_flood_of_combining_characters)
+{
+	struct screen *s = shown(3, 10, "a");
+	mem_auto char *flood = mem_alloc(65536);
+
+	for (size_t i = 0; i < 65536; i += 2)
+		memcpy(flood + i, "\xcc\x81", 2);
+	for (int n = 0; n < 200; n++) {
+		screen_feed(s, flood, 65536);
+		feed(s, "\033[m");
+	}
+	feed(s, "b\r\n\xe6\xbc\xa2");
+	expect_text(s, 0, "a\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81" "b\n\xe6\xbc\xa2\n");
+	screen_free(s);
+}
+END_TEST
+
+/* A flood is not drawn line by line, and nobody can tell. */
+START_TEST(skimming_changes_nothing)
+{
+	static const char *const units[] = {
+		"y\r\n", "line\033[K\r\n", "\033[1;3%dmcoloured \xe6\xbc\xa2\033[K line %d\r\n", "a long line that wraps around %d and goes on\r\n",
+		"stairs %d\n", "no end of a line %d;", "%d\r\n\033[3;5r", "%d\r\n\033[?1049h", "\033[2A%d\033[2B\r\n", "%d\r\n\033[4;3",
+	};
+	const struct screen_limits limits = { .lines = 20, .bytes = 100000 };
+
+	for (size_t k = 0; k < countof(units); k++) {
+		struct screen *a = screen_new(6, 20, &limits), *b = screen_new(6, 20, &limits);
+		buf_auto struct buf flood = BUF_INIT, ca = BUF_INIT, cb = BUF_INIT;
+		struct jw wa = jw_on(&ca), wb = jw_on(&cb);
+		size_t skimmed;
+
+		feed(a, "stale\r\nlines\r\nhere\033[2;3H");
+		feed(b, "stale\r\nlines\r\nhere\033[2;3H");
+		for (int n = 0; n < 300; n++) {
+			char line[100];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+#pragma GCC diagnostic ignored "-Wformat-security"
+			snprintf(line, sizeof(line), units[k], n % 8, n);
+#pragma GCC diagnostic pop
+			buf_str(&flood, line);
+		}
+		screen_feed(a, flood.data, flood.len);
+		skimmed = screen_skim(b, flood.data, flood.len);
+		ck_assert_uint_eq(skimmed > flood.len / 2, k < 4);
+		screen_feed(b, flood.data + skimmed, flood.len - skimmed);
+		ck_assert_uint_eq(offset_of(a), offset_of(b));
+		feed(a, "now");
+		feed(b, "now");
+		screen_cells(a, UINT_MAX, &wa);
+		screen_cells(b, UINT_MAX, &wb);
+		ck_assert_msg(strcmp(ca.data, cb.data) == 0, "after lines of '%s'", units[k]);
+		screen_free(a);
+		screen_free(b);
+	}
+}
+END_TEST
+
+/* Control strings that libvterm does not know: none is shown, none is answered. */
+START_TEST(control_strings_are_not_text)
+{
+	struct screen *s = shown(3, 40, "a\033P$qi\033\\b\033_Gf=1\033\\c\033\001\177P$qm\033\\d\033ktitle\033\\e\033^x\007f");
+	buf_auto struct buf out = BUF_INIT;
+
+	expect_text(s, 0, "abcdef\n");
+	screen_replies(s, &out);
+	ck_assert_uint_eq(out.len, 0);
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(controls_are_never_shown)
+{
+	struct screen *s = shown(4, 30, "a\xc2\x85" "b\xc2\x9b" "31mc\x9b" "1md\x01\x7f\xe2\x80\xae" "e\033]52;c;aGk=\007f\033]8;;http://x\033\\g");
+	buf_auto struct buf b = BUF_INIT;
+
+	screen_text(s, 0, &b);
+	for (size_t i = 0; i < b.len; i++) {
+		ck_assert((unsigned char)b.data[i] >= 0x20 || b.data[i] == '\n');
+		ck_assert(!(b.data[i] == '\xc2' && (unsigned char)b.data[i + 1] < 0xa0));
+	}
+	ck_assert_ptr_nonnull(strstr(b.data, "fg"));
+	screen_free(s);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("screen", text_has_no_blanks_at_ends, cursor_title_and_alternate_screen, titles_are_clean_and_bounded,
+		     wide_and_combining_characters, characters_cut_between_feeds, colours_and_attributes, ansi_draws_the_same,
+		     scrollback_is_bounded, resizes, answers_are_given_once, only_what_was_drawn_since,
+		     leaving_the_alternate_screen_draws_nothing_new, left_out_output_is_counted, a_flood_of_combining_characters,
+		     skimming_changes_nothing, control_strings_are_not_text, controls_are_never_shown);
+}
