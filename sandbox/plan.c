@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define KNOWN_FLAGS \
-	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW))
+	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY))
 #define KNOWN_MOUNT_FLAGS ((uint32_t)(PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED | PLAN_MOUNT_IN_PARENT))
 #define KNOWN_LAYERS                                                                                     \
 	((uint32_t)(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
@@ -137,6 +137,8 @@ int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e)
 		.cpu_ms = spec->cpu_ms,
 		.open_files = spec->open_files,
 		.file_bytes = spec->file_bytes,
+		.tty_rows = spec->tty_rows,
+		.tty_cols = spec->tty_cols,
 	};
 	h.envv_off = (uint32_t)(h.argv_off + spec->argc * sizeof(uint32_t));
 	h.cwd_off = (uint32_t)(h.envv_off + spec->envc * sizeof(uint32_t));
@@ -188,6 +190,16 @@ static int mounts_check(const struct plan_head *h, size_t len, struct err *e)
 	return 0;
 }
 
+static int tty_check(const struct plan_head *h, struct err *e)
+{
+	bool sized = h->tty_rows && h->tty_cols && h->tty_rows <= PLAN_TTY_SIDE_MAX && h->tty_cols <= PLAN_TTY_SIDE_MAX;
+	if (h->flags & PLAN_TTY ? !sized : h->tty_rows || h->tty_cols)
+		return err_field(e, "tty", "has a bad size");
+	if (h->flags & PLAN_TTY && h->flags & (PLAN_STDIN_PIPE | PLAN_STDERR_MERGE))
+		return err_field(e, "tty", "together with pipes");
+	return 0;
+}
+
 int plan_check(const void *plan, size_t len, struct err *e)
 {
 	const struct plan_head *h = plan;
@@ -210,7 +222,7 @@ int plan_check(const void *plan, size_t len, struct err *e)
 	if (strings_check(plan, len, h->argv_off, h->argc, "argv", e) < 0 ||
 	    strings_check(plan, len, h->envv_off, h->envc, "envv", e) < 0)
 		return -1;
-	if (mounts_check(h, len, e) < 0)
+	if (mounts_check(h, len, e) < 0 || tty_check(h, e) < 0)
 		return -1;
 	if (!plan_arg(h, 0)[0])
 		return err_field(e, "argv", "has an empty name");

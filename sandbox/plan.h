@@ -17,11 +17,12 @@ struct buf;
 struct err;
 
 #define PLAN_MAGIC 0x4e4c5042u /* "BPLN" */
-#define PLAN_VERSION 2u
+#define PLAN_VERSION 3u
 #define PLAN_MAX (4u << 20)
 #define PLAN_ARGS_MAX 32768u
 #define PLAN_MOUNTS_MAX 256u
 #define PLAN_KEY_MAX 40
+#define PLAN_TTY_SIDE_MAX 1000u /* rows, and columns, of a terminal */
 
 /* Which process this is about: its id, and which try at starting it. */
 struct plan_key {
@@ -39,6 +40,7 @@ enum plan_flag {
 	PLAN_STDERR_MERGE = 1u << 2, /* stderr is the same pipe as stdout */
 	PLAN_PRIVATE_ROOT = 1u << 3, /* confined: a root of its own, made from the mounts; never as root */
 	PLAN_COW = 1u << 4,          /* write roots are overlays: what is written stays beside them (with PRIVATE_ROOT) */
+	PLAN_TTY = 1u << 5,          /* a terminal instead of pipes: not with STDIN_PIPE or STDERR_MERGE */
 };
 
 enum plan_network {
@@ -108,6 +110,7 @@ struct plan_head {
 	uint64_t cpu_ms;         /* of the whole tree; PLAN_UNLIMITED = none. Enforced by the init */
 	uint64_t open_files;     /* RLIMIT_NOFILE */
 	uint64_t file_bytes;     /* RLIMIT_FSIZE */
+	uint32_t tty_rows, tty_cols; /* with PLAN_TTY; else 0 */
 };
 
 struct plan_mount_spec {
@@ -128,6 +131,7 @@ struct plan_spec {
 	const struct plan_mount_spec *mounts;
 	size_t nmounts;
 	uint64_t tmp_bytes, memory_bytes, pids;
+	uint32_t tty_rows, tty_cols;
 };
 
 int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e);

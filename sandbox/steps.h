@@ -49,6 +49,7 @@ struct step_context {
 	size_t ngroups;
 	bool privileged;           /* the spawner has CAP_SYS_ADMIN outside; else a user namespace was made */
 	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
+	int master_fd, slave_fd;   /* PLAN_TTY: the terminal, from the step `terminal` on; else −1 */
 	struct tree_limit_fds limits;   /* of the whole tree, by cgroup */
 	bool logged;               /* somebody reads the audit records of this sandbox */
 	const struct sysfilter *filter; /* of system calls; NULL = could not be built */

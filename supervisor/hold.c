@@ -4,6 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "pty/master.h"
 #include "runtime/store/store.h"
 #include "supervisor/world.h"
 
@@ -11,6 +12,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #define PIPE_LARGE (1 << 18)      /* larger ones leave the cache before they are spliced */
 #define PIPES_LARGE_MAX 16u       /* a quarter of a user's soft limit of pipe pages */
 #define STALL_RETRY_MS 200
+#define ROOM_RETRY_MS 20          /* a terminal's room may come without a word of it */
 
 struct hold *hold_new(struct world *w, const char *id, const struct port_streams *names)
 {
@@ -32,7 +35,7 @@ struct hold *hold_new(struct world *w, const char *id, const struct port_streams
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		h->fds[i] = -1;
 	for (int i = 0; i < STREAM_COUNT; i++)
-		h->streams[i] = (struct hold_stream){ .hold = h, .index = i, .fd = -1, .spool = SPOOL_FILE_INIT };
+		h->streams[i] = (struct hold_stream){ .hold = h, .index = i, .fd = -1, .feed = -1, .spool = SPOOL_FILE_INIT };
 	strmap_put(&w->holds, h->key.id, h);
 	return h;
 }
@@ -49,6 +52,7 @@ static void stream_close(struct hold_stream *s)
 	event_drop(&s->ev);
 	event_drop(&s->retry);
 	fd_close(&s->fd);
+	fd_close(&s->feed);
 	if (s->grown)
 		s->hold->world->grown_pipes--;
 	s->grown = false;
@@ -59,10 +63,10 @@ void hold_drop_try(struct hold *h)
 	event_drop(&h->stdin_ev);
 	event_drop(&h->status_ev);
 	event_drop(&h->pidfd_ev);
-	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
-		fd_close(&h->fds[i]);
 	for (int i = 0; i < STREAM_COUNT; i++)
 		stream_close(&h->streams[i]);
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		fd_close(&h->fds[i]);
 }
 
 void hold_free(struct hold *h, unsigned unspilled)
@@ -108,15 +112,27 @@ static int ends_pipe(struct ends *x, int slot, bool we_write)
 	return slot == GUARD_SLOT_GATE ? 0 : fd_nonblock(x->ours[slot], true);
 }
 
+/* The command's own pipes, or one for the output of its terminal: both ends of that are ours. */
+static int ends_streams(const struct hold *h, struct ends *x)
+{
+	if (h->flags & PLAN_TTY) {
+		if (ends_pipe(x, GUARD_SLOT_PTY_PIPE, false) < 0)
+			return -1;
+		x->ours[GUARD_SLOT_PTY_FEED] = fd_take(&x->theirs[GUARD_SLOT_PTY_PIPE]);
+		return 0;
+	}
+	if (ends_pipe(x, GUARD_SLOT_STDOUT, false) < 0)
+		return -1;
+	if (!(h->flags & PLAN_STDERR_MERGE) && ends_pipe(x, GUARD_SLOT_STDERR, false) < 0)
+		return -1;
+	return h->flags & PLAN_STDIN_PIPE ? ends_pipe(x, GUARD_SLOT_STDIN, true) : 0;
+}
+
 static int ends_make(const struct hold *h, struct ends *x)
 {
 	int p[2];
 
-	if (ends_pipe(x, GUARD_SLOT_STDOUT, false) < 0 || ends_pipe(x, GUARD_SLOT_GATE, true) < 0)
-		return -1;
-	if (!(h->flags & PLAN_STDERR_MERGE) && ends_pipe(x, GUARD_SLOT_STDERR, false) < 0)
-		return -1;
-	if ((h->flags & PLAN_STDIN_PIPE) && ends_pipe(x, GUARD_SLOT_STDIN, true) < 0)
+	if (ends_streams(h, x) < 0 || ends_pipe(x, GUARD_SLOT_GATE, true) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0)
 		return -1;
@@ -125,13 +141,18 @@ static int ends_make(const struct hold *h, struct ends *x)
 	return 0;
 }
 
-static void hold_take_ends(struct hold *h, struct ends *x)
+void hold_take_fds(struct hold *h, int fds[GUARD_SLOT_COUNT])
 {
-	h->fds[GUARD_SLOT_STDIN] = fd_take(&x->ours[GUARD_SLOT_STDIN]);
-	h->fds[GUARD_SLOT_STATUS] = fd_take(&x->ours[GUARD_SLOT_STATUS]);
-	h->fds[GUARD_SLOT_GATE] = fd_take(&x->ours[GUARD_SLOT_GATE]);
-	h->streams[STREAM_STDOUT].fd = fd_take(&x->ours[GUARD_SLOT_STDOUT]);
-	h->streams[STREAM_STDERR].fd = fd_take(&x->ours[GUARD_SLOT_STDERR]);
+	h->streams[STREAM_STDOUT].fd = fd_take(&fds[GUARD_SLOT_STDOUT]);
+	h->streams[STREAM_STDERR].fd = fd_take(&fds[GUARD_SLOT_STDERR]);
+	h->streams[STREAM_PTY].fd = fd_take(&fds[GUARD_SLOT_PTY_PIPE]);
+	h->streams[STREAM_PTY].feed = fd_take(&fds[GUARD_SLOT_PTY_FEED]);
+	int piped = 0;
+	if (h->streams[STREAM_PTY].fd >= 0 && ioctl(h->streams[STREAM_PTY].fd, FIONREAD, &piped) == 0)
+		h->streams[STREAM_PTY].piped = (size_t)piped;
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		if (fds[i] >= 0)
+			h->fds[i] = fd_take(&fds[i]);
 }
 
 int hold_launch(struct hold *h)
@@ -163,12 +184,39 @@ int hold_launch(struct hold *h)
 	for (size_t i = 0; i < countof(order); i++)
 		if (x.theirs[order[i]] >= 0)
 			fds[n++] = fd_take(&x.theirs[order[i]]);
-	hold_take_ends(h, &x);
+	hold_take_fds(h, x.ours);
 	spawn_link_start(&h->world->spawner, &h->key, h->flags, fds, n);
 	return 0;
 }
 
 /* ---- the status socket and the init's end ---- */
+
+static void terminal_watch(struct hold *h);
+
+/*
+ * READY, still on the socket, brings the terminal: deposited before the message goes. Without it nothing could ever be seen
+ * of the command, so then it does not run.
+ */
+static void terminal_take(struct hold *h)
+{
+	int fd = -1, fds[GUARD_SLOT_COUNT];
+	size_t nfds = 1;
+	struct status_msg m;
+
+	if (h->fds[GUARD_SLOT_PTY] >= 0 || !h->names.ref[STREAM_PTY][0])
+		return;
+	ssize_t n = fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT);
+	if (n != (ssize_t)sizeof m || nfds != 1 || !master_is(fd)) {
+		log_error("no terminal came for %s: %s", h->key.id, n < 0 ? strerror(errno) : "it is none");
+		if (n > 0 && nfds == 1)
+			fd_close(&fd);
+		guard_link_kill(&h->world->guard, &h->key);
+		return;
+	}
+	h->fds[GUARD_SLOT_PTY] = fds[GUARD_SLOT_PTY] = fd;
+	guard_link_deposit(&h->world->guard, &h->key, 1u << GUARD_SLOT_PTY, fds);
+	terminal_watch(h);
+}
 
 /* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word. */
 static int status_pump(struct hold *h, struct status_msg *ret_last)
@@ -193,6 +241,8 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 			*ret_last = m;
 			return 1;
 		}
+		if (m.kind == STATUS_READY)
+			terminal_take(h);
 		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && (errno == ECONNRESET || errno == EINTR))
 			continue;
 		if (m.kind == STATUS_READY)
@@ -274,9 +324,28 @@ static void stream_grow(struct hold_stream *s, int64_t taken)
 /* The end, and nothing was ever written: no file is made for that. */
 static bool stream_ended_empty(const struct hold_stream *s)
 {
-	struct pollfd p = { .fd = s->fd, .events = POLLIN };
+	struct pollfd p = { .fd = s->feed < 0 ? s->fd : s->hold->fds[GUARD_SLOT_PTY], .events = POLLIN };
 
-	return s->spool.fd < 0 && poll(&p, 1, 0) == 1 && p.revents == POLLHUP;
+	return s->spool.fd < 0 && !s->piped && poll(&p, 1, 0) == 1 && p.revents == POLLHUP;
+}
+
+/* What a terminal printed goes through the pipe; what an earlier runtime left there goes first. */
+static int64_t stream_take(struct hold_stream *s)
+{
+	if (stream_spool(s) < 0)
+		return -1;
+	if (s->feed < 0)
+		return spool_take(&s->spool, s->fd, TAKE_AT_ONCE);
+	if (!s->piped) {
+		ssize_t moved = master_move(s->hold->fds[GUARD_SLOT_PTY], s->feed);
+		if (moved <= 0)
+			return moved;
+		s->piped = (size_t)moved;
+	}
+	int64_t n = spool_take(&s->spool, s->fd, s->piped);
+	if (n > 0)
+		s->piped -= (size_t)n;
+	return n;
 }
 
 static void stream_readable(evutil_socket_t fd, short what, void *ctx)
@@ -290,7 +359,7 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 		return;
 	}
 	for (int i = 0; i < TAKES_A_TURN && !stream_ended_empty(s); i++) {
-		n = stream_spool(s) < 0 ? -1 : spool_take(&s->spool, s->fd, TAKE_AT_ONCE);
+		n = stream_take(s);
 		if (n <= 0)
 			break;
 		stream_grow(s, n);
@@ -338,8 +407,15 @@ static void on_stdin_room(evutil_socket_t fd, short what, void *ctx)
 
 ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n)
 {
+	const struct timeval later = { .tv_usec = ROOM_RETRY_MS * 1000 };
 	ssize_t r;
 
+	if (h->fds[GUARD_SLOT_PTY] >= 0) {
+		r = master_write(h->fds[GUARD_SLOT_PTY], p, n);
+		if (r == 0 && h->stdin_ev)
+			event_add(h->stdin_ev, &later);
+		return r;
+	}
 	if (h->fds[GUARD_SLOT_STDIN] < 0) {
 		errno = EPIPE;
 		return -1;
@@ -359,6 +435,28 @@ void hold_close_stdin(struct hold *h)
 	event_drop(&h->stdin_ev);
 	fd_close(&h->fds[GUARD_SLOT_STDIN]);
 	guard_link_withdraw(&h->world->guard, &h->key, 1u << GUARD_SLOT_STDIN);
+}
+
+int hold_line(const struct hold *h, struct port_line *ret)
+{
+	struct master_line line;
+
+	if (h->fds[GUARD_SLOT_PTY] < 0) {
+		errno = ENOTTY;
+		return -1;
+	}
+	if (master_line_get(h->fds[GUARD_SLOT_PTY], &line) < 0)
+		return -1;
+	*ret = (struct port_line){ .echo = line.echo, .canonical = line.canonical, .eof = line.eof };
+	return 0;
+}
+
+int hold_resize(const struct hold *h, uint32_t rows, uint32_t cols)
+{
+	if (h->fds[GUARD_SLOT_PTY] >= 0)
+		return master_resize(h->fds[GUARD_SLOT_PTY], rows, cols);
+	errno = ENOTTY;
+	return -1;
 }
 
 void hold_open_gate(struct hold *h)
@@ -388,6 +486,23 @@ static struct event *watch(struct hold *h, int fd, short what, event_callback_fn
 	return ev;
 }
 
+static void stream_watch(struct hold_stream *s, int fd)
+{
+	s->ev = watch(s->hold, fd, EV_READ | EV_PERSIST, stream_readable, s);
+	if (s->ev)
+		s->retry = evtimer_new(s->hold->world->base, stream_retry, s);
+}
+
+static void terminal_watch(struct hold *h)
+{
+	int fd = h->fds[GUARD_SLOT_PTY];
+
+	if (fd < 0 || h->streams[STREAM_PTY].ev)
+		return;
+	h->stdin_ev = watch(h, fd, EV_WRITE, on_stdin_room, h);
+	stream_watch(&h->streams[STREAM_PTY], fd);
+}
+
 void hold_watch(struct hold *h)
 {
 	h->launching = false;
@@ -396,10 +511,7 @@ void hold_watch(struct hold *h)
 	h->status_ev = watch(h, h->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, h);
 	h->pidfd_ev = watch(h, h->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, h);
 	h->stdin_ev = watch(h, h->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, h);
-	for (int i = 0; i < STREAM_COUNT; i++) {
-		struct hold_stream *s = &h->streams[i];
-		s->ev = watch(h, s->fd, EV_READ | EV_PERSIST, stream_readable, s);
-		if (s->ev)
-			s->retry = evtimer_new(h->world->base, stream_retry, s);
-	}
+	for (int i = 0; i < STREAM_PTY; i++)
+		stream_watch(&h->streams[i], h->streams[i].fd);
+	terminal_watch(h); /* else when it comes */
 }

@@ -5,7 +5,9 @@
  * What the runtime holds of one live process: its ends of the pipes, the status socket, the gate, the init's pidfd and
  * the spool files. The guard holds copies of the descriptors, so that the next runtime can make the same hold again.
  *
- * Everything that comes is reported to the engine; the bytes themselves go from pipe to spool inside the kernel.
+ * Everything that comes is reported to the engine; the bytes themselves go from pipe to spool inside the kernel. What a
+ * terminal prints goes through a pipe of our own on its way, because splice(2) wants one; the guard holds both ends of that,
+ * so what is in it when a runtime dies is found by the next.
  */
 
 #include "runtime/base/buf.h"
@@ -22,7 +24,9 @@ struct world;
 struct hold_stream {
 	struct hold *hold;
 	int index;              /* STREAM_… */
-	int fd;                 /* −1 once it ended */
+	int fd;                 /* the pipe's read end; −1 once it ended */
+	int feed;               /* of a terminal: the pipe's write end; else −1 */
+	size_t piped;           /* of a terminal: bytes in the pipe */
 	struct event *ev, *retry;
 	struct spool_file spool;
 	bool grown;             /* its pipe was made larger */
@@ -32,7 +36,7 @@ struct hold {
 	struct world *world;
 	struct plan_key key;
 	struct port_streams names;
-	int fds[GUARD_SLOT_COUNT];   /* stdin, status, gate, pidfd; the streams' are in `streams` */
+	int fds[GUARD_SLOT_COUNT];   /* stdin, status, gate, pidfd, pty; the streams' are in `streams` */
 	int32_t pid;
 	struct hold_stream streams[STREAM_COUNT];
 	struct event *stdin_ev, *status_ev, *pidfd_ev;
@@ -58,11 +62,16 @@ void hold_free(struct hold *h, unsigned unspilled);
 int hold_launch(struct hold *h);
 /* This try is over; closes its pipes. */
 void hold_drop_try(struct hold *h);
+/* Descriptors by slot, as the guard holds them; they are taken over. */
+void hold_take_fds(struct hold *h, int fds[GUARD_SLOT_COUNT]);
 /* From here on everything is watched. */
 void hold_watch(struct hold *h);
 
 ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n);
 void hold_close_stdin(struct hold *h);
+/* −1 with errno: there is no terminal (ENOTTY), or not yet. */
+int hold_line(const struct hold *h, struct port_line *ret);
+int hold_resize(const struct hold *h, uint32_t rows, uint32_t cols);
 void hold_open_gate(struct hold *h);
 void hold_tell_init(struct hold *h, uint32_t kind, uint32_t sig);
 /* Opens the spool files that are there already. */

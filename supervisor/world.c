@@ -275,6 +275,26 @@ static void port_close_stdin(void *world, const char *id)
 		hold_close_stdin(h);
 }
 
+static int port_line(void *world, const char *id, struct port_line *ret)
+{
+	const struct hold *h = hold_of(world, id);
+
+	if (h)
+		return hold_line(h, ret);
+	errno = ESRCH;
+	return -1;
+}
+
+static int port_resize(void *world, const char *id, uint32_t rows, uint32_t cols)
+{
+	const struct hold *h = hold_of(world, id);
+
+	if (h)
+		return hold_resize(h, rows, cols);
+	errno = ESRCH;
+	return -1;
+}
+
 static int port_output_fd(void *world, const char *id, int stream)
 {
 	struct hold *h = hold_of(world, id);
@@ -342,6 +362,8 @@ const struct ports world_ports = {
 	.kill = port_kill,
 	.write_stdin = port_write_stdin,
 	.close_stdin = port_close_stdin,
+	.line = port_line,
+	.resize = port_resize,
 	.peek_output = port_peek_output,
 	.output_fd = port_output_fd,
 	.stop_reading = port_stop_reading,
@@ -372,13 +394,7 @@ static void recovery_adopt(void *world, const struct port_held *held, const stru
 	h->key = item->key;
 	h->pid = item->pid;
 	h->cow = true;
-	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
-		if (i == GUARD_SLOT_STDOUT)
-			h->streams[STREAM_STDOUT].fd = fd_take(&item->fds[i]);
-		else if (i == GUARD_SLOT_STDERR)
-			h->streams[STREAM_STDERR].fd = fd_take(&item->fds[i]);
-		else
-			h->fds[i] = fd_take(&item->fds[i]);
+	hold_take_fds(h, item->fds);
 	hold_find_spools(h, size);
 	audit_reader_join(&w->audit, h, audit_session_of(h->pid));
 	hold_watch(h);

@@ -118,11 +118,11 @@ static void tick_limits(struct tick *t, struct process *p)
 	if (p->state != PROCESS_RUNNING || p->end != PROCESS_END_NONE)
 		return;
 	if (t->now >= wall)
-		process_enforce_end(p, PROCESS_END_WALL, NULL, SIGTERM, t->engine->o.stop_grace_ms, "wall time limit");
+		process_enforce_end(p, PROCESS_END_WALL, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms, "wall time limit");
 	else if (t->now >= idle)
-		process_enforce_end(p, PROCESS_END_IDLE, NULL, SIGTERM, t->engine->o.stop_grace_ms, "idle time limit");
+		process_enforce_end(p, PROCESS_END_IDLE, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms, "idle time limit");
 	else if (t->now >= p->follow_deadline_ns)
-		process_enforce_end(p, PROCESS_END_CLIENT_GONE, NULL, SIGTERM, t->engine->o.stop_grace_ms,
+		process_enforce_end(p, PROCESS_END_CLIENT_GONE, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms,
 				    "its client did not come back after a restart");
 	else {
 		tick_soonest(t, wall);
@@ -195,7 +195,7 @@ static void forget_connection(struct process *p, void *ctx)
 		return;
 	const struct requester by = p->by;
 	p->bound_connection = 0;
-	process_enforce_end(p, PROCESS_END_CLIENT_GONE, &by, SIGTERM, p->engine->o.stop_grace_ms, "its client has gone");
+	process_enforce_end(p, PROCESS_END_CLIENT_GONE, &by, process_stop_signal(p), p->engine->o.stop_grace_ms, "its client has gone");
 }
 
 void engine_client_came(struct engine *g, const struct caller *c)
@@ -223,7 +223,7 @@ void engine_client_follows(struct engine *g, const char *process_id, const struc
 
 static void stop_process(struct process *p, void *ctx)
 {
-	process_enforce_end(p, PROCESS_END_SHUTDOWN, NULL, SIGTERM, p->engine->o.stop_grace_ms, "the daemon is stopping");
+	process_enforce_end(p, PROCESS_END_SHUTDOWN, NULL, process_stop_signal(p), p->engine->o.stop_grace_ms, "the daemon is stopping");
 }
 
 void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx)

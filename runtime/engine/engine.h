@@ -67,6 +67,7 @@ struct start_request {
 	size_t nenv_unset;
 	struct sandbox_request sandbox;
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
+	uint32_t tty_rows, tty_cols;  /* of its terminal; 0 = pipes */
 	struct process_limits limits; /* fill with engine_default_limits first */
 	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id, *justification; /* or NULL */
 	/* Of starts that the engine makes itself (process_owner.h); 0 and NULL otherwise. */
@@ -114,7 +115,10 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_close_stdin(struct engine *g, const char *process_id, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx);
-/* Answers when the whole tree is proved gone. sig 0 = TERM; grace_ms LIMIT_NONE = the default. */
+/* Of its terminal. */
+void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols, const struct caller *c,
+			   engine_reply_fn fn, void *ctx);
+/* Answers when the whole tree is proved gone. sig 0 = TERM, or HUP with a terminal; grace_ms LIMIT_NONE = the default. */
 void engine_terminate_process(struct engine *g, const char *process_id, const char *reason, int sig, uint64_t grace_ms,
 			      const struct caller *c, engine_reply_fn fn, void *ctx);
 /* timeout_ms LIMIT_NONE = for ever. The result has timedOut: true when the time was over first. */

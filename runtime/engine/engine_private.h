@@ -33,6 +33,8 @@ struct engine {
 
 #define ENGINE_DRAIN_MS 2000u
 #define ENGINE_FLUSH_MS 50u
+#define ENGINE_FLUSH_TYPED_MS 5u
+#define ENGINE_TYPED_MS 250u
 #define ENGINE_SETTLE_MS 10000u
 #define ENGINE_FOLLOW_MS 30000u
 

@@ -22,12 +22,18 @@ struct engine_options;
 struct err;
 struct violation;
 
-enum { STREAM_STDOUT, STREAM_STDERR, STREAM_COUNT };
+enum { STREAM_STDOUT, STREAM_STDERR, STREAM_PTY, STREAM_COUNT }; /* the first two, or the third */
 
 /* What the world needs to know of a process besides its id: where its output goes. Copied. */
 struct port_streams {
 	char ref[STREAM_COUNT][PLAN_KEY_MAX]; /* output refs; "" = no such stream */
 	uint64_t limit;                       /* kept of each; 0 = all */
+};
+
+/* How a terminal's line is set now. */
+struct port_line {
+	bool echo, canonical;
+	unsigned char eof;    /* ends input in canonical mode; 0 = there is none */
 };
 
 struct ports {
@@ -49,9 +55,12 @@ struct ports {
 	void (*signal)(void *world, const char *id, int sig);  /* to the command, by its init */
 	void (*kill_tree)(void *world, const char *id);        /* by its init, which reports how it ended */
 	void (*kill)(void *world, const char *id);             /* the init itself, by the guard */
-	/* >0 bytes taken; 0 = the pipe is full, engine_on_stdin_room follows; −1 with errno. */
+	/* >0 bytes taken; 0 = the pipe or the terminal is full, engine_on_stdin_room follows; −1 with errno. */
 	ssize_t (*write_stdin)(void *world, const char *id, const void *p, size_t n);
 	void (*close_stdin)(void *world, const char *id);
+	/* Of a process with a terminal; −1 with errno. */
+	int (*line)(void *world, const char *id, struct port_line *ret);
+	int (*resize)(void *world, const char *id, uint32_t rows, uint32_t cols);
 	/* Bytes that came so far; −1 with errno. Short only at the end. */
 	ssize_t (*peek_output)(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n);
 	int (*output_fd)(void *world, const char *id, int stream); /* of the spool file; −1 if nothing came yet */

@@ -22,8 +22,10 @@
 #include "runtime/engine/process_owner.h"
 #include "runtime/event/id.h"
 
+#include <signal.h>
 #include <sys/queue.h>
 
+struct jval;
 struct jw;
 
 #define ID_ROOM 72 /* any id, also a caller's, with its NUL: as the views hand them out */
@@ -102,7 +104,9 @@ struct process_input {
 	struct requester by;
 	char *data;
 	size_t len, done;
-	bool eof;                 /* close after this */
+	bool eof;                 /* close after this; for a terminal `data` is what says so */
+	bool canonical;           /* the terminal's mode when that was sent */
+	bool redacted;            /* typed while the terminal asked for a secret */
 	bool intended;            /* the intent of an idempotent write is durable */
 };
 
@@ -128,6 +132,7 @@ struct process {
 	char plan_hash[65];
 	uint32_t plan_layers, plan_kind; /* what is asked of the sandbox, and those flags that decide what can be had */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
+	uint32_t tty_rows, tty_cols; /* of its terminal, as it is now; 0 = pipes */
 	struct process_limits limits;
 	struct requester by;
 
@@ -146,6 +151,9 @@ struct process {
 	TAILQ_HEAD(, process_waiter) waiters;
 	TAILQ_HEAD(, process_input) inputs;
 	bool stdin_closed, input_busy;
+	bool typed;                  /* into its terminal, since output was last cited */
+	uint64_t typed_until_ns;     /* somebody sits before it */
+	char last_typed;             /* the last byte that the terminal took; '\n' = none */
 
 	uint64_t sent_signals;       /* bit n − 1 for signal n, by signal_process */
 	struct requester signal_by;
@@ -167,6 +175,17 @@ struct process {
 	uint64_t ended_sequence;
 };
 
+static inline bool process_has_tty(const struct process *p)
+{
+	return p->tty_rows != 0;
+}
+
+/* What ends it politely: closing a terminal is a hangup, and shells that are typed to ignore SIGTERM. */
+static inline int process_stop_signal(const struct process *p)
+{
+	return process_has_tty(p) ? SIGHUP : SIGTERM;
+}
+
 /* process_machine.c */
 void process_on(struct process *p, enum process_event ev);
 void process_free(struct process *p);
@@ -185,6 +204,8 @@ void process_output_submit(struct process *p);
 void process_outputs_json(const struct process *p, struct jw *w);   /* {"stdout":{…},…} */
 void process_stream_names(const struct process *p, struct jw *w);   /* [{outputRef,stream,…}] */
 const char *stream_name(int stream);
+int stream_index(struct jval name);                  /* −1 = there is no such stream */
+void process_tty_json(const struct process *p, struct jw *w);       /* {rows, cols}, or false */
 unsigned process_unspilled(const struct process *p); /* streams that live in the database, as bits */
 
 /* process_violation.c */

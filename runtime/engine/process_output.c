@@ -1,7 +1,9 @@
 /*
  * Output as facts. The bytes are already in the spool (the kernel moved them there); here they are cited: the first
  * event after a quiet time goes out at once, then at most one every 50 ms for each process, each with the range that
- * came meanwhile and a preview of its beginning.
+ * came meanwhile and a preview of its beginning. Only where somebody types is more often better: what a terminal prints
+ * first after input goes out at once and does not wait for company in its commit, and what follows within a quarter of a
+ * second goes out every few milliseconds.
  *
  * A stream that stays within the inline limit lives in the database, whole, and its spool file is removed at the end.
  * Past the limit it is *spilled*: from then on the cited bytes are synced and checksummed before the event commits.
@@ -13,19 +15,31 @@
 #include "runtime/base/text.h"
 #include "runtime/store/spool.h"
 
+static const char *const stream_names[STREAM_COUNT] = { "stdout", "stderr", "pty" };
+
 const char *stream_name(int stream)
 {
-	return stream == STREAM_STDOUT ? "stdout" : "stderr";
+	return stream_names[stream];
+}
+
+int stream_index(struct jval name)
+{
+	for (int i = 0; i < STREAM_COUNT; i++)
+		if (jval_is_str(name, stream_names[i]))
+			return i;
+	return -1;
 }
 
 void process_output_due(struct process *p)
 {
 	uint64_t now = engine_now(p->engine);
-	uint64_t earliest = p->last_flush_ns + ENGINE_FLUSH_MS * 1000000ull;
+	uint64_t pause_ms = p->typed ? 0 : now < p->typed_until_ns ? ENGINE_FLUSH_TYPED_MS : ENGINE_FLUSH_MS;
+	uint64_t earliest = p->last_flush_ns + pause_ms * 1000000ull;
+	uint64_t at = now >= earliest ? now : earliest;
 
-	if (p->flush_at_ns != UINT64_MAX)
+	if (p->flush_at_ns <= at)
 		return;
-	p->flush_at_ns = now >= earliest ? now : earliest;
+	p->flush_at_ns = at;
 	engine_wake(p->engine, p->flush_at_ns);
 }
 
@@ -154,10 +168,13 @@ void process_output_submit(struct process *p)
 
 	p->flush_at_ns = UINT64_MAX;
 	p->last_flush_ns = engine_now(p->engine);
-	if (process_output_flush(p, b) > 0)
-		store_submit(p->engine->o.store, b, STORE_MUST, NULL, NULL);
-	else
+	if (process_output_flush(p, b) > 0) {
+		bool watched = p->typed || p->last_flush_ns < p->typed_until_ns;
+		p->typed = false;
+		store_submit(p->engine->o.store, b, STORE_MUST | (watched ? STORE_NOW : 0), NULL, NULL);
+	} else {
 		store_batch_free(b);
+	}
 }
 
 unsigned process_unspilled(const struct process *p)

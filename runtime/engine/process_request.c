@@ -4,6 +4,10 @@
  * Input is written in the order in which it was asked for, one request after the other, and answered when the pipe took
  * all of it and process.input is committed. An idempotent write first commits its intent: if the runtime dies between that
  * and the result, a repeated request learns that the outcome is not known, rather than writing twice.
+ *
+ * What is typed into a terminal is a fact like other input, but not while the terminal shows nothing of it (no echo) and takes
+ * whole lines (canonical): then it is a password, and how long it is is all that is kept. Programs that draw their screen
+ * have no echo either, but take single keys.
  */
 
 #include "runtime/engine/engine_private.h"
@@ -41,9 +45,10 @@ static void input_fact(struct process *p, struct store_batch *b, const struct pr
 	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
 	f.draft.ids[ID_REQUEST] = in->reply.request_id;
 	jw_kstr(&f.w, "kind", in->eof ? "eof" : "data");
-	if (!in->eof) {
-		size_t cut = text_utf8_cut(in->data, shown);
+	if (!in->eof || in->len)
 		jw_kuint(&f.w, "bytes", in->len);
+	if (!in->eof && !in->redacted) {
+		size_t cut = text_utf8_cut(in->data, shown);
 		if (text_utf8_valid(in->data, cut)) {
 			jw_kstrn(&f.w, "preview", in->data, cut);
 			jw_kstr(&f.w, "encoding", "utf8");
@@ -53,7 +58,7 @@ static void input_fact(struct process *p, struct store_batch *b, const struct pr
 			jw_kstr(&f.w, "encoding", "base64");
 		}
 	}
-	jw_kbool(&f.w, "redacted", false);
+	jw_kbool(&f.w, "redacted", in->redacted);
 	fact_requester(&f.w, "by", &in->by);
 	fact_close(&f, b);
 }
@@ -61,6 +66,8 @@ static void input_fact(struct process *p, struct store_batch *b, const struct pr
 static void input_free(struct process_input *in)
 {
 	reply_done(&in->reply);
+	if (in->redacted)
+		explicit_bzero(in->data, in->len);
 	free(in->data);
 	free(in);
 }
@@ -107,8 +114,12 @@ static void input_finish(struct process *p, struct process_input *in)
 
 	TAILQ_REMOVE(&p->inputs, in, link);
 	jw_obj(&w);
-	if (!in->eof)
+	if (!in->eof || in->len)
 		jw_kuint(&w, "bytes", in->len);
+	if (in->eof && in->len) {
+		jw_kstr(&w, "sent", "eof");
+		jw_kbool(&w, "canonical", in->canonical);
+	}
 	jw_obj_end(&w);
 	input_fact(p, b, in);
 	answer_after(p->engine, b, &in->reply, &json);
@@ -144,23 +155,73 @@ void process_inputs_fail(struct process *p, const char *why)
 		input_fail(p, TAILQ_FIRST(&p->inputs), &e);
 }
 
+/*
+ * The end of input, for a terminal: its EOF character. In canonical mode that first of all hands on what was typed of a
+ * line, and ends the input only if there is nothing of it. Others (readline) take the character itself for the end.
+ */
+static int input_end_terminal(struct process *p, struct process_input *in, struct err *e)
+{
+	struct engine *g = p->engine;
+	struct port_line line;
+
+	if (in->len)
+		return 0; /* decided before; the terminal was full */
+	if (g->o.ports->line(g->o.world, p->id, &line) < 0)
+		return err_set(e, ERR_STATE, "end the input of '%s': %s", p->id, strerror(errno));
+	if (!line.eof)
+		return err_set(e, ERR_STATE, "the terminal of '%s' has no EOF character now", p->id);
+	in->canonical = line.canonical;
+	in->len = line.canonical && p->last_typed != '\n' ? 2 : 1;
+	in->data = mem_realloc(in->data, in->len);
+	memset(in->data, line.eof, in->len);
+	return 0;
+}
+
+/* Before each write: programs switch echo off just before they ask. */
+static void input_look(struct process *p, struct process_input *in)
+{
+	struct engine *g = p->engine;
+	struct port_line line;
+
+	if (g->o.ports->line(g->o.world, p->id, &line) == 0 && line.canonical && !line.echo)
+		in->redacted = !in->eof;
+}
+
+static void input_typed(struct process *p, const struct process_input *in)
+{
+	char c = in->data[in->done - 1];
+
+	/* Control characters end a line, or do away with it. */
+	p->last_typed = in->eof || (c > 0 && c < ' ' && c != '\t') ? '\n' : c;
+	p->typed = true;
+	p->typed_until_ns = engine_now(p->engine) + ENGINE_TYPED_MS * 1000000ull;
+}
+
 /* 1 = done, 0 = the pipe is full, −1 = it failed (and the input is gone). */
 static int input_write(struct process *p, struct process_input *in)
 {
 	struct engine *g = p->engine;
 	struct err e = ERR_INIT;
 
+	if (process_has_tty(p) && in->eof && input_end_terminal(p, in, &e) < 0) {
+		input_fail(p, in, &e);
+		return -1;
+	}
 	while (in->done < in->len) {
+		if (process_has_tty(p))
+			input_look(p, in);
 		ssize_t n = g->o.ports->write_stdin(g->o.world, p->id, in->data + in->done, in->len - in->done);
 		if (n == 0)
 			return 0;
 		if (n < 0) {
 			err_set(&e, ERR_STATE, "write to the standard input of '%s': %s", p->id,
-				errno == EPIPE ? "the process has closed it" : strerror(errno));
+				errno == EPIPE ? "the process has closed it" : errno == EIO ? "the terminal is closed" : strerror(errno));
 			input_fail(p, in, &e);
 			return -1;
 		}
 		in->done += (size_t)n;
+		if (process_has_tty(p))
+			input_typed(p, in);
 	}
 	return 1;
 }
@@ -212,7 +273,7 @@ void process_inputs_pump(struct process *p)
 			input_intend(p, in);
 			return;
 		}
-		if (!in->eof) {
+		if (!in->eof || process_has_tty(p)) {
 			int r = input_write(p, in);
 			if (r == 0)
 				return;
@@ -234,9 +295,9 @@ static void input_queue(struct engine *g, const char *id, const void *data, size
 	struct process_input *in;
 	size_t queued = 0;
 
-	if (p && !p->stdin_pipe)
+	if (p && !p->stdin_pipe && !process_has_tty(p))
 		err_set(&e, ERR_STATE, "process '%s' was started without a standard input (stdin: \"pipe\")", id);
-	else if (p && p->stdin_closed && !eof)
+	else if (p && p->stdin_closed && !process_has_tty(p) && !eof)
 		err_set(&e, ERR_STATE, "the standard input of '%s' is closed", id);
 	else if (p)
 		TAILQ_FOREACH(in, &p->inputs, link)
@@ -268,7 +329,49 @@ void engine_close_stdin(struct engine *g, const char *process_id, const struct c
 	input_queue(g, process_id, NULL, 0, true, c, fn, ctx);
 }
 
-/* ---- signals and the end ---- */
+/* ---- the size of its terminal, signals and the end ---- */
+
+void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process *p = engine_live(g, process_id, c, &e);
+	struct pending_reply reply;
+	struct buf json = BUF_INIT;
+	struct fact f;
+
+	if (p && !process_has_tty(p))
+		err_set(&e, ERR_STATE, "process '%s' has no terminal", process_id);
+	else if (p && g->o.ports->resize(g->o.world, p->id, rows, cols) < 0)
+		err_set(&e, ERR_STATE, "resize the terminal of '%s': %s", process_id,
+			errno == ENOTTY ? "it has not begun yet" : strerror(errno));
+	if (e.code) {
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	const struct requester by = requester_of(c);
+	p->tty_rows = rows;
+	p->tty_cols = cols;
+	p->typed = true; /* what it draws now is waited for */
+	p->typed_until_ns = engine_now(g) + ENGINE_TYPED_MS * 1000000ull;
+	struct store_batch *b = store_batch_new(g->o.store);
+	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "kind", "resize");
+	jw_kuint(&f.w, "rows", rows);
+	jw_kuint(&f.w, "cols", cols);
+	jw_kbool(&f.w, "redacted", false);
+	fact_requester(&f.w, "by", &by);
+	fact_close(&f, b);
+	reply_keep(&reply, c, fn, ctx);
+	struct jw w = jw_on(&json);
+	jw_obj(&w);
+	jw_kstr(&w, "processId", p->id);
+	jw_kuint(&w, "rows", rows);
+	jw_kuint(&w, "cols", cols);
+	jw_obj_end(&w);
+	answer_after(g, b, &reply, &json);
+}
 
 void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
@@ -321,6 +424,6 @@ void engine_terminate_process(struct engine *g, const char *process_id, const ch
 	w->terminate = true;
 	w->deadline_ns = UINT64_MAX;
 	TAILQ_INSERT_TAIL(&p->waiters, w, link);
-	process_enforce_end(p, PROCESS_END_USER, &by, sig ? sig : SIGTERM, grace_ms == LIMIT_NONE ? g->o.stop_grace_ms : grace_ms,
+	process_enforce_end(p, PROCESS_END_USER, &by, sig ? sig : process_stop_signal(p), grace_ms == LIMIT_NONE ? g->o.stop_grace_ms : grace_ms,
 			    reason);
 }

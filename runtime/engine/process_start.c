@@ -28,6 +28,7 @@ struct process *process_new(struct engine *g, const char *id)
 
 	p->engine = g;
 	snprintf(p->id, sizeof p->id, "%s", id);
+	p->last_typed = '\n';
 	p->kill_at_ns = p->flush_at_ns = p->drain_until_ns = p->follow_deadline_ns = UINT64_MAX;
 	TAILQ_INIT(&p->waiters);
 	TAILQ_INIT(&p->inputs);
@@ -82,6 +83,8 @@ static void environment_build(struct process *p, const struct start_request *r, 
 	f->env = BUF_INIT;
 	buf_printf(&v->text, "PWD=%s", p->cwd);
 	buf_byte(&v->text, '\0');
+	if (process_has_tty(p))
+		buf_append(&v->text, "TERM=xterm-256color", sizeof "TERM=xterm-256color");
 	for (const char *s = v->text.data; s < v->text.data + v->text.len; s += strlen(s) + 1)
 		count++;
 	v->vars = mem_zalloc(count + r->nenv_set + 1, sizeof *v->vars);
@@ -166,7 +169,9 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 	environment_build(p, r, f, &env);
 	struct plan_spec spec = {
 		.flags = (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
-			 (p->keep_tree ? PLAN_KEEP_TREE : 0),
+			 (p->keep_tree ? PLAN_KEEP_TREE : 0) | (process_has_tty(p) ? PLAN_TTY : 0),
+		.tty_rows = p->tty_rows,
+		.tty_cols = p->tty_cols,
 		.cwd = p->cwd,
 		.argv = argv,
 		.argc = argc,
@@ -190,7 +195,8 @@ static void streams_make(struct process *p, struct port_streams *ret)
 {
 	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
 	for (int i = 0; i < STREAM_COUNT; i++) {
-		if (i == STREAM_STDERR && p->stderr_merge) {
+		bool unused = i == STREAM_PTY ? !process_has_tty(p) : process_has_tty(p) || (i == STREAM_STDERR && p->stderr_merge);
+		if (unused) {
 			p->streams[i].ended = true;
 			continue;
 		}
@@ -250,9 +256,11 @@ static void process_take_request(struct process *p, const struct start_request *
 	copy_id(p->subagent_id, r->subagent_id);
 	p->owner = (enum owner_kind)r->owner;
 	copy_id(p->owner_id, r->owner_id);
-	p->stdin_pipe = r->stdin_pipe;
-	p->stdin_closed = !r->stdin_pipe;
-	p->stderr_merge = r->stderr_merge;
+	p->tty_rows = r->tty_rows;
+	p->tty_cols = r->tty_cols;
+	p->stdin_pipe = r->stdin_pipe && !process_has_tty(p);
+	p->stdin_closed = !p->stdin_pipe;
+	p->stderr_merge = r->stderr_merge && !process_has_tty(p);
 	p->keep_tree = r->keep_tree;
 	p->end_with_client = r->end_with_client;
 	p->bound_connection = r->end_with_client ? c->connection : 0;
@@ -344,6 +352,18 @@ static int sandbox_fact(const struct process *p, struct store_batch *b)
 	return fact_close(&f, b);
 }
 
+void process_tty_json(const struct process *p, struct jw *w)
+{
+	if (!process_has_tty(p)) {
+		jw_bool(w, false);
+		return;
+	}
+	jw_obj(w);
+	jw_kuint(w, "rows", p->tty_rows);
+	jw_kuint(w, "cols", p->tty_cols);
+	jw_obj_end(w);
+}
+
 static int started_fact(const struct process *p, struct store_batch *b)
 {
 	struct fact f;
@@ -353,7 +373,8 @@ static int started_fact(const struct process *p, struct store_batch *b)
 	f.draft.real_us = p->started_real_us;
 	command_members(p, &f.w);
 	jw_kstr(&f.w, "cwd", p->cwd);
-	jw_kbool(&f.w, "tty", false);
+	jw_key(&f.w, "tty");
+	process_tty_json(p, &f.w);
 	jw_kint(&f.w, "pid", p->pid);
 	jw_kuint(&f.w, "startTime", p->start_time);
 	jw_kstr(&f.w, "bootId", p->engine->boot_id);
@@ -363,8 +384,8 @@ static int started_fact(const struct process *p, struct store_batch *b)
 	jw_kstr(&f.w, "profile", p->profile);
 	if (p->plan_kind & PLAN_COW)
 		jw_kbool(&f.w, "cow", true);
-	jw_kstr(&f.w, "stdin", p->stdin_pipe ? "pipe" : "none");
-	jw_kstr(&f.w, "stderr", p->stderr_merge ? "merge" : "separate");
+	jw_kstr(&f.w, "stdin", process_has_tty(p) ? "tty" : p->stdin_pipe ? "pipe" : "none");
+	jw_kstr(&f.w, "stderr", process_has_tty(p) ? "tty" : p->stderr_merge ? "merge" : "separate");
 	jw_kbool(&f.w, "keepTree", p->keep_tree);
 	jw_kstr(&f.w, "onDisconnect", p->end_with_client ? "terminate" : "keep");
 	jw_kbool(&f.w, "ownsTurn", p->owns_turn);

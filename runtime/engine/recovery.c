@@ -46,7 +46,9 @@ static void take_streams(struct process *p, struct jval refs)
 	for (int i = 0; i < STREAM_COUNT; i++)
 		p->streams[i].ended = true;
 	for (struct jiter it = jiter_on(refs); jiter_next(&it);) {
-		int i = jval_is_str(jval_get(it.value, "stream"), "stdout") ? STREAM_STDOUT : STREAM_STDERR;
+		int i = stream_index(jval_get(it.value, "stream"));
+		if (i < 0)
+			continue;
 		copy_member(jval_get(it.value, "outputRef"), p->streams[i].ref, sizeof p->streams[i].ref);
 		p->streams[i].ended = false;
 	}
@@ -93,6 +95,9 @@ static bool take_started(void *ctx, const struct event_view *ev)
 	p->owns_turn = jval_bool(jval_get(m, "ownsTurn"), false);
 	p->keep_tree = jval_bool(jval_get(m, "keepTree"), false);
 	p->stdin_pipe = jval_is_str(jval_get(m, "stdin"), "pipe");
+	struct jval tty = jval_get(m, "tty");
+	p->tty_rows = (uint32_t)jval_uint(jval_get(tty, "rows"), 0);
+	p->tty_cols = (uint32_t)jval_uint(jval_get(tty, "cols"), 0);
 	p->stderr_merge = jval_is_str(jval_get(m, "stderr"), "merge");
 	p->end_with_client = jval_is_str(jval_get(m, "onDisconnect"), "terminate");
 	p->limits = (struct process_limits){
@@ -187,6 +192,11 @@ static bool recover_process(void *ctx, const char *id, const char *json, size_t 
 		return true;
 	}
 	p->stdin_closed |= !p->stdin_pipe;
+	if (process_has_tty(p)) {
+		struct jval now = jval_get(jval_of(json, len), "tty"); /* with what was made of it since */
+		p->tty_rows = (uint32_t)jval_uint(jval_get(now, "rows"), p->tty_rows);
+		p->tty_cols = (uint32_t)jval_uint(jval_get(now, "cols"), p->tty_cols);
+	}
 	const struct port_held *h = held_of(r, p);
 	if (r->nlost + r->nalive >= RECOVER_MAX)
 		return false;

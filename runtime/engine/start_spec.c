@@ -185,6 +185,29 @@ static int take_limits(const struct engine *g, const json_t *json, struct proces
 	return 0;
 }
 
+int terminal_side_of(const json_t *v, const char *field, uint32_t *ret, struct err *e)
+{
+	json_int_t n = json_integer_value(v);
+
+	if (n < 1 || n > (json_int_t)PLAN_TTY_SIDE_MAX)
+		return err_field(e, field, "must be 1 to %u", PLAN_TTY_SIDE_MAX);
+	*ret = (uint32_t)n;
+	return 0;
+}
+
+static int take_tty(const json_t *json, struct start_request *r, struct err *e)
+{
+	const json_t *tty = json_object_get(json, "tty");
+
+	if (!tty)
+		return 0;
+	if (str(json, "stderr") && !r->stderr_merge)
+		return err_field(e, "stderr", "a terminal has only one output: leave it out, or use no tty");
+	if (terminal_side_of(json_object_get(tty, "rows"), "tty.rows", &r->tty_rows, e) < 0)
+		return -1;
+	return terminal_side_of(json_object_get(tty, "cols"), "tty.cols", &r->tty_cols, e);
+}
+
 int start_spec_of(const struct engine *g, const json_t *json, struct start_spec *ret, struct err *e)
 {
 	struct start_spec s = { .request = {
@@ -201,6 +224,8 @@ int start_spec_of(const struct engine *g, const json_t *json, struct start_spec 
 	} };
 	int r = take_command(json, &s, e);
 
+	if (r == 0)
+		r = take_tty(json, &s.request, e);
 	if (r == 0)
 		r = take_environment(json, &s, e);
 	if (r == 0 && s.request.justification && strlen(s.request.justification) > JUSTIFICATION_MAX)

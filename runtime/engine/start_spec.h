@@ -21,6 +21,9 @@ struct sandbox_spec {
 int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e);
 void sandbox_spec_done(struct sandbox_spec *s);
 
+/* Rows, or columns: 1 to PLAN_TTY_SIDE_MAX. */
+int terminal_side_of(const json_t *v, const char *field, uint32_t *ret, struct err *e);
+
 struct start_spec {
 	struct start_request request;
 	struct sandbox_spec sandbox;

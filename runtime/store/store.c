@@ -348,6 +348,7 @@ static void batch_run(struct store *s, struct completion *c)
 void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_done_fn done, void *ctx)
 {
 	b->flags = flags;
+	b->now |= (flags & STORE_NOW) != 0;
 	b->done = done;
 	b->ctx = ctx;
 	b->completion.run = batch_run;

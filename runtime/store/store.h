@@ -83,7 +83,10 @@ void store_batch_idem(struct store_batch *b, uint32_t uid, const char *key, cons
 /* A model-independent durable setting (policy hash, …): `meta` table. */
 void store_batch_meta(struct store_batch *b, const char *key, const void *p, size_t n);
 
-enum { STORE_MUST = 1 };
+enum {
+	STORE_MUST = 1 << 0, /* never refused: waits for room */
+	STORE_NOW = 1 << 1,  /* somebody waits for it, whatever its events say */
+};
 
 struct store_result {
 	int status;              /* 0, or negative with `err` */

@@ -125,17 +125,29 @@ int view_process_on_artifact(struct models *m, const struct event_view *ev, stru
 	return view_list_del(m, VIEW_COW_PROCESS, id, NULL, e);
 }
 
+/* A terminal's input goes on after an end of file; what changes is its size. */
 int view_process_on_input(struct models *m, const struct event_view *ev, struct err *e)
 {
+	struct jval payload = event_payload(ev), kind = jval_get(payload, "kind");
+	bool resized = jval_is_str(kind, "resize");
 	struct process_doc d;
+	char tty[64];
 	int r;
 
-	if (!jval_is_str(jval_get(event_payload(ev), "kind"), "eof"))
+	if (!resized && !jval_is_str(kind, "eof"))
 		return 0;
 	r = load(m, ev, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	d.stdinClosed = true;
+	if (d.tty.type == JT_OBJECT && !resized)
+		return 0;
+	if (resized) {
+		int n = snprintf(tty, sizeof(tty), "{\"rows\":%" PRIu64 ",\"cols\":%" PRIu64 "}", jval_uint(jval_get(payload, "rows"), 0),
+				 jval_uint(jval_get(payload, "cols"), 0));
+		d.tty = jval_of(tty, (size_t)n);
+	} else {
+		d.stdinClosed = true;
+	}
 	return view_save(m, &process_shape, d.processId, &d, e);
 }
 

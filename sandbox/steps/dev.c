@@ -45,11 +45,12 @@ static int make_device(struct step_context *c, const char *path, dev_t number)
 	return tree_attach_at(tree, c->root_fd, path);
 }
 
+/* A terminal belongs to whoever opens it: in a sandbox that is the command's id, so no more is to be said about owners. */
 static int make_terminals(struct step_context *c)
 {
 	if (mkdirat(c->root_fd, "dev/pts", 0755) < 0)
 		return -1;
-	return mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620");
+	return mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620,max=256");
 }
 
 int step_dev(struct step_context *c)
@@ -67,6 +68,10 @@ int step_dev(struct step_context *c)
 			step_path(c, links[i].path);
 			return -1;
 		}
+	}
+	if (c->plan->flags & PLAN_TTY && symlinkat("pts/0", c->root_fd, "dev/console") < 0) {
+		step_path(c, "dev/console");
+		return -1;
 	}
 	if (make_terminals(c) < 0) {
 		step_path(c, "dev/pts");

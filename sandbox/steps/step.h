@@ -20,6 +20,7 @@ int step_network(struct step_context *c);
 int step_keyring(struct step_context *c);
 int step_ids(struct step_context *c);
 int step_lifetime(struct step_context *c);
+int step_terminal(struct step_context *c);
 int step_no_new_privs(struct step_context *c);
 int step_descriptors(struct step_context *c);
 int step_landlock(struct step_context *c);

@@ -38,32 +38,6 @@ static bool is(const struct call *c, const char *name, const char *word)
 
 /* ---- start_process ---- */
 
-/* What this version does not do is refused by name, never left out silently. */
-static const struct {
-	const char *field, *message;
-} missing[] = {
-	{ "tty", "terminals are not available in this version; leave it out to use pipes" },
-};
-
-static bool asks_for(const struct call *c, const char *field)
-{
-	const char *dot = strchr(field, '.');
-	const json_t *v = dot ? json_object_get(call_obj(c, "limits"), dot + 1) : call_obj(c, field);
-
-	return v && !json_is_false(v) && !(json_is_object(v) && json_object_size(v) == 0);
-}
-
-static int check_available(const struct call *c, struct err *e)
-{
-	for (size_t i = 0; i < countof(missing); i++)
-		if (asks_for(c, missing[i].field)) {
-			err_set(e, ERR_UNAVAILABLE, "%s", missing[i].message);
-			(void)snprintf(e->field, sizeof(e->field), "%s", missing[i].field);
-			return -1;
-		}
-	return 0;
-}
-
 static void fail_unavailable(struct call *c, const struct err *e)
 {
 	static const char data[] = "\"retryable\":false,\"advice\":\"Leave the named parameter out; it is refused rather than "
@@ -87,7 +61,7 @@ void method_start_process(struct call *c)
 	start_spec_auto struct start_spec s = { 0 };
 	struct err e = ERR_INIT;
 
-	if (check_available(c, &e) == 0 && yield_check(c, &e) == 0 && start_spec_of(call_engine(c), c->params, &s, &e) == 0)
+	if (yield_check(c, &e) == 0 && start_spec_of(call_engine(c), c->params, &s, &e) == 0)
 		engine_start_process(call_engine(c), &s.request, &c->caller, on_started, c);
 	else if (e.code == ERR_UNAVAILABLE)
 		fail_unavailable(c, &e);
@@ -153,6 +127,17 @@ void method_write_process_stdin(struct call *c)
 void method_close_process_stdin(struct call *c)
 {
 	engine_close_stdin(call_engine(c), call_str(c, "processId"), &c->caller, call_engine_reply, c);
+}
+
+void method_resize_process(struct call *c)
+{
+	uint32_t rows = 0, cols = 0;
+	struct err e = ERR_INIT;
+
+	if (terminal_side_of(call_obj(c, "rows"), "rows", &rows, &e) < 0 || terminal_side_of(call_obj(c, "cols"), "cols", &cols, &e) < 0)
+		call_fail(c, &e);
+	else
+		engine_resize_process(call_engine(c), call_str(c, "processId"), rows, cols, &c->caller, call_engine_reply, c);
 }
 
 /* 0 when it is not given. */

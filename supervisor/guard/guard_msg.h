@@ -54,8 +54,9 @@ enum guard_slot {
 	GUARD_SLOT_STATUS,
 	GUARD_SLOT_GATE,    /* write end: one byte opens, closing aborts */
 	GUARD_SLOT_PIDFD,   /* of the init; from the spawner */
-	GUARD_SLOT_PTY,
-	GUARD_SLOT_PTY_PIPE,
+	GUARD_SLOT_PTY,      /* master of the terminal; comes with the init's READY */
+	GUARD_SLOT_PTY_PIPE, /* through which its output goes on the way to the spool: read end */
+	GUARD_SLOT_PTY_FEED, /* write end */
 	GUARD_SLOT_COUNT
 };
 

@@ -7,6 +7,10 @@
  * and the outcome of exec is known when the call returns, without a pipe. So it is the command's process that watches for
  * a request to kill while the gate is shut (step_gate).
  *
+ * A terminal's master goes to the runtime with READY: it lies in a socket that the guard holds too until a runtime has
+ * deposited it, and the command waits at the gate meanwhile. The slave stays open here: the terminal ends with the sandbox,
+ * not whenever a program happens to have closed it.
+ *
  * The runtime may be away: its end of the status socket is with the guard too, so messages wait there. Only if that end
  * is closed as well does the init leave.
  */
@@ -43,15 +47,23 @@ struct watch {
 	uint32_t left_behind;
 };
 
-static void send_status(int fd, const struct status_msg *m)
+/* With a descriptor, if it is one. */
+static void send_status_with(int fd, const struct status_msg *m, int given)
 {
-	while (send(fd, m, sizeof *m, MSG_NOSIGNAL) < 0) {
+	while (fd_send(fd, m, sizeof *m, &given, given >= 0, MSG_NOSIGNAL) < 0) {
 		struct pollfd p = { .fd = fd, .events = POLLOUT };
 		if (errno == EAGAIN)
 			poll(&p, 1, -1);
+		else if (errno == ETOOMANYREFS) /* descriptors on their way, of this user's */
+			poll(NULL, 0, 1);
 		else if (errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
 			_exit(1); /* nobody is left to be told */
 	}
+}
+
+static void send_status(int fd, const struct status_msg *m)
+{
+	send_status_with(fd, m, -1);
 }
 
 static _Noreturn void leave_failed(struct init *in, enum sandbox_step step, int error)
@@ -248,7 +260,8 @@ _Noreturn void init_main(struct init *in)
 		leave_failed(in, step, errno);
 	require_layers(in);
 	struct status_msg ready = { .kind = STATUS_READY, .layers = in->steps.layers, .session = session };
-	send_status(in->steps.status_fd, &ready);
+	send_status_with(in->steps.status_fd, &ready, in->steps.master_fd);
+	fd_close(&in->steps.master_fd);
 
 	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK) };
 	in->reached = STEP_SESSION;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define START_FLAGS \
-	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW))
+	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY))
 
 /* Everything that is not a row is refused. */
 static const struct {
@@ -25,6 +25,8 @@ static const struct {
 
 size_t spawn_msg_start_fds(uint32_t flags)
 {
+	if (flags & PLAN_TTY)
+		return 4;
 	return 5 + !(flags & PLAN_STDERR_MERGE) + !!(flags & PLAN_STDIN_PIPE);
 }
 

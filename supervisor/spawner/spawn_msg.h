@@ -6,7 +6,8 @@
  * about processes: after it answered, a sandbox is the guard's and the runtime's.
  *
  * START's descriptors, in this order: plan (sealed memfd), the client's socket (for SO_PEERCRED and SO_PEERGROUPS), status,
- * gate (read end), stdout, then stderr unless PLAN_STDERR_MERGE, then stdin (read end) if PLAN_STDIN_PIPE.
+ * gate (read end), stdout, then stderr unless PLAN_STDERR_MERGE, then stdin (read end) if PLAN_STDIN_PIPE. With PLAN_TTY
+ * nothing comes after the gate: the init opens the terminal and sends its master with READY.
  * The spawner checks the plan, clones the init, deposits its pidfd with the guard and answers STARTED with a copy of the
  * pidfd; or FAILED with the step and errno, and nothing exists then. What fails later comes over the status socket.
  */

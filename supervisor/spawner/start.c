@@ -32,8 +32,11 @@
 
 void start_fds_assign(struct start_fds *f, uint32_t flags, const int *fds)
 {
-	size_t i = 5;
-	*f = (struct start_fds){ .plan = fds[0], .client = fds[1], .status = fds[2], .gate = fds[3], .out = fds[4], .err = -1, .in = -1 };
+	size_t i = 4;
+	*f = (struct start_fds){ .plan = fds[0], .client = fds[1], .status = fds[2], .gate = fds[3], .out = -1, .err = -1, .in = -1 };
+	if (flags & PLAN_TTY)
+		return;
+	f->out = fds[i++];
 	if (!(flags & PLAN_STDERR_MERGE))
 		f->err = fds[i++];
 	if (flags & PLAN_STDIN_PIPE)
@@ -257,7 +260,7 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 			   .stdout_fd = f->out, .stderr_fd = f->err, .status_fd = f->status, .gate_fd = f->gate,
 			   .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
 			   .idmap_fd = id->idmap_fd, .cow_fd = cow_fd, .cow_path = cow_path, .net_fd = net, .keeper_fd = keeper,
-			   .root_fd = -1,
+			   .root_fd = -1, .master_fd = -1, .slave_fd = -1,
 			   .void_folder = -1, .void_file = -1 },
 		.title = s->title,
 		.audit = s->audit_fd >= 0,

@@ -54,7 +54,7 @@ def test_a_command_that_cannot_start(home):
 
 def test_what_is_not_there_yet_is_refused(home):
     with home.rpc() as rpc:
-        for params in ({"tty": {"rows": 24, "cols": 80}}, {"profile": "nosuch"}, {"sandbox": {"network": "allow"}}):
+        for params in ({"profile": "nosuch"}, {"sandbox": {"network": "allow"}}):
             rpc.fails("start_process", dict(params, command=["true"]))
         assert not [e for e in rpc.events() if e["type"] == "process.started"]
 

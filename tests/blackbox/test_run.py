@@ -60,7 +60,7 @@ def test_bailiff_fails_125(home):
 
 
 def test_what_this_version_cannot_confine_is_refused(home):
-    for options in (("--tty",), ("--profile", "no-such-profile"), ("--net", "allow"), ("--profile", "host", "--cow")):
+    for options in (("--profile", "no-such-profile"), ("--net", "allow"), ("--profile", "host", "--cow")):
         done = home.cli("run", *options, "--", "true", status=None)
         assert done.status in (125, 126), f"{options}: {done.status} {done.err}"
         assert done.err.startswith(b"bailiff: "), done.err

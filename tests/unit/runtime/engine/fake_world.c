@@ -56,7 +56,8 @@ static struct fake_process *fake_add(struct fake_world *w, const char *id, const
 	struct fake_process *p = &w->processes[w->nprocesses++];
 
 	ck_assert_uint_le(w->nprocesses, FAKE_PROCESSES);
-	*p = (struct fake_process){ .streams = *streams, .spool_fd = { -1, -1 }, .stdin_room = SIZE_MAX };
+	*p = (struct fake_process){ .streams = *streams, .spool_fd = { -1, -1, -1 }, .stdin_room = SIZE_MAX,
+				    .line = { .echo = true, .canonical = true, .eof = 4 } };
 	snprintf(p->id, sizeof p->id, "%s", id);
 	return p;
 }
@@ -104,6 +105,21 @@ static void close_stdin(void *world, const char *id)
 	fake_find(world, id)->stdin_closed = true;
 }
 
+static int line(void *world, const char *id, struct port_line *ret)
+{
+	*ret = fake_find(world, id)->line;
+	return 0;
+}
+
+static int resize(void *world, const char *id, uint32_t rows, uint32_t cols)
+{
+	struct fake_process *p = fake_find(world, id);
+
+	p->rows = rows;
+	p->cols = cols;
+	return 0;
+}
+
 static ssize_t peek_output(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n)
 {
 	struct fake_process *f = fake_find(world, id);
@@ -141,6 +157,7 @@ static int peer_of(void *world, uint32_t uid)
 
 static const struct ports fake_ports = {
 	real_us, boot_ns, wake_at, base_env, meet_peer, peer_of, launch, open_gate, send_signal, kill_tree, kill_init, write_stdin, close_stdin,
+	line, resize,
 	peek_output, output_fd, stop_reading, release,
 };
 
@@ -285,6 +302,7 @@ void fake_exit(struct fake_world *w, struct fake_process *p, int wait_status, ui
 	engine_on_gone(w->engine, p->id, &m);
 	engine_on_output_end(w->engine, p->id, STREAM_STDOUT);
 	engine_on_output_end(w->engine, p->id, STREAM_STDERR);
+	engine_on_output_end(w->engine, p->id, STREAM_PTY);
 	fake_settle(w);
 }
 

@@ -24,6 +24,8 @@ struct fake_process {
 	uint64_t signals;          /* bit n − 1 */
 	struct buf input;
 	size_t stdin_room;
+	struct port_line line;     /* of its terminal */
+	uint32_t rows, cols;       /* as last resized */
 };
 
 struct fake_world {

@@ -73,6 +73,11 @@ void engine_close_stdin(struct engine *g, const char *id, const struct caller *c
 {
 	fake_asked("close", id, c, fn, ctx);
 }
+void engine_resize_process(struct engine *g, const char *id, uint32_t rows, uint32_t cols, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
+{
+	fake_asked("resize", id, c, fn, ctx);
+}
 void engine_signal_process(struct engine *g, const char *id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	fake_asked("signal", id, c, fn, ctx);

@@ -1,0 +1,349 @@
+#!/usr/bin/python3
+"""Terminals over the control socket: what programs find on one, what can be typed, and what of that becomes a fact."""
+
+import os
+import re
+import signal
+import time
+
+import harness
+from harness import RpcError, until
+
+SHELL = ["bash", "--norc", "--noprofile", "-i"]
+
+
+class Terminal:
+    """A process on a terminal, watched through a subscription of its own."""
+
+    def __init__(self, home, command, rows=24, cols=80, **more):
+        self.rpc = home.rpc()
+        self.rpc.call("subscribe_events", types=["process.*"])
+        self.started = self.rpc.call("start_process", command=command, tty={"rows": rows, "cols": cols}, **more)
+        self.id = self.started["processId"]
+        self.text, self.at, self.ended = "", 0, None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            if not self.ended and self.rpc.call("get_process", processId=self.id)["status"] == "running":
+                self.rpc.call("terminate_process", processId=self.id, graceMs=0)
+        finally:
+            self.rpc.close()
+
+    def note(self, event):
+        if event.get("processId") != self.id:
+            return
+        if event["type"] == "process.output":
+            payload = event["payload"]
+            assert payload["stream"] == "pty" and payload["offset"] == self.at, payload
+            self.at += payload["length"]
+        elif event["type"] in harness.TERMINAL:
+            self.ended = event
+
+    def pump(self, patience):
+        there = bool(self.rpc.notes) or self.rpc.pump(patience)
+        while self.rpc.notes:
+            self.note(self.rpc.notes.popleft()["params"]["event"])
+        return there
+
+    def output(self):
+        return self.rpc.outputs(self.id).get("pty", b"").decode(errors="replace")
+
+    def expect(self, pattern, patience=harness.PATIENCE):
+        """Waits until what was printed since the last match has the pattern."""
+        end = time.monotonic() + patience
+        while True:
+            text = self.output()
+            found = re.compile(pattern, re.S).search(text, len(self.text))
+            if found:
+                self.text = text[:found.end()]
+                return found
+            assert time.monotonic() < end and not self.ended, f"no {pattern!r} in {text[len(self.text):]!r}; before: {self.text[-300:]!r}"
+            self.pump(1)
+
+    def type(self, data, **more):
+        return self.rpc.call("write_process_stdin", processId=self.id, data=data, **more)
+
+    def resize(self, rows, cols):
+        return self.rpc.call("resize_process", processId=self.id, rows=rows, cols=cols)
+
+    def eof(self):
+        return self.rpc.call("close_process_stdin", processId=self.id)
+
+    def wait(self):
+        return self.rpc.call("wait_process", processId=self.id)
+
+    def inputs(self):
+        return [e["payload"] for e in self.rpc.events(processId=self.id) if e["type"] == "process.input"]
+
+
+def test_a_terminal_is_one(home):
+    program = ("import os,sys,termios\n"
+               "print([os.isatty(i) for i in range(3)], os.ttyname(0), os.getsid(0) == os.getpid(), os.tcgetpgrp(0) == os.getpgrp())\n"
+               "print(os.environ['TERM'], os.get_terminal_size())\n"
+               "print(os.stat('/dev/tty').st_rdev == os.makedev(5, 0), os.path.samefile('/dev/console', os.ttyname(0)))\n"
+               "print(os.stat(0).st_uid == os.getuid(), len(os.listdir('/proc/self/fd')), os.listdir('/dev/pts'))\n"
+               "open('/dev/tty', 'w').write('by the way\\n')\n"
+               "print('utf8', bool(termios.tcgetattr(0)[0] & 0o40000))\n")
+    with Terminal(home, ["python3", "-c", program], rows=33, cols=101) as t:
+        end = t.wait()
+        assert end["status"] == "completed" and end["exitCode"] == 0, (end, t.output())
+        text = t.output()
+        assert "[True, True, True] /dev/pts/0 True True\r\n" in text, text
+        assert "xterm-256color os.terminal_size(columns=101, lines=33)" in text, text
+        assert "True True\r\n" in text and "True 4 ['0', 'ptmx']" in text.replace("['ptmx', '0']", "['0', 'ptmx']"), text
+        assert "by the way\r\n" in text and "utf8 True" in text, text
+        assert [o["stream"] for o in t.started["outputRefs"]] == ["pty"], t.started
+        assert end["outputs"]["pty"]["bytes"] == len(text), end
+        record = t.rpc.call("get_process", processId=t.id)
+        assert record["tty"] == {"rows": 33, "cols": 101} and record["stdin"] == "tty", record
+
+
+def test_job_control(home):
+    with Terminal(home, SHELL, env={"PS1": "ready> "}) as t:
+        t.expect(r"ready> $")
+        t.type("tty; echo $TERM\r")
+        t.expect(r"/dev/pts/0\r\nxterm-256color\r\n.*ready> $")
+        t.type("sleep 1000\r")
+        t.expect(r"sleep 1000\r\n")
+        until("sleep is in the foreground", lambda: (t.type("\x1a"), "Stopped" in t.output())[1])
+        t.expect(r"Stopped +sleep 1000\r\n.*ready> $")
+        t.type("jobs; fg\r")
+        t.expect(r"Stopped +sleep 1000\r\n.*sleep 1000\r\n")
+        t.type("\x03")
+        t.expect(r"\^C\r\n.*ready> $")
+        t.type("echo $?\r")
+        t.expect(r"130\r\n.*ready> $")
+        t.type("cat\r")
+        t.expect(r"cat\r\n")
+        t.type("one line\r")
+        t.expect(r"one line\r\none line\r\n")
+        assert t.eof()["canonical"] is True
+        t.expect(r"ready> $")
+        assert t.eof()["canonical"] is False # the shell reads keys by itself, and takes this one for the end
+        end = t.wait()
+        assert end["status"] == "completed", end
+
+
+def test_resizing(home):
+    with Terminal(home, SHELL, rows=10, cols=20, env={"PS1": "ready> "}) as t:
+        t.expect(r"ready> $")
+        t.type("trap 'echo winch $(stty size)' WINCH; stty size\r")
+        t.expect(r"\r10 20\r\n.*ready> $")
+        answer = t.resize(40, 132)
+        assert (answer["rows"], answer["cols"]) == (40, 132) and answer["sequence"] > 0, answer
+        t.expect(r"winch 40 132")
+        t.type("\rstty size\r")
+        t.expect(r"\r40 132\r\n")
+        assert t.rpc.call("get_process", processId=t.id)["tty"] == {"rows": 40, "cols": 132}
+        sized = [i for i in t.inputs() if i["kind"] == "resize"]
+        assert [(i["rows"], i["cols"], i["redacted"]) for i in sized] == [(40, 132, False)], sized
+        assert t.rpc.fails("resize_process", processId=t.id, rows=0, cols=80).data["field"] == "rows"
+        assert t.rpc.fails("resize_process", processId=t.id, rows=24, cols=70000).data["field"] == "cols"
+    with home.rpc() as rpc:
+        started = rpc.call("start_process", command=["sleep", "1000"])
+        assert "no terminal" in rpc.fails("resize_process", processId=started["processId"], rows=24, cols=80).message
+        rpc.call("terminate_process", processId=started["processId"], graceMs=0)
+        for tty, field in (({"rows": 0, "cols": 80}, "tty.rows"), ({"rows": 24, "cols": 1001}, "tty.cols"), ({"rows": 24}, "tty.cols")):
+            assert rpc.fails("start_process", command=["true"], tty=tty).data["field"] == field
+        assert rpc.fails("start_process", command=["true"], tty={"rows": 24, "cols": 80}, stderr="separate").data["field"] == "stderr"
+
+
+def test_a_repl(home):
+    with Terminal(home, ["python3", "-q"]) as t:
+        t.expect(r">>> $")
+        t.type("6 * 7\r")
+        t.expect(r"42\r\n>>> $")
+        t.type("while True: pass\r\r")
+        t.expect(r"pass\r\n.*\.\.\. ")
+        until("it was interrupted", lambda: (t.type("\x03"), "KeyboardInterrupt" in t.output())[1])
+        t.expect(r"KeyboardInterrupt.*>>> ")
+        t.type("exit(5)\r")
+        assert t.wait()["exitCode"] == 5
+
+
+def test_secrets_are_not_kept(home):
+    program = "stty -a | grep -o -- '-*echo '; read -r -s -p 'Password: ' p; echo; echo \"got ${#p}\"; read -r -p 'Name: ' n; echo \"hello $n\""
+    with Terminal(home, ["bash", "-c", program]) as t:
+        t.expect(r"Password: $")
+        t.type("hunter2-and-more\n")
+        t.expect(r"got 16\r\n.*Name: $")
+        t.type("anna\n")
+        t.expect(r"hello anna\r\n")
+        assert t.wait()["exitCode"] == 0
+        first, second = t.inputs()
+        assert first["redacted"] is True and first["bytes"] == 17 and "preview" not in first, first
+        assert second["redacted"] is False and second["preview"] == "anna\n", second
+        assert second["by"]["uid"] == os.getuid()
+        everything = repr(t.rpc.events())
+        assert "hunter2" not in everything and "hunter2" not in t.output()
+
+
+def test_the_end_of_input(home):
+    with Terminal(home, ["cat"]) as t:
+        t.type("half a line")
+        t.expect("half a line")
+        answer = t.eof()
+        assert (answer["sent"], answer["canonical"], answer["bytes"]) == ("eof", True, 2), answer
+        assert t.wait()["exitCode"] == 0
+        assert t.output() == "half a linehalf a line", t.output()
+        assert [i["kind"] for i in t.inputs()] == ["data", "eof"]
+        assert "has ended" in t.rpc.fails("write_process_stdin", processId=t.id, data="x").message
+    with Terminal(home, ["sh", "-c", "stty eof undef; exec cat"]) as t:
+        until("the character is taken away", lambda: "no EOF" in (try_eof(t) or ""))
+
+
+def try_eof(t):
+    try:
+        t.eof()
+    except RpcError as e:
+        return e.message
+    return None
+
+
+def test_input_that_nobody_reads(home):
+    go = os.path.join(home.work, "go")
+    os.mkfifo(go)
+    os.chmod(go, 0o666)
+    with Terminal(home, ["sh", "-c", "stty raw -echo; echo ready; read go < go; head -c 300000 | wc -c; echo done"], cwd=home.work) as t:
+        t.expect("ready")
+        with home.rpc() as other:
+            request = other.send("write_process_stdin", processId=t.id, data="x" * 300000)
+            assert not other.pump(0.3), "nobody reads, and yet it was all taken"
+            _, end = t.rpc.run(["echo", "others go on"])
+            assert end["exitCode"] == 0
+            with open(go, "w") as f:
+                f.write("go\n")
+            assert other.reply(request)["bytes"] == 300000
+        t.expect("300000\r?\n.*done")
+
+
+def test_what_is_printed_meanwhile_comes_with_the_answer(home):
+    with home.rpc() as rpc:
+        started = rpc.call("start_process", command=SHELL, tty={"rows": 24, "cols": 80}, env={"PS1": "ready> "}, yieldMs=2000)
+        assert "ready> " in started["output"]["pty"]["data"], started
+        process = started["processId"]
+        answer = rpc.call("write_process_stdin", processId=process, data="echo $((40 + 2)); exit 3\r", yieldMs=20000)
+        assert answer["bytes"] == 25 and "42\r\n" in answer["output"]["pty"]["data"], answer
+        assert (answer["status"], answer["exitCode"]) == ("completed", 3), answer
+
+
+def test_limits(home):
+    with Terminal(home, ["sh", "-c", "echo silent; sleep 1000"], limits={"idleMs": 300}) as t:
+        end = t.wait()
+        assert end["status"] == "failed" and end["limit"] == "idle", end
+    with Terminal(home, ["cat"], limits={"wallMs": 300}) as t:
+        end = t.wait()
+        assert end["status"] == "failed" and end["limit"] == "wall", end
+    with Terminal(home, ["sh", "-c", "stty -opost; head -c 4000000 /dev/zero | tr '\\0' x"], limits={"outputBytes": 1 << 20}) as t:
+        end = t.wait()
+        assert end["outputs"]["pty"]["bytes"] == 4000000 and end["outputs"]["pty"]["truncated"], end
+
+
+def test_the_end_of_a_terminal(home):
+    """A shell that is typed to ignores SIGTERM; closing its terminal ends it, with everything on it."""
+    with Terminal(home, SHELL, env={"PS1": "ready> "}) as t:
+        t.expect(r"ready> $")
+        t.type("sleep 1000 &\r")
+        t.expect(r"\[1\].*ready> $")
+        before = time.monotonic()
+        end = t.rpc.call("terminate_process", processId=t.id, graceMs=60000)
+        assert end["status"] == "terminated" and end["treeEmpty"] and time.monotonic() - before < 30, end
+    with home.rpc() as rpc:
+        with home.rpc() as bound:
+            process = bound.call("start_process", command=SHELL, tty={"rows": 24, "cols": 80}, onDisconnect="terminate")["processId"]
+        end = rpc.call("wait_process", processId=process)
+        assert end["status"] == "terminated", end
+
+
+def test_what_is_left_behind_keeps_its_terminal(home):
+    line = "trap '' HUP; (sleep 0.5; echo late) & echo early"
+    with Terminal(home, ["sh", "-c", line], keepTree=True) as t:
+        assert t.wait()["exitCode"] == 0
+        assert t.output() == "early\r\nlate\r\n", t.output()
+
+
+def test_many_terminals_and_watchers(home):
+    count, lines = 100, 50
+    watchers = [home.rpc() for _ in range(5)]
+    for rpc in watchers:
+        rpc.call("subscribe_events", types=["process.output", "process.completed"])
+    with home.rpc() as rpc:
+        program = f"i=0; while [ $i -lt {lines} ]; do i=$((i+1)); echo terminal $1 line $i; done"
+        requests = [rpc.send("start_process", command=["sh", "-c", program, "x", str(i)], tty={"rows": 24, "cols": 80})
+                    for i in range(count)]
+        ids = [rpc.reply(r)["processId"] for r in requests]
+        for i, process in enumerate(ids):
+            assert rpc.call("wait_process", processId=process)["exitCode"] == 0
+            wanted = "".join(f"terminal {i} line {n + 1}\r\n" for n in range(lines)).encode()
+            assert rpc.outputs(process)["pty"] == wanted
+    for rpc in watchers:
+        with rpc:
+            seen, done = dict.fromkeys(ids, 0), set()
+            while len(done) < count:
+                assert rpc.notes or rpc.pump(), "events are missing"
+                while rpc.notes:
+                    event = rpc.notes.popleft()["params"]["event"]
+                    if event["type"] == "process.completed":
+                        done.add(event["processId"])
+                    else:
+                        assert event["payload"]["offset"] == seen[event["processId"]], event
+                        seen[event["processId"]] += event["payload"]["length"]
+            assert all(seen.values())
+
+
+def test_killed_parts_lose_nothing(home):
+    """A terminal that prints numbers while the runtime and the spawner are killed again and again, and that is typed to."""
+    program = ("stty -echo; i=0; while [ $i -lt 40000 ]; do i=$((i+1)); echo $i; [ $((i % 100)) -gt 0 ] || sleep 0.01; done; "
+               "read -r line; echo \"read $line\"")
+    with home.rpc() as rpc:
+        process = rpc.call("start_process", command=["sh", "-c", program], tty={"rows": 24, "cols": 80})["processId"]
+    for i in range(6):
+        home.kill_part("runtime" if i % 3 != 2 else "spawner")
+        if i % 2:
+            home.kill_part("spawner")
+        until("the daemon answers", home.answers)
+    with home.rpc() as rpc:
+        assert not rpc.outputs(process)["pty"].endswith(b"\n40000\r\n"), "it was not printing while they were killed"
+        until("all is printed", lambda: rpc.outputs(process)["pty"].endswith(b"\n40000\r\n"))
+        home.kill_part("runtime")
+    until("the daemon answers", home.answers)
+    with home.rpc() as rpc:
+        rpc.call("resize_process", processId=process, rows=50, cols=100)
+        rpc.call("write_process_stdin", processId=process, data="this\n")
+        assert rpc.call("wait_process", processId=process)["exitCode"] == 0
+        text = rpc.outputs(process)["pty"]
+        assert text == "".join(f"{n + 1}\r\n" for n in range(40000)).encode() + b"read this\r\n", text[-200:]
+        assert rpc.call("get_process", processId=process)["tty"] == {"rows": 50, "cols": 100}
+        at = 0
+        for event in rpc.events(processId=process):
+            if event["type"] == "process.output":
+                assert event["payload"]["offset"] == at, event["payload"]
+                at += event["payload"]["length"]
+        assert at == len(text)
+
+
+def test_an_upgrade_under_a_terminal(home):
+    with home.rpc() as rpc:
+        process = rpc.call("start_process", command=SHELL, tty={"rows": 24, "cols": 80}, env={"PS1": "ready> "})["processId"]
+        until("the prompt is there", lambda: b"ready> " in rpc.outputs(process).get("pty", b""))
+    before = home.part("runtime")
+    home.guard.send_signal(signal.SIGUSR2)
+    until("there is another runtime", lambda: home.part("runtime") not in (None, before) and home.answers())
+    with home.rpc() as rpc:
+        rpc.call("write_process_stdin", processId=process, data="echo still $((1 + 1)); exit\r")
+        assert rpc.call("wait_process", processId=process)["exitCode"] == 0
+        assert b"still 2\r\n" in rpc.outputs(process)["pty"]
+
+
+def test_without_a_sandbox():
+    with harness.Home(options=("--audit", "off", "--allow-host")) as home:
+        with Terminal(home, ["sh", "-c", "tty; stty size; test -t 1 && echo terminal"], profile="host", rows=7, cols=8) as t:
+            assert t.wait()["exitCode"] == 0, t.output()
+            assert re.fullmatch(r"/dev/pts/\d+\r\n7 8\r\nterminal\r\n", t.output()), t.output()
+
+
+if __name__ == "__main__":
+    harness.main(globals())
