@@ -115,7 +115,9 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_close_stdin(struct engine *g, const char *process_id, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx);
-/* Of its terminal. */
+/* Of its terminal; ERR_STATE when it has none. */
+int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows, uint32_t *ret_cols,
+			 struct err *e);
 void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
 /* Answers when the whole tree is proved gone. sig 0 = TERM, or HUP with a terminal; grace_ms LIMIT_NONE = the default. */

@@ -331,6 +331,20 @@ void engine_close_stdin(struct engine *g, const char *process_id, const struct c
 
 /* ---- the size of its terminal, signals and the end ---- */
 
+int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows, uint32_t *ret_cols,
+			 struct err *e)
+{
+	const struct process *p = engine_live(g, process_id, c, e);
+
+	if (!p)
+		return -1;
+	if (!process_has_tty(p))
+		return err_set(e, ERR_STATE, "process '%s' has no terminal", process_id);
+	*ret_rows = p->tty_rows;
+	*ret_cols = p->tty_cols;
+	return 0;
+}
+
 void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {

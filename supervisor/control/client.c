@@ -100,6 +100,18 @@ static void leave(struct client *cl)
 		client_free(cl);
 }
 
+static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len)
+{
+}
+
+/* Those who are left show a terminal in another size than the one who has gone. */
+static void resize_left(void *ctx, const char *process_id, const struct caller *c, struct attachment_size size)
+{
+	struct control *k = ctx;
+
+	engine_resize_process(k->o.engine, process_id, size.rows, size.cols, c, ignore_reply, NULL);
+}
+
 void client_end(struct client *cl)
 {
 	struct control *k = cl->control;
@@ -125,6 +137,8 @@ void client_end(struct client *cl)
 	leave_calls(cl);
 	if (k->o.engine)
 		engine_client_gone(k->o.engine, cl->number); /* answers those that wait for a process */
+	if (k->o.engine)
+		attachment_gone(&k->attachments, cl->number, resize_left, k);
 	leave(cl);
 }
 

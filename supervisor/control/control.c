@@ -225,6 +225,7 @@ struct control *control_new(const struct control_options *o)
 	LIST_INIT(&k->leaving);
 	LIST_INIT(&k->subscriptions);
 	TAILQ_INIT(&k->again);
+	attachments_init(&k->attachments);
 	TAILQ_INIT(&k->ready);
 	TAILQ_INIT(&k->listings);
 	k->methods = mem_zalloc(control_nmethods, sizeof *k->methods);
@@ -259,6 +260,7 @@ void control_free(struct control *k)
 	if (!k)
 		return;
 	control_stop_accepting(k);
+	attachments_done(&k->attachments); /* or every terminal would be resized once more */
 	listing_drop_all(k);
 	while (!LIST_EMPTY(&k->clients))
 		client_end(LIST_FIRST(&k->clients));

@@ -2,12 +2,15 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/start_spec.h"
+#include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/output_range.h"
+#include "supervisor/control/state.h"
 #include "supervisor/control/yield.h"
 
 #define READ_DEFAULT (64u * 1024)
@@ -129,15 +132,53 @@ void method_close_process_stdin(struct call *c)
 	engine_close_stdin(call_engine(c), call_str(c, "processId"), &c->caller, call_engine_reply, c);
 }
 
-void method_resize_process(struct call *c)
+static void reply_size(struct call *c, struct attachment_size size)
 {
-	uint32_t rows = 0, cols = 0;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "processId", call_str(c, "processId"));
+	jw_kuint(&w, "rows", size.rows);
+	jw_kuint(&w, "cols", size.cols);
+	jw_kuint(&w, "sequence", store_last_sequence(call_store(c)));
+	jw_obj_end(&w);
+	call_reply(c, out.data, out.len);
+}
+
+/* This connection shows the terminal: its size is what all who do so agree on. */
+static void resize_shown(struct call *c, struct attachment_size size)
+{
+	struct attachments *all = &c->control->attachments;
+	const char *id = call_str(c, "processId");
+	struct attachment_size now;
 	struct err e = ERR_INIT;
 
-	if (terminal_side_of(call_obj(c, "rows"), "rows", &rows, &e) < 0 || terminal_side_of(call_obj(c, "cols"), "cols", &cols, &e) < 0)
+	if (engine_terminal_size(call_engine(c), id, &c->caller, &now.rows, &now.cols, &e) == 0 &&
+	    !attachment_put(all, id, &c->caller, size, is(c, "policy", "smallest") ? ATTACHMENT_SMALLEST : ATTACHMENT_NEWEST))
+		err_set(&e, ERR_EXHAUSTED, "this connection shows %u terminals already", ATTACHMENTS_MAX);
+	if (e.code) {
 		call_fail(c, &e);
+		return;
+	}
+	(void)attachment_size(all, id, &size);
+	if (size.rows == now.rows && size.cols == now.cols)
+		reply_size(c, now);
 	else
-		engine_resize_process(call_engine(c), call_str(c, "processId"), rows, cols, &c->caller, call_engine_reply, c);
+		engine_resize_process(call_engine(c), id, size.rows, size.cols, &c->caller, call_engine_reply, c);
+}
+
+void method_resize_process(struct call *c)
+{
+	struct attachment_size size = { 0 };
+	struct err e = ERR_INIT;
+
+	if (terminal_side_of(call_obj(c, "rows"), "rows", &size.rows, &e) < 0 || terminal_side_of(call_obj(c, "cols"), "cols", &size.cols, &e) < 0)
+		call_fail(c, &e);
+	else if (call_str(c, "policy"))
+		resize_shown(c, size);
+	else
+		engine_resize_process(call_engine(c), call_str(c, "processId"), size.rows, size.cols, &c->caller, call_engine_reply, c);
 }
 
 /* 0 when it is not given. */

@@ -5,6 +5,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/strmap.h"
+#include "supervisor/control/attachment.h"
 #include "supervisor/control/control.h"
 
 #include <event2/event.h>
@@ -46,6 +47,7 @@ struct control {
 	LIST_HEAD(, subscription) subscriptions;
 	unsigned nsubscriptions;
 	TAILQ_HEAD(, listing) listings;  /* under way */
+	struct attachments attachments;  /* which connections show which terminals */
 	struct strmap flights;           /* idem.c: "uid:key" to the call under way */
 	uint64_t next_connection, next_subscription;
 	struct method_count *methods;    /* like control_methods */

@@ -73,6 +73,12 @@ void engine_close_stdin(struct engine *g, const char *id, const struct caller *c
 {
 	fake_asked("close", id, c, fn, ctx);
 }
+int engine_terminal_size(struct engine *g, const char *id, const struct caller *c, uint32_t *ret_rows, uint32_t *ret_cols, struct err *e)
+{
+	*ret_rows = 24;
+	*ret_cols = 80;
+	return 0;
+}
 void engine_resize_process(struct engine *g, const char *id, uint32_t rows, uint32_t cols, const struct caller *c, engine_reply_fn fn,
 			   void *ctx)
 {

@@ -1,0 +1,111 @@
+#include "supervisor/control/attachment.h"
+
+#include "runtime/base/mem.h"
+
+#include <string.h>
+
+struct attachment {
+	TAILQ_ENTRY(attachment) entry;
+	char *process_id;
+	struct caller caller;  /* without what lives only as long as its call */
+	struct attachment_size size;
+	enum attachment_policy policy;
+};
+
+void attachments_init(struct attachments *a)
+{
+	TAILQ_INIT(&a->list);
+}
+
+static void remove_one(struct attachments *a, struct attachment *at)
+{
+	TAILQ_REMOVE(&a->list, at, entry);
+	free(at->process_id);
+	free(at);
+}
+
+void attachments_done(struct attachments *a)
+{
+	while (!TAILQ_EMPTY(&a->list))
+		remove_one(a, TAILQ_FIRST(&a->list));
+}
+
+void attachment_remove(struct attachments *a, const char *process_id, uint64_t connection)
+{
+	struct attachment *at;
+
+	TAILQ_FOREACH(at, &a->list, entry)
+		if (at->caller.connection == connection && strcmp(at->process_id, process_id) == 0) {
+			remove_one(a, at);
+			return;
+		}
+}
+
+bool attachment_put(struct attachments *a, const char *process_id, const struct caller *c, struct attachment_size size,
+		    enum attachment_policy policy)
+{
+	struct attachment *at;
+	unsigned have = 0;
+
+	attachment_remove(a, process_id, c->connection);
+	TAILQ_FOREACH(at, &a->list, entry)
+		have += at->caller.connection == c->connection;
+	if (have >= ATTACHMENTS_MAX)
+		return false;
+	at = mem_zalloc(1, sizeof(*at));
+	at->process_id = mem_strdup(process_id);
+	at->caller = (struct caller){ .uid = c->uid, .gid = c->gid, .pid = c->pid, .role = c->role, .connection = c->connection, .peer_fd = -1 };
+	at->size = size;
+	at->policy = policy;
+	TAILQ_INSERT_HEAD(&a->list, at, entry);
+	return true;
+}
+
+/* The newest that shows this terminal, or NULL. */
+static const struct attachment *newest(const struct attachments *a, const char *process_id)
+{
+	const struct attachment *at;
+
+	TAILQ_FOREACH(at, &a->list, entry)
+		if (strcmp(at->process_id, process_id) == 0)
+			return at;
+	return NULL;
+}
+
+bool attachment_size(const struct attachments *a, const char *process_id, struct attachment_size *ret)
+{
+	const struct attachment *first = newest(a, process_id), *at;
+	struct attachment_size size;
+
+	if (!first)
+		return false;
+	size = first->size;
+	if (first->policy == ATTACHMENT_SMALLEST)
+		TAILQ_FOREACH(at, &a->list, entry) {
+			if (strcmp(at->process_id, process_id) != 0)
+				continue;
+			if (at->size.rows < size.rows)
+				size.rows = at->size.rows;
+			if (at->size.cols < size.cols)
+				size.cols = at->size.cols;
+		}
+	*ret = size;
+	return true;
+}
+
+void attachment_gone(struct attachments *a, uint64_t connection, attachment_fn fn, void *ctx)
+{
+	struct attachment *at, *next;
+
+	for (at = TAILQ_FIRST(&a->list); at; at = next) {
+		struct attachment_size before, size;
+
+		next = TAILQ_NEXT(at, entry);
+		if (at->caller.connection != connection || !attachment_size(a, at->process_id, &before))
+			continue;
+		mem_auto char *process_id = mem_strdup(at->process_id);
+		remove_one(a, at);
+		if (attachment_size(a, process_id, &size) && (size.rows != before.rows || size.cols != before.cols))
+			fn(ctx, process_id, &newest(a, process_id)->caller, size);
+	}
+}

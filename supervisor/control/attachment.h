@@ -1,0 +1,44 @@
+#ifndef BAILIFF_CONTROL_ATTACHMENT_H
+#define BAILIFF_CONTROL_ATTACHMENT_H
+
+/*
+ * Which connections show which terminals, and what size a terminal has because of them. A connection says its size with
+ * resize_process and `policy`; it counts until the connection ends. The newest word decides: with "newest" the terminal is as
+ * large as the one who spoke last, with "smallest" so small that everybody sees all of it. When somebody leaves, the rest
+ * decide again. A size without a policy is set once and binds nobody.
+ */
+
+#include "runtime/engine/engine.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#define ATTACHMENTS_MAX 64 /* terminals of one connection */
+
+enum attachment_policy { ATTACHMENT_NEWEST, ATTACHMENT_SMALLEST };
+
+struct attachment_size { uint32_t rows, cols; };
+
+struct attachment;
+struct attachments {
+	TAILQ_HEAD(, attachment) list; /* the newest first */
+};
+
+void attachments_init(struct attachments *a);
+void attachments_done(struct attachments *a);
+
+/* The caller's connection shows this terminal in this size. False if it shows too many already. */
+bool attachment_put(struct attachments *a, const char *process_id, const struct caller *c, struct attachment_size size,
+		    enum attachment_policy policy);
+/* The size that this terminal should have; false when nobody shows it. */
+bool attachment_size(const struct attachments *a, const char *process_id, struct attachment_size *ret);
+void attachment_remove(struct attachments *a, const char *process_id, uint64_t connection);
+/*
+ * The connection has gone. fn is called for each terminal that others still show and that should have another size now; `c`
+ * is the newest of them.
+ */
+typedef void (*attachment_fn)(void *ctx, const char *process_id, const struct caller *c, struct attachment_size size);
+void attachment_gone(struct attachments *a, uint64_t connection, attachment_fn fn, void *ctx);
+
+#endif
