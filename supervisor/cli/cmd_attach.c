@@ -57,19 +57,18 @@ static int get_process(struct cli *c, const char *id, struct remote_answer *ret,
 }
 
 /* Our size first, so that the screen that is shown has it already. What hinders it will show again. */
-static void resize(struct cli *c, const char *id, const char *policy)
+static void resize(struct cli *c, const char *id, const char *policy, struct foreground *f)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err ignored = ERR_INIT;
-	unsigned rows, cols;
 
-	if (!rawmode_size(foreground_terminal(), &rows, &cols))
+	if (!rawmode_size(foreground_terminal(), &f->rows, &f->cols))
 		return;
 	open_params(id, &w);
-	jw_kuint(&w, "rows", rows);
-	jw_kuint(&w, "cols", cols);
+	jw_kuint(&w, "rows", f->rows);
+	jw_kuint(&w, "cols", f->cols);
 	jw_kstr(&w, "policy", policy);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
@@ -127,12 +126,12 @@ static int attach(struct cli *c, const char *id, const char *policy, struct fore
 			f->start[flow_stream_of(it.key)] = jval_uint(jval_get(it.value, "bytes"), 0);
 	if (tty) {
 		if (policy && !f->observer)
-			resize(c, id, policy);
+			resize(c, id, policy, f);
 		take_screen(c, id, f->start[FLOW_PTY], &screen, &f->start[FLOW_PTY]);
 		f->screen = &screen;
 		f->size_policy = policy;
 	}
-	f->keys = terminal && tty && !f->observer;
+	f->keys = terminal && tty; /* also of an observer: its keys must not show */
 	f->lines = terminal && !f->keys;
 	f->forward_stdin = !f->observer && (terminal || stdin_has_bytes()) && !jval_is_str(jval_get(a.result, "stdin"), "none");
 	return foreground_follow(f);

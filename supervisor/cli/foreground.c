@@ -108,7 +108,7 @@ int foreground_terminal(void)
 	return -1;
 }
 
-/* Tells the daemon our size; sent again by itself after a break, and harmless when it arrives twice. */
+/* Tells the daemon our size, once: who says it last may be the one that is followed. */
 static void send_size(struct follow *f)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -117,6 +117,10 @@ static void send_size(struct follow *f)
 
 	if (!f->o.size_policy || f->o.observer || f->ended || !rawmode_size(foreground_terminal(), &rows, &cols))
 		return;
+	if (rows == f->o.rows && cols == f->o.cols)
+		return;
+	f->o.rows = rows;
+	f->o.cols = cols;
 	w = open_params(f, &params);
 	jw_kuint(&w, "rows", rows);
 	jw_kuint(&w, "cols", cols);
@@ -208,7 +212,8 @@ static void on_connected(void *ctx)
 	buf_str(&params, role);
 	if (f->o.observer)
 		remote_send_once(f->o.remote, "initialize", &params, NULL, NULL);
-	send_size(f); /* the daemon forgets a connection's size with the connection */
+	f->o.rows = f->o.cols = 0; /* the daemon forgets a connection's size with the connection */
+	send_size(f);
 }
 
 /* ---- stdin ---- */

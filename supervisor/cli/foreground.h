@@ -23,6 +23,7 @@ struct foreground {
 	bool lines;              /* … or line by line */
 	struct keys_watch watch; /* which keys detach */
 	const char *size_policy; /* "newest", "smallest": the process's terminal follows ours; NULL = it does not */
+	unsigned rows, cols;     /* our size, if the daemon was told it already */
 	/* attach */
 	bool guest;              /* the process is not ours: leaving does not end it */
 	bool observer;           /* neither keys nor signals reach it; the connection's role says so too */

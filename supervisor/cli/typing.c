@@ -11,6 +11,7 @@
 #define CHUNK (1u << 20)        /* a write is durable before its reply, so fewer and larger ones are faster */
 #define TYPED_MOST (256u << 10) /* of a terminal */
 #define TYPED_CHUNK 4096u
+#define CTRL_C 3
 
 void typing_done(struct typing *t)
 {
@@ -96,6 +97,10 @@ static void read_terminal(struct typing *t)
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
+	if (n > 0 && t->keys && t->discard && memchr(chunk, CTRL_C, (size_t)n)) {
+		t->detached = true; /* nobody else gets it */
+		return;
+	}
 	if (n > 0) {
 		t->detached = keys_watch_feed(&t->watch, chunk, (size_t)n, &t->pending);
 		return;

@@ -1,0 +1,366 @@
+#!/usr/bin/python3
+"""Terminals at the command line: run -it, attach, input, resize, screen, export cast, replay; each in a window of its own."""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import termios
+
+import harness
+from harness import Skip, until
+from window import Window
+
+DETACH = b"\x1d"
+SHELL = ("bash", "--norc", "--noprofile", "-i")
+PROMPT = ("--env", "PS1=ready> ")
+
+
+def newest(home):
+    with home.rpc() as rpc:
+        return rpc.call("list_processes", limit=1)["processes"][0]["processId"]
+
+
+def status_of(home, process):
+    with home.rpc() as rpc:
+        return rpc.call("get_process", processId=process)["status"]
+
+
+@contextlib.contextmanager
+def background(home, *command, rows=24, cols=80, **more):
+    """A process on a terminal that nobody watches."""
+    with home.rpc() as rpc:
+        process = rpc.call("start_process", command=list(command), tty={"rows": rows, "cols": cols}, cwd=home.work, **more)["processId"]
+        try:
+            yield process
+        finally:
+            if rpc.call("get_process", processId=process)["status"] == "running":
+                rpc.call("terminate_process", processId=process, graceMs=0)
+
+
+def shell_in_background(home, **more):
+    return background(home, *SHELL, env={"PS1": "ready> "}, **more)
+
+
+# ---- run -t and run -it ----
+
+def test_interactive_shell(home):
+    with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
+        w.expect(r"ready> $")
+        w.until("the window is in raw mode", w.is_raw)
+        w.type("tty; echo $TERM; stty size\r")
+        w.expect(r"/dev/pts/\d+\r\nxterm-256color\r\n24 80\r\n.*ready> $")
+        w.type("sleep 1000\r")
+        w.expect(r"sleep 1000\r\n")
+        until("Ctrl-Z stops it", lambda: (w.type(b"\x1a"), w.pump(0.2), b"Stopped" in w.plain(w.at))[2])
+        w.expect(r"Stopped .*ready> $")
+        w.type("fg\r")
+        w.expect(r"sleep 1000\r\n")
+        w.type(b"\x03")
+        w.expect(r"\^C.*ready> $")
+        w.type("echo status $?\r")
+        w.expect(r"status 130\r\n.*ready> $")
+        w.type("exit 7\r")
+        w.wait(status=7)
+        w.restored()
+
+
+def test_exit_status(home):
+    for command, status in (("exit 0", 0), ("exit 42", 42), ("kill -TERM $$", 128 + 15)):
+        with Window(home, "run", "-it", "--", "sh", "-c", command) as w:
+            w.wait(status=status)
+            w.restored()
+    with Window(home, "run", "-it", "--", "no-such-command-here") as w:
+        w.wait(status=127)
+        w.restored()
+    with Window(home, "run", "-it", "--timeout", "200ms", "--", "sleep", "1000") as w:
+        w.wait(status=124)
+        w.restored()
+
+
+def test_window_size_reaches_the_command(home):
+    with Window(home, "run", "-it", *PROMPT, "--", *SHELL, rows=30, cols=100) as w:
+        w.expect(r"ready> $")
+        w.type("trap 'echo now $(stty size)' WINCH; stty size\r")
+        w.expect(r"[\r\n]30 100\r\n.*ready> $")
+        w.size(50, 132)
+        w.expect(r"now 50 132\r\n")
+        w.size(10, 40)
+        w.expect(r"now 10 40\r\n")
+        w.type("\rexit\r")
+        w.wait(status=0)
+
+
+def test_editor(home):
+    if not shutil.which("vim", path=harness.PATH):
+        raise Skip("vim is not installed")
+    path = os.path.join(home.work, "letter.txt")
+    with Window(home, "run", "-it", "--", "vim", "-u", "NONE", "-N", "letter.txt") as w:
+        w.until("vim has drawn its screen", lambda: b"letter.txt" in w.plain())
+        w.type("iDear reader,\rone two three\x1b")
+        w.until("the text is on the screen", lambda: b"one two three" in w.plain())
+        w.type("kdd:wq\r")
+        w.wait(status=0)
+        w.restored()
+        with open(path) as f:
+            assert f.read() == "one two three\n"
+        # whatever vim switched on in the window is off again
+        for on, off in ((rb"\x1b\[\?1049h", rb"\x1b\[\?1049l"), (rb"\x1b\[\?25l", rb"\x1b\[\?25h")):
+            on, off = [m.start() for m in re.finditer(on, w.seen)], [m.start() for m in re.finditer(off, w.seen)]
+            assert not on or off[-1] > on[-1], w.seen[-300:]
+
+
+def test_tty_through_a_pipe(home):
+    done = home.cli("run", "-t", "--", "sh", "-c", "test -t 1 && echo yes; stty size; exit 3", status=3)
+    assert done.out == b"yes\r\n24 80\r\n", done.out
+    # what is piped in is typed, and ended with the terminal's own end of file
+    done = home.cli("run", "-t", "--", "sh", "-c", "stty -echo; echo go; cat | tr a-z A-Z", stdin=b"one\ntwo\n")
+    assert b"ONE\r\nTWO\r\n" in done.out, done.out
+    done = home.cli("run", "-t", "--json", "--", "sh", "-c", "test -t 1 && echo yes")
+    events = [json.loads(line) for line in done.text.splitlines()]
+    assert [e["payload"]["stream"] for e in events if e["type"] == "process.output"][:1] == ["pty"], events
+    assert events[-1]["type"] == "process.completed"
+
+
+def test_tty_without_input(home):
+    """-t alone: the window stays as it is, keys are not the command's, Ctrl-C is an interrupt."""
+    with Window(home, "run", "-t", "--", "sh", "-c", "trap 'echo got it; exit 9' INT; echo begun; while :; do sleep 0.05; done") as w:
+        w.expect(r"begun")
+        assert w.settings()[3] & termios.ISIG
+        w.type("\x03")
+        w.expect(r"got it")
+        w.wait(status=9)
+        w.restored()
+
+
+def test_detach_keys(home):
+    with shell_in_background(home) as process:
+        with Window(home, "attach", "--detach-keys", "ctrl-p,ctrl-q", process) as w:
+            w.expect(r"ready> $")
+            w.type(b"cat -v\r")
+            w.expect(r"cat -v\r\n")
+            w.type(DETACH + b"\x10x\r")
+            w.expect(r"\^\]\^Px\r\n")
+            w.type(b"\x10\x11")
+            w.wait(status=0)
+            w.restored()
+    done = home.cli("attach", "--detach-keys", "ctrl-nothing", process, status=2)
+    assert b"--detach-keys" in done.err, done.err
+
+
+# ---- the terminal gets its settings back ----
+
+def test_restored_after_signals(home):
+    for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
+            w.expect(r"ready> $")
+            w.until("the window is in raw mode", w.is_raw)
+            process = newest(home)
+            w.kill(sig)
+            assert w.wait() != 0
+            w.restored()
+        until("the command was ended", lambda: status_of(home, process) != "running")
+    with shell_in_background(home) as process:
+        for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT):
+            with Window(home, "attach", process) as w:
+                w.expect(r"ready> $")
+                w.until("the window is in raw mode", w.is_raw)
+                w.kill(sig)
+                assert w.wait() != 0
+                w.restored()
+        assert status_of(home, process) == "running"
+
+
+def test_stopped_and_continued(home):
+    with shell_in_background(home) as process:
+        with Window(home, "attach", process) as w:
+            w.expect(r"ready> $")
+            w.until("the window is in raw mode", w.is_raw)
+            w.kill(signal.SIGTSTP)
+            until("it is stopped", lambda: harness.stat_of(w.process.pid)[1] == "T")
+            w.restored()
+            w.kill(signal.SIGCONT)
+            w.until("the window is in raw mode again", w.is_raw)
+            w.type("echo $((6*7))\r")
+            w.expect(r"42\r\n")
+            w.type(DETACH)
+            w.wait(status=0)
+            w.restored()
+
+
+def test_runtime_killed(home):
+    """The session goes on, and what was printed meanwhile is not lost or shown twice."""
+    with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
+        w.expect(r"ready> $")
+        start = len(w.seen)
+        w.type("for i in $(seq 1 400); do echo line $i; sleep 0.002; done\r")
+        w.expect(r"line 50\r\n")
+        home.kill_part("runtime")
+        w.expect(r"line 400\r\n.*ready> $")
+        numbers = [int(n) for n in re.findall(rb"line (\d+)\r\n", w.plain(start))]
+        assert numbers == list(range(1, 401)), numbers
+        w.type("exit 3\r")
+        w.wait(status=3)
+        w.restored()
+
+
+def test_daemon_killed(home):
+    with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
+        w.expect(r"ready> $")
+        w.until("the window is in raw mode", w.is_raw)
+        home.note_tree()
+        home.guard.kill()
+        home.guard.wait()
+        home.start()
+        w.wait(status=125)
+        w.restored()
+
+
+def test_keys_that_detach_without_a_daemon(home):
+    with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
+        w.expect(r"ready> $")
+        home.note_tree()
+        home.guard.kill()
+        home.guard.wait()
+        w.type("typed into nothing")
+        w.type(DETACH)
+        w.wait(status=0)
+        w.restored()
+    home.start()
+
+
+# ---- several at once ----
+
+def test_five_clients(home):
+    with shell_in_background(home) as process, contextlib.ExitStack() as stack:
+        windows = [stack.enter_context(Window(home, "attach", process)) for _ in range(5)]
+        for w in windows:
+            w.expect(r"ready> $")
+        for i, w in enumerate(windows):
+            w.type(f"echo from-$(({i}+100))\r")
+            for other in windows:
+                other.expect(rf"from-10{i}\r\n.*ready> $")
+        windows[0].type(DETACH)
+        windows[0].wait(status=0)
+        windows[1].type("exit 4\r")
+        for w in windows[1:]:
+            w.wait(status=4)
+            w.restored()
+
+
+def test_whose_size(home):
+    def size():
+        with home.rpc() as rpc:
+            tty = rpc.call("get_process", processId=process)["tty"]
+            return tty["rows"], tty["cols"]
+    with shell_in_background(home) as process:
+        with Window(home, "attach", process, rows=30, cols=90) as a:
+            until("the first one's size", lambda: size() == (30, 90))
+            with Window(home, "attach", process, rows=20, cols=120) as b:
+                until("the newest one's size", lambda: size() == (20, 120))
+                a.size(31, 91)
+                until("the one that changed last", lambda: size() == (31, 91))
+                b.type(DETACH)
+                b.wait(status=0)
+            with Window(home, "attach", "--size", "smallest", process, rows=20, cols=120) as b:
+                until("what everybody can see", lambda: size() == (20, 91))
+                b.size(50, 80)
+                until("what everybody can see now", lambda: size() == (31, 80))
+                b.kill(signal.SIGKILL)
+                until("the one that is left", lambda: size() == (31, 91))
+            with Window(home, "attach", "--size", "keep", process, rows=5, cols=10) as b:
+                b.expect(r"ready> ")
+                b.type(DETACH)
+                b.wait(status=0)
+            assert size() == (31, 91)
+            a.type(DETACH)
+            a.wait(status=0)
+        home.cli("resize", process, "12x34")
+        assert size() == (12, 34)
+    done = home.cli("resize", process, "12", status=2)
+    assert b"ROWSxCOLS" in done.err, done.err
+
+
+def test_attach_exactly_once(home):
+    """Whenever somebody attaches to a stream of numbers, they go on where the screen ends."""
+    with background(home, "sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo n$i; done; read x") as process:
+        for _ in range(8):
+            with Window(home, "attach", process) as w:
+                w.until("some numbers", lambda: len(re.findall(rb"n\d+\s", w.plain())) > 30)
+                w.type(DETACH)
+                w.wait(status=0)
+                numbers = [int(n) for n in re.findall(rb"n(\d+)[\r\n ]", w.plain())]
+                assert numbers == list(range(numbers[0], numbers[0] + len(numbers))), numbers
+
+
+def test_without_a_terminal(home):
+    with home.rpc() as rpc:
+        process = rpc.call("start_process", command=["sh", "-c", "echo early; read x; echo got $x; read y; echo end >&2; exit 6"],
+                           stdin="pipe")["processId"]
+        until("it printed", lambda: rpc.outputs(process)["stdout"])
+        with Window(home, "attach", process) as w:
+            w.until("Ctrl-] hands over a line", lambda: w.settings()[6][termios.VEOL] == DETACH)
+            w.type("hello\r")
+            w.expect(r"got hello")
+            w.type(DETACH)
+            w.wait(status=0)
+            w.restored()
+            assert b"early" not in w.seen
+        with Window(home, "attach", process) as w:
+            w.until("Ctrl-] hands over a line", lambda: w.settings()[6][termios.VEOL] == DETACH)
+            w.type("\r")
+            w.expect(r"end")
+            w.wait(status=6)
+            w.restored()
+
+
+# ---- recordings ----
+
+def test_cast(home):
+    script = r"printf 'caf\303'; sleep 0.2; printf '\251 \033[1mbold\033[0m\n'; printf 'bad \377 byte\n'; sleep 0.1; echo end"
+    process = home.cli("run", "-dt", "--", "sh", "-c", script).text.strip()
+    home.cli("resize", process, "40x100", status=None)
+    home.cli("wait", process)
+    path = os.path.join(home.work, "a.cast")
+    home.cli("export", "cast", process, "-o", path)
+    with open(path, "rb") as f:
+        lines = f.read().decode("utf-8").splitlines()
+    assert home.cli("export", "cast", process).text.splitlines() == lines
+    header, events = json.loads(lines[0]), [json.loads(line) for line in lines[1:]]
+    assert header["version"] == 2 and header["width"] == 80 and header["height"] == 24 and header["timestamp"] > 1700000000, header
+    assert "printf" in header["command"] and header["env"]["TERM"], header
+    times = [e[0] for e in events]
+    assert times == sorted(times) and times[0] >= 0 and times[-1] >= 0.25, times
+    assert {e[1] for e in events} <= {"o", "r"}, events
+    text = "".join(e[2] for e in events if e[1] == "o")
+    assert text == "café \x1b[1mbold\x1b[0m\r\nbad \ufffd byte\r\nend\r\n", text
+    played = home.cli("replay", "--speed", "50", path).out
+    assert played == text.encode(), played
+    played = home.cli("replay", "--max-idle", "10ms", process).out
+    assert played == text.encode().replace("\ufffd".encode(), b"\xff"), played
+    for bad, word in (("", b"empty"), ("{}\n", b"version"), (lines[0] + "\nnonsense\n", b"line 2")):
+        with open(path, "w") as f:
+            f.write(bad)
+        done = home.cli("replay", path, status=1)
+        assert word in done.err, done.err
+    plain = home.cli("run", "-d", "--", "true").text.strip()
+    for verb in (("export", "cast"), ("replay",)):
+        done = home.cli(*verb, plain, status=1)
+        assert b"no terminal" in done.err, done.err
+
+
+def test_replay_is_interruptible(home):
+    path = os.path.join(home.work, "long.cast")
+    with open(path, "w") as f:
+        f.write('{"version": 2, "width": 80, "height": 24}\n[0.1, "o", "\\u001b[?1049h\\u001b[?25lbegun"]\n[5000, "o", "never"]\n')
+    with Window(home, "replay", path) as w:
+        w.expect(r"begun")
+        w.type("\x03")
+        w.wait(status=130)
+        w.restored()
+        assert w.seen.endswith(b"\x1b[?25h\x1b[?1049l") or b"\x1b[?1049l" in w.seen, w.seen
+
+
+harness.main(globals())
