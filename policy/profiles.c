@@ -266,7 +266,7 @@ static int read_profiles(const struct file *f, struct err *e)
 static bool has_other_sections(const json_t *root)
 {
 	static const char *const lists[] = { "allow", "ask", "deny" };
-	static const char *const sections[] = { "hooks", "sandbox", "models", "limits" };
+	static const char *const sections[] = { "hooks", "sandbox" };
 	const json_t *permissions = json_object_get(root, "permissions");
 
 	for (size_t i = 0; i < countof(lists); i++)

@@ -8,6 +8,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/ports.h"
+#include "runtime/engine/routing.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -47,28 +48,30 @@ static int read_file(const struct layer *l, int fd, struct text *ret, struct err
 	return 0;
 }
 
-static int read_all(const int files[GUARD_FILES], struct text texts[countof(layers)], struct policy_profiles *ret, struct err *e)
+static int read_all(const int files[GUARD_FILES], struct text texts[countof(layers)], struct policy_files *ret, struct err *e)
 {
 	for (size_t i = 0; i < countof(layers); i++) {
 		if (read_file(&layers[i], files[layers[i].file], &texts[i], e) < 0)
 			return -1;
-		if (texts[i].data && policy_profiles_parse(ret, layers[i].label, texts[i].data, texts[i].len, e) < 0)
+		if (texts[i].data && (policy_profiles_parse(&ret->profiles, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
+				      policy_models_parse(&ret->models, layers[i].label, texts[i].data, texts[i].len, e) < 0))
 			return -1;
 	}
 	return 0;
 }
 
-static void take(struct policy_files *p, struct policy_profiles *fresh, const struct text texts[countof(layers)], struct engine *engine)
+static void take(struct policy_files *p, struct policy_files *fresh, const struct text texts[countof(layers)], struct engine *engine)
 {
-	struct policy_profiles old = p->profiles;
+	struct policy_files old = *p;
 	buf_auto struct buf summary = BUF_INIT;
 
-	p->profiles = *fresh;
-	*fresh = (struct policy_profiles){ 0 };
+	*p = *fresh;
+	*fresh = (struct policy_files){ 0 };
 	p->loaded = true;
 	engine_set_profiles(engine, &p->profiles);
+	engine_set_models(engine, &p->models);
 	engine_set_policy_problem(engine, NULL);
-	policy_profiles_done(&old);
+	policy_files_done(&old);
 	for (size_t i = 0; i < countof(layers); i++) {
 		buf_reset(&summary);
 		if (!texts[i].data)
@@ -78,20 +81,20 @@ static void take(struct policy_files *p, struct policy_profiles *fresh, const st
 		engine_policy_is(engine, layers[i].name, texts[i].hash, summary.data);
 	}
 	if (p->profiles.partial)
-		engine_warn(engine, "policy_partly_used", "rules, hooks and limits of the file are not acted on: do not rely on them",
-			    "this version acts on the profiles of a policy file only");
+		engine_warn(engine, "policy_partly_used", "rules and hooks of the file are not acted on: do not rely on them",
+			    "this version acts on the profiles, models and limits of a policy file only");
 }
 
 void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], struct engine *engine)
 {
 	struct text texts[countof(layers)] = { 0 };
-	struct policy_profiles fresh = { 0 };
+	struct policy_files fresh = { 0 };
 	struct err e = ERR_INIT;
 
 	if (read_all(files, texts, &fresh, &e) == 0) {
 		take(p, &fresh, texts, engine);
 	} else {
-		policy_profiles_done(&fresh);
+		policy_files_done(&fresh);
 		engine_warn(engine, "policy_not_loaded", p->loaded ? "mend it and send SIGHUP; until then the policy of before holds" :
 			    "mend it and send SIGHUP; until then no process is started", "the policy was not loaded: %s", e.message);
 		if (!p->loaded)
@@ -104,4 +107,5 @@ void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], str
 void policy_files_done(struct policy_files *p)
 {
 	policy_profiles_done(&p->profiles);
+	policy_models_done(&p->models);
 }

@@ -8,6 +8,7 @@
  * policy.changed.
  */
 
+#include "policy/models.h"
 #include "policy/profiles.h"
 #include "supervisor/guard/guard_msg.h"
 
@@ -17,6 +18,7 @@ struct engine;
 
 struct policy_files {
 	struct policy_profiles profiles; /* in force */
+	struct policy_models models;
 	bool loaded;                     /* some were, or there are none */
 };
 

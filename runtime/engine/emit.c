@@ -6,6 +6,7 @@
 #include "runtime/engine/engine_private.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/engine/routing.h"
 #include "runtime/view/view.h"
 
 struct emission {
@@ -107,6 +108,10 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 	}
 	d.members = members.data;
 	d.members_len = members.len;
+	if (routing_check_model_event(g, ev - i, i, e) < 0) {
+		err_wrap(e, "events[%zu]", i);
+		return -1;
+	}
 	if (store_batch_event(b, &d, e) < 0) {
 		char member[ERR_FIELD_MAX];
 		memcpy(member, e->field, sizeof member);
@@ -114,6 +119,8 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 		snprintf(e->field, sizeof e->field, "events[%u].%.32s", (unsigned)i, member);
 		return -1;
 	}
+	if (d.type == EVENT_MODEL_COMPLETED)
+		routing_model_completed(g, b, ev - i, i, c->uid);
 	return 0;
 }
 

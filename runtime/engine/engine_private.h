@@ -24,6 +24,7 @@ struct engine {
 	} known_layers[8];
 	size_t nknown_layers;
 	const struct policy_profiles *profiles; /* or NULL */
+	const struct policy_models *models;     /* or NULL */
 	char policy_problem[256];     /* "" = none */
 	bool stopping;
 	void (*stopped)(void *ctx);

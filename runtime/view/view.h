@@ -38,6 +38,10 @@ enum view_kind {
 	VIEW_LIVE_TURN = 21,     /* id turnId, while it has not ended */
 	VIEW_PROCESS_DIFF = 24,  /* "<processId>/<outputRef>": diffs of what a copy-on-write run changed, until they expire */
 	VIEW_COW_PROCESS = 25,   /* id processId, while changes of its run may be kept */
+	VIEW_COST = 64,          /* view_money.h says how their ids are made */
+	VIEW_LIMIT = 65,
+	VIEW_ROUTING = 66,       /* turnId or threadId */
+	VIEW_MODEL_REQUEST = 67, /* modelRequestId */
 	VIEW_ENDED_PROCESS = 22, /* id "<sequence of its end, 20 digits>/<processId>", until its outputs expired */
 };
 
@@ -118,7 +122,7 @@ struct view_session_brief { uint32_t uid; char first_thread[72]; char system_tur
 int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret, struct err *e);
 struct view_thread_brief { uint32_t uid; char session_id[72]; char active_turn[72]; char status[16]; };
 int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret, struct err *e);
-struct view_turn_brief { uint32_t uid; char session_id[72]; char thread_id[72]; bool ended; };
+struct view_turn_brief { uint32_t uid; char session_id[72]; char thread_id[72]; char task_id[72]; bool ended; };
 int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct view_turn_brief *ret, struct err *e);
 struct view_process_brief {
 	uint32_t uid;

@@ -15,7 +15,7 @@ int view_session_brief(struct store *s, uint32_t uid, const char *session_id, st
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
-	int r = view_read(s, &session_shape, session_id, &text, &d, e);
+	int r = view_read_ahead(s, &session_shape, session_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 1;
@@ -31,7 +31,7 @@ int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, stru
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc d;
-	int r = view_read(s, &thread_shape, thread_id, &text, &d, e);
+	int r = view_read_ahead(s, &thread_shape, thread_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 1;
@@ -48,7 +48,7 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc d;
-	int r = view_read(s, &turn_shape, turn_id, &text, &d, e);
+	int r = view_read_ahead(s, &turn_shape, turn_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 1;
@@ -57,6 +57,7 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 	*ret = (struct view_turn_brief){ .uid = (uint32_t)d.uid, .ended = d.completedAt != 0 };
 	view_word_set(ret->session_id, d.sessionId);
 	view_word_set(ret->thread_id, d.threadId);
+	view_word_set(ret->task_id, d.taskId);
 	return 0;
 }
 

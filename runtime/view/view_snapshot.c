@@ -5,6 +5,7 @@
 
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_shapes.h"
+#include "runtime/view/view_money.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -120,6 +121,8 @@ static int write_turn(struct store *s, const struct turn_doc *d, struct jw *w, s
 		write_json(w, "permissionState", d->permissionDecision);
 	if (d->sandboxProfile.type == JT_OBJECT)
 		write_json(w, "sandboxProfile", d->sandboxProfile);
+	if (view_write_routing(s, d->turnId, true, w, e) < 0 || view_write_cost(s, COST_OF_TURN, d->turnId, w, e) < 0)
+		return -1;
 	if (write_turn_processes(s, d->turnId, w, e) < 0)
 		return -1;
 	if (is_array_of_objects(d->outputRefs))
@@ -194,6 +197,9 @@ static int write_thread(struct store *s, const struct thread_doc *d, struct jw *
 		*updated = d->updatedAt;
 	if (write_turns(s, d->threadId, w, updated, e) < 0)
 		return -1;
+	if (view_write_routing(s, d->threadId, false, w, e) < 0 || view_write_cost(s, COST_OF_THREAD, d->threadId, w, e) < 0 ||
+	    view_write_limits(s, (uint32_t)d->uid, w, e) < 0)
+		return -1;
 	jw_kobj(w, "evidenceSummary");
 	write_empty_array(w, "evidenceRefs");
 	jw_obj_end(w);
@@ -233,7 +239,6 @@ static void write_no_tasks(struct jw *w)
 		jw_kuint(w, counts[i], 0);
 	write_empty_array(w, "recent");
 	jw_obj_end(w);
-	write_empty_object(w, "routingLimitSummary");
 	write_empty_object(w, "telemetrySummary");
 	write_empty_array(w, "evidenceRefs");
 }
@@ -281,6 +286,9 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 	if (write_threads(s, &ids, &w, &d.updatedAt, e) < 0)
 		return -1;
 	write_time(&w, "updatedAt", d.updatedAt);
+	jw_key(&w, "routingLimitSummary");
+	if (view_routing_summary(s, (uint32_t)d.uid, session_id, NULL, &w, e) < 0)
+		return -1;
 	write_no_tasks(&w);
 	if (more)
 		jw_kstr(&w, "historyCursor", ids.id[ids.n - 1]);

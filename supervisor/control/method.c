@@ -70,7 +70,7 @@ const char *method_role_name(enum engine_role role)
 const char *method_param_type_name(enum param_type type)
 {
 	static const char *const names[] = {
-		[PARAM_STRING] = "string", [PARAM_ID] = "id", [PARAM_UINT] = "uint", [PARAM_INT] = "int", [PARAM_BOOL] = "bool",
+		[PARAM_STRING] = "string", [PARAM_ID] = "id", [PARAM_UINT] = "uint", [PARAM_INT] = "int", [PARAM_NUMBER] = "number", [PARAM_BOOL] = "bool",
 		[PARAM_OBJECT] = "object", [PARAM_STRINGS] = "strings", [PARAM_ENV] = "env", [PARAM_ARRAY] = "array",
 		[PARAM_ENUM] = "enum", [PARAM_PATH] = "path", [PARAM_ANY] = "any",
 	};

@@ -73,6 +73,11 @@ static int check_int(const struct param *p, json_t *v, const char *field, struct
 	return json_is_integer(v) ? 0 : wrong_type(field, "a whole number", v, e);
 }
 
+static int check_number(const struct param *p, json_t *v, const char *field, struct err *e)
+{
+	return json_is_number(v) ? 0 : wrong_type(field, "a number", v, e);
+}
+
 static int check_bool(const struct param *p, json_t *v, const char *field, struct err *e)
 {
 	return json_is_boolean(v) ? 0 : wrong_type(field, "true or false", v, e);
@@ -143,7 +148,7 @@ static int check_any(const struct param *p, json_t *v, const char *field, struct
 }
 
 static int (*const checks[])(const struct param *p, json_t *v, const char *field, struct err *e) = {
-	[PARAM_STRING] = check_string, [PARAM_ID] = check_id, [PARAM_UINT] = check_uint, [PARAM_INT] = check_int,
+	[PARAM_STRING] = check_string, [PARAM_ID] = check_id, [PARAM_UINT] = check_uint, [PARAM_INT] = check_int, [PARAM_NUMBER] = check_number,
 	[PARAM_BOOL] = check_bool, [PARAM_OBJECT] = check_object, [PARAM_STRINGS] = check_strings, [PARAM_ENV] = check_env,
 	[PARAM_ARRAY] = check_array, [PARAM_ENUM] = check_enum, [PARAM_PATH] = check_path, [PARAM_ANY] = check_any,
 };

@@ -3,13 +3,14 @@
 import harness
 
 VALUES = {
-    "string": ["x"], "uint": [5], "int": [5], "bool": [True], "object": [{}], "strings": [["a"]], "env": [{"A": "b"}], "array": [[]],
+    "string": ["x"], "uint": [5], "int": [5], "number": [1.5], "bool": [True], "object": [{}], "strings": [["a"]], "env": [{"A": "b"}], "array": [[]],
 }
 WRONG = {
     "string": [5, True, [], {}, None, 1.5],
     "id": [5, True, [], {}, None, "", "has space", "x" * 10000, "../../etc", "a\0b"],
     "uint": ["5", -1, 1.5, [], {}, True, None, 1e300],
     "int": ["5", 1.5, [], {}, True, None],
+    "number": ["5", [], {}, True, None],
     "bool": [0, 1, "true", [], {}, None],
     "object": [5, "x", [], True, None],
     "strings": [5, "x", {}, [1], [None], [[]], True, None],

@@ -1,0 +1,169 @@
+#include "policy/routing.h"
+
+#include "runtime/base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const exclusions[ROUTING_EXCLUSION_COUNT] = {
+	[ROUTING_FITS] = "fits", [ROUTING_DISABLED] = "disabled", [ROUTING_NOT_REQUESTED] = "not_requested",
+	[ROUTING_FAILED_BEFORE] = "failed_before", [ROUTING_CAPABILITY_MISSING] = "capability_missing",
+	[ROUTING_TOO_DEAR] = "budget_class", [ROUTING_CONTEXT_TOO_SMALL] = "context_too_small",
+	[ROUTING_RATE_LIMITED] = "rate_limited", [ROUTING_QUOTA_BLOCKED] = "quota_blocked",
+	[ROUTING_BUDGET_BLOCKED] = "budget_blocked",
+};
+static const char *const modes[] = {
+	[ROUTING_RANKED] = "ranked", [ROUTING_REQUESTED] = "requested", [ROUTING_SINGLE] = "single_candidate",
+	[ROUTING_FALLBACK] = "fallback", [ROUTING_NOT_POSSIBLE] = "not_possible",
+};
+static const char *const fallbacks[FALLBACK_COUNT] = {
+	[FALLBACK_NEXT] = "next", [FALLBACK_CHEAPEST] = "cheapest", [FALLBACK_NONE] = "none",
+};
+
+const char *routing_exclusion_name(enum routing_exclusion x)
+{
+	return exclusions[x];
+}
+
+const char *routing_mode_name(enum routing_mode m)
+{
+	return modes[m];
+}
+
+const char *fallback_policy_name(enum fallback_policy f)
+{
+	return fallbacks[f];
+}
+
+int fallback_policy_find(const char *name)
+{
+	for (int i = 0; i < FALLBACK_COUNT; i++)
+		if (strcmp(fallbacks[i], name) == 0)
+			return i;
+	return -1;
+}
+
+static bool is_named(const struct policy_model *m, const char *provider, const char *model)
+{
+	return (provider || model) && (!provider || strcmp(m->provider, provider) == 0) && (!model || strcmp(m->model, model) == 0);
+}
+
+static const char *lacks(const struct policy_model *m, const struct routing_request *r)
+{
+	for (size_t i = 0; i < r->ncapability; i++) {
+		bool has = false;
+
+		for (size_t k = 0; k < m->ncapability; k++)
+			has |= strcmp(m->capability[k], r->capability[i]) == 0;
+		if (!has)
+			return r->capability[i];
+	}
+	return NULL;
+}
+
+static enum routing_exclusion weigh(const struct policy_model *m, const struct routing_request *r, const struct routing_limits *l,
+				    const char *missing)
+{
+	if (m->disabled)
+		return ROUTING_DISABLED;
+	if (r->fallback == FALLBACK_NONE && (r->provider || r->model) && !is_named(m, r->provider, r->model))
+		return ROUTING_NOT_REQUESTED;
+	if (is_named(m, r->failed_provider, r->failed_model))
+		return ROUTING_FAILED_BEFORE;
+	if (missing)
+		return ROUTING_CAPABILITY_MISSING;
+	if (m->budget_class > r->budget_class)
+		return ROUTING_TOO_DEAR;
+	if (m->context_tokens && r->input_tokens + r->output_tokens > m->context_tokens)
+		return ROUTING_CONTEXT_TOO_SMALL;
+	if (l->rate_limited)
+		return ROUTING_RATE_LIMITED;
+	if (l->quota_blocked)
+		return ROUTING_QUOTA_BLOCKED;
+	return l->budget_blocked ? ROUTING_BUDGET_BLOCKED : ROUTING_FITS;
+}
+
+/* The smaller the better; what is equal keeps the policy's order. */
+static int rank(const struct routing_candidate *c, const struct routing_request *r)
+{
+	int penalty = 0;
+
+	if ((r->provider || r->model) && !is_named(c->model, r->provider, r->model))
+		penalty += 100;
+	if (r->latency != LATENCY_COUNT && c->model->latency > r->latency)
+		penalty += 10 * ((int)c->model->latency - (int)r->latency);
+	return penalty;
+}
+
+static bool better(const struct routing_candidate *a, const struct routing_candidate *b, const struct routing_request *r)
+{
+	if ((a->excluded == ROUTING_FITS) != (b->excluded == ROUTING_FITS))
+		return a->excluded == ROUTING_FITS;
+	int x = rank(a, r), y = rank(b, r);
+	if (x != y)
+		return x < y;
+	if (r->fallback != FALLBACK_CHEAPEST)
+		return false;
+	if (a->priced != b->priced)
+		return a->priced;
+	return a->estimate < b->estimate;
+}
+
+static void sort(struct routing_outcome *o, const struct routing_request *r)
+{
+	for (size_t i = 1; i < o->count; i++)
+		for (size_t k = i; k > 0 && better(&o->candidate[k], &o->candidate[k - 1], r); k--) {
+			struct routing_candidate t = o->candidate[k];
+
+			o->candidate[k] = o->candidate[k - 1];
+			o->candidate[k - 1] = t;
+		}
+}
+
+static void explain(struct routing_outcome *o, const struct routing_request *r)
+{
+	const struct policy_model *m = o->fitting ? o->candidate[0].model : NULL;
+
+	if (!o->count) {
+		snprintf(o->reason, sizeof o->reason, "the policy names no models (section \"models\")");
+	} else if (!m) {
+		snprintf(o->reason, sizeof o->reason, "none of %zu models can be used", o->count);
+		for (size_t i = 0; i < o->count; i++)
+			o->requires_override |= o->candidate[i].excluded >= ROUTING_RATE_LIMITED ||
+						o->candidate[i].excluded == ROUTING_NOT_REQUESTED ||
+						o->candidate[i].excluded == ROUTING_TOO_DEAR;
+	} else if (o->mode == ROUTING_SINGLE) {
+		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s is the only one of %zu that fits", m->provider, m->model, o->count);
+	} else if (o->mode == ROUTING_FALLBACK) {
+		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s comes next after what failed", m->provider, m->model);
+	} else if (o->mode == ROUTING_REQUESTED) {
+		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s was asked for and fits", m->provider, m->model);
+	} else {
+		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s ranks first of %zu that fit", m->provider, m->model, o->fitting);
+	}
+}
+
+void routing_decide(const struct policy_models *models, const struct routing_request *r, routing_limits_fn limits, void *ctx,
+		    struct routing_outcome *ret)
+{
+	*ret = (struct routing_outcome){ 0 };
+	for (size_t i = 0; models && i < models->count && i < ROUTING_CANDIDATES_MAX; i++) {
+		const struct policy_model *m = &models->model[i];
+		struct routing_candidate *c = &ret->candidate[ret->count++];
+		struct routing_limits l = { 0 };
+
+		limits(ctx, m, &l);
+		*c = (struct routing_candidate){ .model = m, .reset_us = l.reset_us, .missing = lacks(m, r), .priced = m->price.known };
+		c->excluded = weigh(m, r, &l, c->missing);
+		if (m->price.known)
+			c->estimate = model_price_of(&m->price, r->input_tokens, r->output_tokens, 0);
+		ret->fitting += c->excluded == ROUTING_FITS;
+	}
+	sort(ret, r);
+	const bool asked = ret->fitting && is_named(ret->candidate[0].model, r->provider, r->model);
+	ret->mode = !ret->fitting ? ROUTING_NOT_POSSIBLE :
+		    r->failed_provider || r->failed_model ? ROUTING_FALLBACK :
+		    ret->fitting == 1 ? ROUTING_SINGLE : asked ? ROUTING_REQUESTED : ROUTING_RANKED;
+	explain(ret, r);
+}

@@ -1,0 +1,220 @@
+#include "runtime/view/view_money.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view_folds.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct view_field cost_fields[] = {
+	VIEW_FIELD(VIEW_UINT, cost_doc, microUsd),
+	VIEW_FIELD(VIEW_UINT, cost_doc, inputTokens),
+	VIEW_FIELD(VIEW_UINT, cost_doc, outputTokens),
+	VIEW_FIELD(VIEW_UINT, cost_doc, cachedTokens),
+	VIEW_FIELD(VIEW_UINT, cost_doc, requests),
+	VIEW_FIELD(VIEW_TIME, cost_doc, updatedAt),
+};
+const struct view_shape cost_shape = { VIEW_COST, sizeof(struct cost_doc), cost_fields, countof(cost_fields) };
+
+static const struct view_field limit_fields[] = {
+	VIEW_FIELD(VIEW_ID, limit_doc, kind),
+	VIEW_FIELD(VIEW_JSON, limit_doc, provider),
+	VIEW_FIELD(VIEW_JSON, limit_doc, model),
+	VIEW_FIELD(VIEW_ID, limit_doc, state),
+	VIEW_FIELD(VIEW_JSON, limit_doc, remaining),
+	VIEW_FIELD(VIEW_JSON, limit_doc, resetAt),
+	VIEW_FIELD(VIEW_UINT, limit_doc, resetUs),
+	VIEW_FIELD(VIEW_UINT, limit_doc, uid),
+	VIEW_FIELD(VIEW_TIME, limit_doc, updatedAt),
+};
+const struct view_shape limit_shape = { VIEW_LIMIT, sizeof(struct limit_doc), limit_fields, countof(limit_fields) };
+
+/* ---- keys ---- */
+
+void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, char ret[VIEW_MONEY_KEY])
+{
+	char day[CLOCK_TEXT_MAX];
+
+	switch (of) {
+	case COST_OF_SESSION: snprintf(ret, VIEW_MONEY_KEY, "session/%.80s", a); break;
+	case COST_OF_TURN: snprintf(ret, VIEW_MONEY_KEY, "turn/%.80s", a); break;
+	case COST_OF_THREAD: snprintf(ret, VIEW_MONEY_KEY, "thread/%.80s", a); break;
+	case COST_OF_TASK: snprintf(ret, VIEW_MONEY_KEY, "task/%.80s", a); break;
+	case COST_OF_USER: snprintf(ret, VIEW_MONEY_KEY, "user/%u", uid); break;
+	case COST_OF_USER_DAY:
+		clock_format(real_us, day);
+		snprintf(ret, VIEW_MONEY_KEY, "user/%u/day/%.10s", uid, day);
+		break;
+	case COST_OF_USER_MONTH:
+		clock_format(real_us, day);
+		snprintf(ret, VIEW_MONEY_KEY, "user/%u/month/%.7s", uid, day);
+		break;
+	case COST_OF_MODEL: snprintf(ret, VIEW_MONEY_KEY, "model/%u/%.160s", uid, a); break;
+	}
+}
+
+void limit_key(uint32_t uid, const char *kind, const char *provider, const char *model, char ret[VIEW_MONEY_KEY])
+{
+	snprintf(ret, VIEW_MONEY_KEY, "%u/%.20s/%.80s/%.80s", uid, kind, provider, model && *model ? model : "*");
+}
+
+/* ---- folds ---- */
+
+static uint64_t micro_usd_of(struct jval payload)
+{
+	struct jval micro = jval_get(payload, "microUsd"), amount = jval_get(payload, "amount");
+	char text[40];
+
+	if (micro.type == JT_NUMBER)
+		return jval_uint(micro, 0);
+	if (amount.type != JT_NUMBER || amount.len >= sizeof text)
+		return 0;
+	memcpy(text, amount.text, amount.len);
+	text[amount.len] = '\0';
+	double v = strtod(text, NULL);
+	return v > 0 && v < 1e9 ? (uint64_t)(v * 1e6 + 0.5) : 0;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	return (a == VIEW_ABSENT ? 0 : a) + b;
+}
+
+static int cost_add(struct models *m, const struct event_view *ev, const char *key, struct err *e)
+{
+	struct jval payload = event_payload(ev), tokens = jval_get(payload, "tokens");
+	struct cost_doc d;
+
+	if (view_load(m, &cost_shape, key, &d, e) < 0)
+		return -1;
+	d.microUsd = plus(d.microUsd, micro_usd_of(payload));
+	d.inputTokens = plus(d.inputTokens, jval_uint(jval_get(tokens, "input"), 0));
+	d.outputTokens = plus(d.outputTokens, jval_uint(jval_get(tokens, "output"), 0));
+	d.cachedTokens = plus(d.cachedTokens, jval_uint(jval_get(tokens, "cached"), 0));
+	d.requests = plus(d.requests, 1);
+	d.updatedAt = ev->real_us;
+	return view_save(m, &cost_shape, key, &d, e);
+}
+
+int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct err *e)
+{
+	static const struct {
+		enum id_field field;
+		enum cost_of of;
+	} ids[] = { { ID_SESSION, COST_OF_SESSION }, { ID_THREAD, COST_OF_THREAD }, { ID_TURN, COST_OF_TURN }, { ID_TASK, COST_OF_TASK } };
+	static const enum cost_of uids[] = { COST_OF_USER, COST_OF_USER_DAY, COST_OF_USER_MONTH };
+	struct jval payload = event_payload(ev);
+	char key[VIEW_MONEY_KEY], id[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX];
+
+	for (size_t i = 0; i < countof(ids); i++) {
+		event_id_copy(ev, ids[i].field, id, sizeof id);
+		if (!*id)
+			continue;
+		cost_key(ids[i].of, id, ev->uid, ev->real_us, key);
+		if (cost_add(m, ev, key, e) < 0)
+			return -1;
+	}
+	for (size_t i = 0; i < countof(uids); i++) {
+		cost_key(uids[i], NULL, ev->uid, ev->real_us, key);
+		if (cost_add(m, ev, key, e) < 0)
+			return -1;
+	}
+	jval_str(jval_get(payload, "provider"), provider, sizeof provider);
+	jval_str(jval_get(payload, "model"), model, sizeof model);
+	if (!*provider)
+		return 0;
+	char name[2 * VIEW_ID_MAX];
+	snprintf(name, sizeof name, "%s/%s", provider, model);
+	cost_key(COST_OF_MODEL, name, ev->uid, ev->real_us, key);
+	return cost_add(m, ev, key, e);
+}
+
+int view_limit_on_changed(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), now = jval_get(payload, "new");
+	char key[VIEW_MONEY_KEY], kind[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX], reset[CLOCK_TEXT_MAX];
+	struct limit_doc d;
+
+	jval_str(jval_get(payload, "kind"), kind, sizeof kind);
+	jval_str(jval_get(payload, "provider"), provider, sizeof provider);
+	jval_str(jval_get(payload, "model"), model, sizeof model);
+	if (!*kind || !*provider)
+		return 0; /* a budget of the policy: computed from costs */
+	limit_key(ev->uid, kind, provider, model, key);
+	if (view_load(m, &limit_shape, key, &d, e) < 0)
+		return -1;
+	view_word_set(d.kind, kind);
+	view_word(d.state, jval_get(now, "state"));
+	d.provider = jval_get(payload, "provider");
+	d.model = jval_get(payload, "model");
+	d.remaining = jval_get(now, "remaining");
+	d.resetAt = jval_get(payload, "resetAt");
+	d.resetUs = VIEW_ABSENT;
+	if (d.resetAt.type == JT_STRING && jval_str(d.resetAt, reset, sizeof reset) < sizeof reset && clock_parse(reset, &d.resetUs) < 0)
+		d.resetUs = VIEW_ABSENT;
+	d.uid = ev->uid;
+	d.updatedAt = ev->real_us;
+	return view_save(m, &limit_shape, key, &d, e);
+}
+
+/* ---- for snapshots ---- */
+
+int view_write_cost(struct store *s, enum cost_of of, const char *id, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char key[VIEW_MONEY_KEY];
+	struct cost_doc d;
+
+	cost_key(of, id, 0, 0, key);
+	int r = view_read(s, &cost_shape, key, &text, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	jw_kobj(w, "costState");
+	jw_kstr(w, "currency", "USD");
+	jw_key(w, "amount");
+	jw_real(w, (double)plus(d.microUsd, 0) / 1e6);
+	jw_kuint(w, "microUsd", plus(d.microUsd, 0));
+	jw_kuint(w, "inputTokens", plus(d.inputTokens, 0));
+	jw_kuint(w, "outputTokens", plus(d.outputTokens, 0));
+	jw_kuint(w, "cachedTokens", plus(d.cachedTokens, 0));
+	jw_kuint(w, "requests", plus(d.requests, 0));
+	jw_obj_end(w);
+	return 0;
+}
+
+struct limit_listing {
+	struct jw *w;
+	size_t count;
+};
+
+static bool write_limit(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct limit_listing *l = ctx;
+
+	if (l->count++ == 0) {
+		jw_kobj(l->w, "limitState");
+		jw_karr(l->w, "limits");
+	}
+	jw_raw(l->w, json, len);
+	return l->count < 64;
+}
+
+int view_write_limits(struct store *s, uint32_t uid, struct jw *w, struct err *e)
+{
+	struct limit_listing l = { .w = w };
+	char prefix[16];
+
+	snprintf(prefix, sizeof prefix, "%u/", uid);
+	if (store_model_scan(s, VIEW_LIMIT, prefix, NULL, false, write_limit, &l, e) < 0)
+		return -1;
+	if (l.count) {
+		jw_arr_end(w);
+		jw_obj_end(w);
+	}
+	return 0;
+}

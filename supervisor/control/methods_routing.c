@@ -1,0 +1,130 @@
+#include "supervisor/control/methods.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/routing.h"
+#include "supervisor/control/control.h"
+
+#define NAME_MAX_BYTES 64u
+#define CAPABILITIES_MAX 64u
+
+static const char *member(const json_t *object, const char *name)
+{
+	return json_string_value(json_object_get(object, name));
+}
+
+static int check_name(const char *field, const char *s, struct err *e)
+{
+	if (s && (!*s || strlen(s) > NAME_MAX_BYTES))
+		return err_field(e, field, "must have 1 to %u bytes", NAME_MAX_BYTES);
+	return 0;
+}
+
+/* ---- resolve_routing ---- */
+
+/* The profile as it is recorded: with its defaults, so that a reader need not know them. */
+static char *profile_text(json_t *profile, const struct routing_request *want)
+{
+	json_auto_t *whole = profile ? json_deep_copy(profile) : json_object();
+
+	if (!json_object_get(whole, "kind"))
+		json_object_set_new(whole, "kind", json_string("unknown"));
+	if (!json_object_get(whole, "requiredCapabilities"))
+		json_object_set_new(whole, "requiredCapabilities", json_array());
+	json_object_set_new(whole, "budgetClass", json_string(budget_class_name(want->budget_class)));
+	json_object_set_new(whole, "fallbackPolicy", json_string(fallback_policy_name(want->fallback)));
+	return json_dumps(whole, JSON_COMPACT);
+}
+
+static int take_want(const struct call *c, const char **capability, struct routing_request *ret, struct err *e)
+{
+	const json_t *profile = call_obj(c, "taskProfile"), *requested = call_obj(c, "requested"), *failed = call_obj(c, "failed"), *v;
+	const json_t *list = json_object_get(profile, "requiredCapabilities");
+	const char *latency = member(profile, "latencyTarget"), *class = member(profile, "budgetClass"), *fallback = member(profile, "fallbackPolicy");
+	struct routing_request r = {
+		.kind = member(profile, "kind"), .capability = capability, .latency = latency ? (enum model_latency)model_latency_find(latency) : LATENCY_COUNT,
+		.budget_class = class ? (enum budget_class)budget_class_find(class) : BUDGET_HIGH,
+		.fallback = fallback ? (enum fallback_policy)fallback_policy_find(fallback) : FALLBACK_NEXT,
+		.provider = member(requested, "provider"), .model = member(requested, "model"),
+		.failed_provider = member(failed, "provider"), .failed_model = member(failed, "model"),
+		.input_tokens = (uint64_t)json_integer_value(json_object_get(profile, "inputTokens")),
+		.output_tokens = (uint64_t)json_integer_value(json_object_get(profile, "outputTokens")),
+	};
+
+	if (json_array_size(list) > CAPABILITIES_MAX)
+		return err_field(e, "taskProfile.requiredCapabilities", "must have at most %u words", CAPABILITIES_MAX);
+	json_array_foreach(list, r.ncapability, v)
+		capability[r.ncapability] = json_string_value(v);
+	if (check_name("taskProfile.kind", r.kind, e) < 0 || check_name("requested.provider", r.provider, e) < 0 ||
+	    check_name("requested.model", r.model, e) < 0)
+		return -1;
+	*ret = r;
+	return 0;
+}
+
+void method_resolve_routing(struct call *c)
+{
+	const json_t *failed = call_obj(c, "failed");
+	const char *capability[CAPABILITIES_MAX];
+	struct routing_ask r = {
+		.turn_id = call_str(c, "turnId"), .task_id = call_str(c, "taskId"),
+		.failed_request_id = member(failed, "modelRequestId"), .failed_reason = member(failed, "reason"),
+	};
+	struct err e = ERR_INIT;
+
+	if (take_want(c, capability, &r.want, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	mem_auto char *profile = profile_text(call_obj(c, "taskProfile"), &r.want);
+	r.profile_json = profile;
+	r.profile_len = strlen(profile);
+	engine_resolve_routing(call_engine(c), &r, &c->caller, call_engine_reply, c);
+}
+
+/* ---- record_cost, record_limit ---- */
+
+void method_record_cost(struct call *c)
+{
+	const json_t *usd = call_obj(c, "costUsd");
+	const struct cost_report r = {
+		.turn_id = call_str(c, "turnId"), .provider = call_str(c, "provider"), .model = call_str(c, "model"),
+		.model_request_id = call_str(c, "modelRequestId"), .input_tokens = call_uint(c, "inputTokens", 0),
+		.output_tokens = call_uint(c, "outputTokens", 0), .cached_tokens = call_uint(c, "cachedTokens", 0),
+		.usd = usd ? json_number_value(usd) : -1, .estimate = call_bool(c, "estimate", false),
+	};
+	struct err e = ERR_INIT;
+
+	if (usd && (!(r.usd >= 0) || r.usd > 1e6))
+		err_field(&e, "costUsd", "must be 0 to 1000000 US dollars");
+	else if (r.input_tokens > 1ull << 40 || r.output_tokens > 1ull << 40)
+		err_field(&e, r.input_tokens > 1ull << 40 ? "inputTokens" : "outputTokens", "is larger than any request can be");
+	else if (r.cached_tokens > r.input_tokens)
+		err_field(&e, "cachedTokens", "cannot be more than inputTokens");
+	else if (check_name("provider", r.provider, &e) == 0 && check_name("model", r.model, &e) == 0) {
+		engine_record_cost(call_engine(c), &r, &c->caller, call_engine_reply, c);
+		return;
+	}
+	call_fail(c, &e);
+}
+
+void method_record_limit(struct call *c)
+{
+	const json_t *remaining = call_obj(c, "remaining");
+	const struct limit_report r = {
+		.turn_id = call_str(c, "turnId"), .provider = call_str(c, "provider"), .model = call_str(c, "model"), .kind = call_str(c, "kind"),
+		.state = call_str(c, "state"), .reset_at = call_str(c, "resetAt"), .has_remaining = remaining != NULL,
+		.remaining = json_number_value(remaining),
+	};
+	struct err e = ERR_INIT;
+	uint64_t at;
+
+	if (r.reset_at && clock_parse(r.reset_at, &at) < 0)
+		err_field(&e, "resetAt", "expected a time as in 2026-11-15T02:00:00Z");
+	else if (check_name("provider", r.provider, &e) == 0 && check_name("model", r.model, &e) == 0) {
+		engine_record_limit(call_engine(c), &r, &c->caller, call_engine_reply, c);
+		return;
+	}
+	call_fail(c, &e);
+}

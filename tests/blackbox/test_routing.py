@@ -1,0 +1,147 @@
+"""Models are chosen from the policy, limits and costs, and every choice can be explained from its facts, also after a restart."""
+
+import json
+import os
+
+import harness
+
+POLICY = {
+    "models": [
+        {"provider": "acme", "model": "large", "capabilities": ["tools", "vision"], "latency": "slow", "budgetClass": "high",
+         "price": {"inputPerMTok": 10, "outputPerMTok": 50}},
+        {"provider": "acme", "model": "small", "capabilities": ["tools"], "latency": "fast", "budgetClass": "low",
+         "price": {"inputPerMTok": 1, "outputPerMTok": 5, "cachedPerMTok": 0.1}},
+        {"provider": "local", "model": "free", "capabilities": ["tools"]},
+        {"provider": "local", "model": "gone", "disabled": "retired"},
+    ],
+    "limits": {"budgets": [{"name": "purse", "usd": 1, "lowMark": 0.5}]},
+}
+
+
+def policy(home, content=POLICY):
+    with open(os.path.join(home.dir, "policy.json"), "w") as f:
+        json.dump(content, f)
+
+
+def turn(rpc):
+    return rpc.start(["sleep", "1000"])
+
+
+def kinds(rpc, turn_id):
+    return [e["type"] for e in rpc.events(turnId=turn_id) if e["type"].split(".")[0] in
+            ("routing", "cost", "quota", "rate_limit", "limit") or e["type"] == "task.profile.resolved"]
+
+
+def names(error, field):
+    assert error.data.get("field") == field, error
+
+
+def setup(home):
+    home.stop()
+    policy(home)
+    home.start()
+
+
+def test_choices_are_explained(home):
+    setup(home)
+    validators = harness.schema_validators()
+    with home.rpc() as rpc:
+        t = turn(rpc)
+        r = rpc.call("resolve_routing", turnId=t["turnId"], taskProfile={"kind": "code", "requiredCapabilities": ["tools"], "inputTokens": 1000,
+                                                                        "outputTokens": 1000})
+        assert r["routingDecision"]["selectedModel"] == "large" and r["routingDecision"]["candidateCount"] == 3, r
+        assert [c["model"] for c in r["routingDecision"]["fallbackChain"]] == ["small", "free"], r
+        assert r["candidateModelSet"]["excluded"] == [{"provider": "local", "model": "gone", "reason": "disabled", "detail": "retired"}], r
+        assert kinds(rpc, t["turnId"]) == ["task.profile.resolved", "routing.candidates.resolved", "routing.decided", "cost.estimated"]
+        single = rpc.call("resolve_routing", turnId=t["turnId"], taskId=r["taskId"], taskProfile={"requiredCapabilities": ["vision"]})
+        assert single["routingDecision"]["routingMode"] == "single_candidate" and single["taskId"] == r["taskId"], single
+        none = rpc.call("resolve_routing", turnId=t["turnId"], taskProfile={"requiredCapabilities": ["smell"]})
+        assert none["routingDecision"]["capabilityGap"] == "smell" and "selectedModel" not in none["routingDecision"], none
+        fell = rpc.call("resolve_routing", turnId=t["turnId"], failed={"provider": "acme", "model": "large", "reason": "overloaded"})
+        assert fell["routingDecision"]["selectedModel"] == "small", fell
+        seen = kinds(rpc, t["turnId"])
+        assert {"routing.single_candidate", "routing.not_possible", "routing.fallback.applied"} <= set(seen), seen
+        thread = rpc.call("get_thread_read", threadId=t["threadId"])
+        assert thread["modelRouting"]["routingDecision"]["selectedModel"] == "small" and thread["modelRouting"]["fallbacks"] == 1, thread
+        harness.validate({n: v for n, v in validators.items() if "snapshot" in n}, [rpc.call("get_session", sessionId=t["sessionId"])])
+        harness.validate({n: v for n, v in validators.items() if "snapshot" not in n}, rpc.events(sessionId=t["sessionId"]))
+        names(rpc.fails("resolve_routing", {"turnId": "turn_none"}), "turnId")
+        rpc.call("terminate_process", processId=t["processId"])
+        rpc.fails("resolve_routing", {"turnId": t["turnId"]}, code=-32015)
+
+
+def test_limits_hold_until_they_are_over(home):
+    setup(home)
+    with home.rpc() as rpc:
+        t = turn(rpc)
+        rpc.call("record_limit", turnId=t["turnId"], provider="acme", kind="rate_limit", resetAt="2999-01-01T00:00:00Z")
+        assert "rate_limit.hit" in kinds(rpc, t["turnId"])
+    home.restart()
+    with home.rpc() as rpc:
+        t = turn(rpc)
+        r = rpc.call("resolve_routing", turnId=t["turnId"])
+        assert r["routingDecision"]["selectedModel"] == "free", r
+        limited = {c["model"]: c for c in r["candidateModelSet"]["excluded"]}
+        assert limited["large"]["reason"] == "rate_limited" and limited["large"]["resetAt"].startswith("2999"), limited
+        rpc.call("record_limit", provider="acme", kind="rate_limit", state="ok")
+        assert rpc.call("resolve_routing", turnId=t["turnId"])["routingDecision"]["selectedModel"] == "large"
+        rpc.call("record_limit", provider="acme", model="large", kind="quota", remaining=0, resetAt="2001-01-01T00:00:00Z")
+        assert rpc.call("resolve_routing", turnId=t["turnId"])["routingDecision"]["selectedModel"] == "large", "it is over long since"
+        names(rpc.fails("record_limit", {"provider": "acme", "kind": "quota", "resetAt": "tomorrow"}), "resetAt")
+
+
+def test_costs_fill_budgets(home):
+    setup(home)
+    with home.rpc() as rpc:
+        t = turn(rpc)
+        cost = rpc.call("record_cost", turnId=t["turnId"], provider="acme", model="small", inputTokens=100000, outputTokens=20000, cachedTokens=50000)
+        assert cost["basis"] == "price_table" and abs(cost["amount"] - (0.05 + 0.005 + 0.1)) < 1e-9, cost
+        assert "quota.low" not in kinds(rpc, t["turnId"])
+        rpc.call("record_cost", turnId=t["turnId"], provider="else", model="where", costUsd=0.5)
+        assert kinds(rpc, t["turnId"]).count("quota.low") == 1
+        rpc.call("record_cost", turnId=t["turnId"], provider="else", model="where", costUsd=0.5)
+        assert kinds(rpc, t["turnId"]).count("quota.blocked") == 1
+        unknown = rpc.call("record_cost", turnId=t["turnId"], provider="else", model="where", inputTokens=5)
+        assert unknown["basis"] == "unpriced" and "costUsd" in unknown["advice"], unknown
+        names(rpc.fails("record_cost", {"provider": "a", "model": "b", "costUsd": -1}), "costUsd")
+        names(rpc.fails("record_cost", {"provider": "a", "model": "b", "inputTokens": 1, "cachedTokens": 2}), "cachedTokens")
+    home.restart()
+    with home.rpc() as rpc:
+        t = turn(rpc)
+        r = rpc.call("resolve_routing", turnId=t["turnId"])
+        assert r["routingDecision"]["selectedModel"] == "free", "what has no price draws on no budget"
+        assert {c["reason"] for c in r["candidateModelSet"]["excluded"] if c["provider"] == "acme"} == {"budget_blocked"}, r
+        assert r["routingDecision"]["limitStateSnapshot"]["budgets"][0]["state"] == "blocked", r
+
+
+def test_model_events_keep_their_order_and_are_priced(home):
+    setup(home)
+
+    def event(kind, request="req_1", **payload):
+        return {"type": kind, "turnId": t["turnId"], "threadId": t["threadId"], "modelRequestId": request, "payload": payload}
+
+    with home.rpc() as rpc:
+        t = turn(rpc)
+
+        def emit(*events):
+            return rpc.call("emit_events", sessionId=t["sessionId"], events=list(events))
+
+        def refused(*events):
+            rpc.fails("emit_events", {"sessionId": t["sessionId"], "events": list(events)})
+
+        refused(event("model.delta", text="x"))
+        emit(event("model.requested", provider="acme", model="small"), event("model.delta", text="he"), event("model.delta", text="llo"))
+        refused(event("model.requested", provider="acme", model="small"))
+        emit(event("model.completed", usage={"inputTokens": 1000000, "outputTokens": 0}, stopReason="end"))
+        refused(event("model.delta", text="late"))
+        refused(event("model.failed", category="x"))
+        costs = [e for e in rpc.events(turnId=t["turnId"]) if e["type"] == "cost.recorded"]
+        assert len(costs) == 1 and costs[0]["payload"]["amount"] == 1 and costs[0]["modelRequestId"] == "req_1", costs
+        assert "quota.blocked" in kinds(rpc, t["turnId"])
+        emit(event("model.requested", "req_2", provider="acme", model="large"), event("model.failed", "req_2", category="overloaded", retryable=True))
+        thread = rpc.call("get_thread_read", threadId=t["threadId"])
+        assert thread["costState"]["microUsd"] == 1000000, thread
+
+
+if __name__ == "__main__":
+    harness.main(globals())

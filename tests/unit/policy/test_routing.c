@@ -1,0 +1,180 @@
+/* Which model is chosen, and why the others were not. */
+
+#include "tests/unit/suite.h"
+
+#include "policy/routing.h"
+#include "runtime/base/err.h"
+
+#include <string.h>
+
+static const char file[] =
+	"{\"models\":["
+	"{\"provider\":\"a\",\"model\":\"big\",\"capabilities\":[\"tools\",\"vision\"],\"latency\":\"slow\",\"budgetClass\":\"high\","
+	"\"price\":{\"inputPerMTok\":10,\"outputPerMTok\":50},\"contextTokens\":1000},"
+	"{\"provider\":\"a\",\"model\":\"small\",\"capabilities\":[\"tools\"],\"latency\":\"fast\",\"budgetClass\":\"low\","
+	"\"price\":{\"inputPerMTok\":1,\"outputPerMTok\":5,\"cachedPerMTok\":0.1}},"
+	"{\"provider\":\"b\",\"model\":\"free\",\"capabilities\":[\"tools\"]},"
+	"{\"provider\":\"b\",\"model\":\"old\",\"capabilities\":[\"tools\",\"vision\"],\"disabled\":\"retired\"}],"
+	"\"limits\":{\"budgets\":[{\"name\":\"daily\",\"window\":\"day\",\"usd\":2.5}]}}";
+
+static struct policy_models models;
+static const char *limited; /* the model that is rate limited */
+
+static void setup(void)
+{
+	struct err e = ERR_INIT;
+
+	limited = NULL;
+	models = (struct policy_models){ 0 };
+	ck_assert_msg(policy_models_parse(&models, "policy.json", file, strlen(file), &e) == 0, "%s", e.message);
+}
+
+static void limits(void *ctx, const struct policy_model *m, struct routing_limits *ret)
+{
+	if (limited && strcmp(m->model, limited) == 0)
+		ret->rate_limited = true;
+}
+
+static const char *chosen(const struct routing_request *r, struct routing_outcome *o)
+{
+	routing_decide(&models, r, limits, NULL, o);
+	return o->fitting ? o->candidate[0].model->model : NULL;
+}
+
+static enum routing_exclusion why(const struct routing_outcome *o, const char *model)
+{
+	for (size_t i = 0; i < o->count; i++)
+		if (strcmp(o->candidate[i].model->model, model) == 0)
+			return o->candidate[i].excluded;
+	ck_abort_msg("%s was not weighed", model);
+	return ROUTING_FITS;
+}
+
+static const struct routing_request any = { .latency = LATENCY_COUNT, .budget_class = BUDGET_HIGH };
+
+START_TEST(the_policys_order_is_the_preference)
+{
+	struct routing_outcome o;
+
+	setup();
+	ck_assert_str_eq(chosen(&any, &o), "big");
+	ck_assert_int_eq(o.mode, ROUTING_RANKED);
+	ck_assert_uint_eq(o.fitting, 3);
+	ck_assert_int_eq(why(&o, "old"), ROUTING_DISABLED);
+}
+END_TEST
+
+START_TEST(needs_leave_out_and_one_that_is_left_is_single)
+{
+	const char *const vision[] = { "vision" };
+	struct routing_request r = any;
+	struct routing_outcome o;
+
+	setup();
+	r.capability = vision;
+	r.ncapability = 1;
+	ck_assert_str_eq(chosen(&r, &o), "big");
+	ck_assert_int_eq(o.mode, ROUTING_SINGLE);
+	ck_assert_int_eq(why(&o, "small"), ROUTING_CAPABILITY_MISSING);
+	r.budget_class = BUDGET_STANDARD;
+	ck_assert_ptr_null(chosen(&r, &o));
+	ck_assert_int_eq(o.mode, ROUTING_NOT_POSSIBLE);
+	ck_assert_int_eq(why(&o, "big"), ROUTING_TOO_DEAR);
+	ck_assert(o.requires_override);
+}
+END_TEST
+
+START_TEST(a_request_ranks_first_or_is_all)
+{
+	struct routing_request r = any;
+	struct routing_outcome o;
+
+	setup();
+	r.provider = "b";
+	r.model = "free";
+	ck_assert_str_eq(chosen(&r, &o), "free");
+	ck_assert_int_eq(o.mode, ROUTING_REQUESTED);
+	limited = "free";
+	ck_assert_str_eq(chosen(&r, &o), "big");
+	r.fallback = FALLBACK_NONE;
+	ck_assert_ptr_null(chosen(&r, &o));
+	ck_assert_int_eq(why(&o, "big"), ROUTING_NOT_REQUESTED);
+	ck_assert_int_eq(why(&o, "free"), ROUTING_RATE_LIMITED);
+}
+END_TEST
+
+START_TEST(speed_and_price_rank)
+{
+	struct routing_request r = any;
+	struct routing_outcome o;
+
+	setup();
+	r.latency = LATENCY_FAST;
+	ck_assert_str_eq(chosen(&r, &o), "small");
+	r = any;
+	r.fallback = FALLBACK_CHEAPEST;
+	r.input_tokens = r.output_tokens = 100;
+	ck_assert_str_eq(chosen(&r, &o), "small");
+	r.input_tokens = 5000;
+	(void)chosen(&r, &o);
+	ck_assert_int_eq(why(&o, "big"), ROUTING_CONTEXT_TOO_SMALL);
+}
+END_TEST
+
+START_TEST(what_failed_is_not_tried_again)
+{
+	struct routing_request r = any;
+	struct routing_outcome o;
+
+	setup();
+	r.failed_provider = "a";
+	r.failed_model = "big";
+	ck_assert_str_eq(chosen(&r, &o), "small");
+	ck_assert_int_eq(o.mode, ROUTING_FALLBACK);
+	ck_assert_int_eq(why(&o, "big"), ROUTING_FAILED_BEFORE);
+}
+END_TEST
+
+START_TEST(prices_are_exact_and_rounded_up)
+{
+	setup();
+	const struct policy_model *m = policy_model_find(&models, "a", "small");
+
+	ck_assert_uint_eq(model_price_of(&m->price, 1000000, 0, 0), 1000000);
+	ck_assert_uint_eq(model_price_of(&m->price, 1000000, 1000000, 500000), 500000 + 50000 + 5000000);
+	ck_assert_uint_eq(model_price_of(&m->price, 1, 0, 1), 1);
+	ck_assert_uint_eq(models.budget[0].micro_usd, 2500000);
+}
+END_TEST
+
+START_TEST(mistakes_are_named)
+{
+	static const struct {
+		const char *text, *field;
+	} bad[] = {
+		{ "{\"models\":{}}", "models" },
+		{ "{\"models\":[{\"provider\":\"a\"}]}", "models[0].model" },
+		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"colour\":1}]}", "models[0].colour" },
+		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"latency\":\"quick\"}]}", "models[0].latency" },
+		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"price\":{\"inputPerMTok\":-1,\"outputPerMTok\":1}}]}", "models[0].inputPerMTok" },
+		{ "{\"limits\":{\"budgets\":[{\"name\":\"x\"}]}}", "limits.budgets[0].usd" },
+		{ "{\"limits\":{\"budgets\":[{\"name\":\"x\",\"usd\":1,\"scope\":\"session\",\"window\":\"day\"}]}}", "limits.budgets[0].window" },
+	};
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		struct policy_models m = { 0 };
+		struct err e = ERR_INIT;
+
+		ck_assert_int_eq(policy_models_parse(&m, "policy.json", bad[i].text, strlen(bad[i].text), &e), -1);
+		ck_assert_str_eq(e.field, bad[i].field);
+		policy_models_done(&m);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("routing", the_policys_order_is_the_preference, needs_leave_out_and_one_that_is_left_is_single,
+		      a_request_ranks_first_or_is_all, speed_and_price_rank, what_failed_is_not_tried_again,
+		      prices_are_exact_and_rounded_up, mistakes_are_named);
+}
