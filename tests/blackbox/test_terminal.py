@@ -7,7 +7,7 @@ import signal
 import time
 
 import harness
-from harness import RpcError, until
+from harness import until
 
 SHELL = ["bash", "--norc", "--noprofile", "-i"]
 
@@ -191,16 +191,9 @@ def test_the_end_of_input(home):
         assert t.output() == "half a linehalf a line", t.output()
         assert [i["kind"] for i in t.inputs()] == ["data", "eof"]
         assert "has ended" in t.rpc.fails("write_process_stdin", processId=t.id, data="x").message
-    with Terminal(home, ["sh", "-c", "stty eof undef; exec cat"]) as t:
-        until("the character is taken away", lambda: "no EOF" in (try_eof(t) or ""))
-
-
-def try_eof(t):
-    try:
-        t.eof()
-    except RpcError as e:
-        return e.message
-    return None
+    with Terminal(home, ["sh", "-c", "stty eof undef; echo ready; exec cat"]) as t:
+        t.expect("ready")
+        assert "no EOF character" in t.rpc.fails("close_process_stdin", processId=t.id).message
 
 
 def test_input_that_nobody_reads(home):
