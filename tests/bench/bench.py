@@ -1,17 +1,19 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured side by side in one run.
 
-    bench.py BUILD [spawn] [output] [events] [store]
+    bench.py BUILD [spawn] [output] [events] [terminal] [store]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
 events  events acknowledged after commit, alone and beside subscribers that never read
+terminal  a key written until its echo is seen: a bare pty, script and tmux where installed, and bailiff's subscribers
 """
 
 import glob
 import json
 import os
 import platform
+import pty
 import shutil
 import signal
 import socket
@@ -197,6 +199,83 @@ def bench_events(seconds=2, rounds=5):
     print(f"  events that may wait 50 ms, 256 in flight  {soon:10.0f} /s  (256 requests is what one connection may have open)")
 
 
+class Typist:
+    """A program on a terminal of our own, as a person would sit before it."""
+
+    def __init__(self, argv):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.execvpe(argv[0], argv, dict(os.environ, TERM="xterm"))
+
+    def __call__(self, key):
+        os.write(self.fd, key)
+        self.see(key)
+
+    def see(self, text):
+        seen = b""
+        while text not in seen:
+            seen += os.read(self.fd, 65536)
+
+    def end(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.fd)
+
+
+class Watched:
+    """cat on one of bailiff's terminals: one connection types, another is told of the output."""
+
+    def __init__(self, home):
+        self.types, self.watches = home.rpc(), home.rpc()
+        self.process = self.types.call("start_process", command=["cat"], tty={"rows": 24, "cols": 80})["processId"]
+        self.watches.call("subscribe_events", types=["process.output"], processId=self.process)
+        self.owed = None
+
+    def __call__(self, key):
+        self.owed = self.types.send("write_process_stdin", processId=self.process, data=key.decode())
+        while self.watches.event()["payload"]["preview"] != key.decode():
+            pass
+
+    def answered(self):
+        self.types.reply(self.owed)
+
+
+def bench_terminal(rounds=300):
+    """Interleaved; a person's pace, and as fast as the echo comes."""
+    tmux, script = shutil.which("tmux"), shutil.which("script")
+    name = f"bl-{os.getpid()}"
+    ways = {"a bare pty": Typist(["cat"])}
+    if script:
+        ways["script -qfc cat /dev/null"] = Typist(["script", "-qfc", "cat", "/dev/null"])
+    if tmux:
+        ways["tmux new-session cat"] = Typist(["tmux", "-L", name, "-f", "/dev/null", "new-session", "cat", ";", "set", "status", "off"])
+    with Home() as home:
+        watched = ways["bailiff, at a subscriber"] = Watched(home)
+        time.sleep(1)
+        times = {(k, pause): [] for k in ways for pause in (0.06, 0)}
+        for n in range(rounds):
+            for (way, pause), values in times.items():
+                if pause and n % 5:
+                    continue
+                time.sleep(pause)
+                key = b"~" if n % 2 else b"^"
+                begin = time.perf_counter()
+                ways[way](key)
+                values.append(time.perf_counter() - begin)
+                if ways[way] is watched:
+                    watched.answered()
+        for way in ways.values():
+            if way is not watched:
+                way.end()
+    if tmux:
+        subprocess.run([tmux, "-L", name, "kill-server"], check=False, capture_output=True)
+    print("\na key written until its echo is seen, µs; bailiff: request, process.input and process.output durable, event:")
+    for pause, pace in ((0.06, "after a pause"), (0, "one after the other")):
+        for way in ways:
+            values = times[way, pause]
+            print(f"  {way + ', ' + pace:<48} p50 {quantile(values, 0.5) * 1e6:8.0f}   p99 {quantile(values, 0.99) * 1e6:8.0f}")
+
+
 def bench_store():
     for program in sorted(glob.glob(os.path.join(BUILD, "bench", "bench_*"))):
         if os.access(program, os.X_OK):
@@ -211,7 +290,7 @@ def main():
         model = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
     print(f"{platform.machine()}, {os.cpu_count()} cpus{', ' + model[0] if model else ''}, Linux {platform.release()}, "
           f"{'root' if os.geteuid() == 0 else 'plain user'}, {os.path.basename(BUILD)}")
-    for name in sys.argv[2:] or ("spawn", "output", "events", "store"):
+    for name in sys.argv[2:] or ("spawn", "output", "events", "terminal", "store"):
         globals()["bench_" + name]()
         sys.stdout.flush()
 

@@ -472,6 +472,11 @@ def talker_output(seed, count):
     return "".join(streams[0]).encode(), "".join(streams[1]).encode()
 
 
+def talker_terminal(seed, count):
+    """What it prints on a terminal: both streams, in the order of the records."""
+    return "".join("%08x %06u %08x\r\n" % (seed, i, talker_hash(seed, i)) for i in range(count)).encode()
+
+
 def schema_validators():
     """Validators by file name, of docs/schemas and of the folder SCHEMAS (the specification's own), if given."""
     try:

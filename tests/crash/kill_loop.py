@@ -3,9 +3,9 @@
 
     kill_loop.py [--kills N] [--seed S] [--homes H]
 
-In each home a rolling set of commands prints numbered, hashed records slowly and exits with a known code. Clients start
-them with an idempotency key, so that a request whose reply was lost is simply sent again. Whatever was killed: every
-output is complete, every exit code exact, the log has no gap, each start exactly one terminal event, and the store
+In each home a rolling set of commands, a third of them on terminals, prints numbered, hashed records slowly and exits with
+a known code. Clients start them with an idempotency key, so that a request whose reply was lost is simply sent again.
+Whatever was killed: every output is complete, every exit code exact, the log has no gap, each start exactly one terminal event, and the store
 verifies. The checks are first run against a log and an output that lack one record (the known-bad control).
 """
 
@@ -60,12 +60,13 @@ class Client(threading.Thread):
             assert part["nextOffset"] > offset, part
             offset = part["nextOffset"]
 
-    def start_one(self, seed, count, delay, code):
+    def start_one(self, seed, count, delay, code, more):
         attempt = 0
         while True:
             key = f"k-{self.number}-{self.done}-{attempt}"
             try:
-                return self.call("start_process", command=[TALKER, "talk", str(seed), str(count), str(delay), str(code)], idempotencyKey=key)
+                return self.call("start_process", command=[TALKER, "talk", str(seed), str(count), str(delay), str(code)], idempotencyKey=key,
+                                 **more)
             except RpcError as e:
                 # A start that bailiff refuses because a part is just gone says that it may be tried again.
                 if not e.data.get("retryable"):
@@ -77,14 +78,15 @@ class Client(threading.Thread):
         seed, count, code = self.rng.randrange(1 << 32), self.rng.randrange(1, 60), self.rng.randrange(0, 120)
         delay = self.rng.choice((0, 1000, 5000, 20000))
         self.state = "starting"
-        process = self.start_one(seed, count, delay, code)["processId"]
+        tty = self.rng.randrange(3) == 0
+        process = self.start_one(seed, count, delay, code, {"tty": {"rows": 24, "cols": 80}} if tty else {})["processId"]
         self.state = "running"
         end = self.call("wait_process", processId=process)
         self.state = "checking"
         assert end["status"] == "completed", f"{process}: {end}"
         assert end["exitCode"] == code, f"{process}: exit code {end['exitCode']}, expected {code}"
-        got = tuple(self.output(end["outputs"][s]["outputRef"]) for s in ("stdout", "stderr"))
-        check_output(process, got, seed, count)
+        names = ("pty",) if tty else ("stdout", "stderr")
+        check_output(process, {n: self.output(end["outputs"][n]["outputRef"]) for n in names}, seed, count)
         self.done += 1
 
     def run(self):
@@ -98,8 +100,9 @@ class Client(threading.Thread):
 
 
 def check_output(process, got, seed, count):
-    expected = harness.talker_output(seed, count)
-    for name, have, want in zip(("stdout", "stderr"), got, expected):
+    expected = dict(zip(("stdout", "stderr"), harness.talker_output(seed, count)), pty=harness.talker_terminal(seed, count))
+    for name, have in got.items():
+        want = expected[name]
         if have != want:
             at = next((i for i, (a, b) in enumerate(zip(have, want)) if a != b), min(len(have), len(want)))
             raise AssertionError(f"{process}: {name} has {len(have)} bytes of {len(want)}, first difference at {at}")
@@ -111,7 +114,9 @@ def control_bad():
     lines = out.splitlines(True)
     events = [{"sequence": i + 1, "eventId": f"e{i}", "type": t, "processId": "p"} for i, t in
               enumerate(("process.started", "process.output", "process.completed"))]
-    bad = [lambda: check_output("p", (b"".join(lines[:4] + lines[5:]), err), 1, 20), lambda: harness.check_log(events[:1] + events[2:]),
+    seen = harness.talker_terminal(1, 20).splitlines(True)
+    bad = [lambda: check_output("p", {"stdout": b"".join(lines[:4] + lines[5:]), "stderr": err}, 1, 20),
+           lambda: check_output("p", {"pty": b"".join(seen[:9] + seen[8:])}, 1, 20), lambda: harness.check_log(events[:1] + events[2:]),
            lambda: harness.check_log(events[:2]), lambda: harness.check_log(events + [dict(events[2], sequence=4, eventId="e9")])]
     for n, check in enumerate(bad):
         try:
