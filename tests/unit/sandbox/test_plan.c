@@ -55,6 +55,30 @@ START_TEST(deterministic)
 }
 END_TEST
 
+START_TEST(a_terminal_has_a_size_and_no_pipes)
+{
+	static const struct {
+		uint32_t flags, rows, cols;
+		bool good;
+	} rows[] = {
+		{ PLAN_TTY, 24, 80, true }, { PLAN_TTY, 1000, 1000, true }, { PLAN_TTY, 0, 80, false }, { PLAN_TTY, 24, 1001, false },
+		{ PLAN_TTY | PLAN_STDIN_PIPE, 24, 80, false }, { PLAN_TTY | PLAN_STDERR_MERGE, 24, 80, false }, { 0, 24, 0, false },
+	};
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct plan_spec s = spec();
+		buf_auto struct buf b = BUF_INIT;
+		struct err e = ERR_INIT;
+		s.flags = rows[i].flags;
+		s.tty_rows = rows[i].rows;
+		s.tty_cols = rows[i].cols;
+		ck_assert_int_eq(plan_build(&s, &b, &e), 0);
+		ck_assert_int_eq(plan_check(b.data, b.len, &e), rows[i].good ? 0 : -1);
+		if (!rows[i].good)
+			ck_assert_str_eq(e.field, "tty");
+	}
+}
+END_TEST
+
 START_TEST(bad_specs_name_the_field)
 {
 	static const char *const nothing[] = { "" }, *const nameless[] = { "=x" }, *const none[] = { "x" };
@@ -164,6 +188,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("sandbox", round_trip, deterministic, bad_specs_name_the_field, too_large, damage_is_seen, keys, steps_have_names,
+	return SUITE("sandbox", round_trip, deterministic, a_terminal_has_a_size_and_no_pipes, bad_specs_name_the_field, too_large,
+		     damage_is_seen, keys, steps_have_names,
 		     probe_says_something);
 }

@@ -275,6 +275,10 @@ static inline int run_plan(const struct run_spec *s)
 		.tmp_bytes = s->tmp_bytes,
 	};
 	p.layers &= ~s->less_layers;
+	if (s->flags & PLAN_TTY) {
+		p.tty_rows = 24;
+		p.tty_cols = 80;
+	}
 	while (s->argv[p.argc])
 		p.argc++;
 	buf_auto struct buf b = BUF_INIT;
@@ -305,8 +309,9 @@ static inline void run_send(struct rig *r, struct run *run, const struct run_spe
 	fds[n++] = r->client[0];
 	fds[n++] = status[1];
 	fds[n++] = gate[0];
-	fds[n++] = out[1];
-	if (!(s->flags & PLAN_STDERR_MERGE))
+	if (!(s->flags & PLAN_TTY))
+		fds[n++] = out[1];
+	if (!(s->flags & (PLAN_STDERR_MERGE | PLAN_TTY)))
 		fds[n++] = err[1];
 	if (s->flags & PLAN_STDIN_PIPE)
 		fds[n++] = in[0];
@@ -341,8 +346,14 @@ static inline struct status_msg run_status(struct run *run)
 {
 	struct status_msg m = { 0 };
 	rig_readable(run->fd[GUARD_SLOT_STATUS], "a status message");
-	ssize_t n = fd_recv(run->fd[GUARD_SLOT_STATUS], &m, sizeof m, NULL, NULL, 0);
+	int fd = -1;
+	size_t nfds = 1;
+	ssize_t n = fd_recv(run->fd[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, 0);
 	ck_assert_msg(n == 0 || n == (ssize_t)sizeof m, "status: %zd bytes", n);
+	if (n > 0 && nfds) {
+		ck_assert_uint_eq(m.kind, STATUS_READY);
+		run->fd[GUARD_SLOT_PTY] = fd;
+	}
 	return m;
 }
 

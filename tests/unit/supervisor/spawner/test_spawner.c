@@ -66,6 +66,31 @@ START_TEST(echo_speaks)
 }
 END_TEST
 
+/* The master comes with READY, before the gate; what ends its output is the end of the sandbox. */
+START_TEST(a_terminal_comes_with_ready)
+{
+	char out[256];
+	struct run run;
+	size_t have = 0;
+	ssize_t n;
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("stty size; test -t 2 && exec <&- >&- 2>&-; sleep 0.1; echo x >/dev/tty"),
+						  .flags = PLAN_TTY });
+	ck_assert_int_ge(run.fd[GUARD_SLOT_PTY], 0);
+	do {
+		struct pollfd p = { .fd = run.fd[GUARD_SLOT_PTY], .events = POLLIN };
+		ck_assert_int_eq(poll(&p, 1, 60000), 1);
+		n = read(run.fd[GUARD_SLOT_PTY], out + have, sizeof out - 1 - have);
+		have += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || errno == EAGAIN);
+	ck_assert_int_eq(errno, EIO);
+	out[have] = 0;
+	ck_assert_str_eq(out, "24 80\r\nx\r\n");
+	ck_assert_int_eq(run_status(&run).wait_status, 0);
+	run_release(&rig, &run);
+	run_close(&run);
+}
+END_TEST
+
 START_TEST(wait_status_is_raw)
 {
 	char out[64];
@@ -439,6 +464,7 @@ int main(int argc, char **argv)
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_set_timeout(t, 300);
 	tcase_add_test(t, echo_speaks);
+	tcase_add_test(t, a_terminal_comes_with_ready);
 	tcase_add_test(t, wait_status_is_raw);
 	tcase_add_test(t, failures_name_their_step);
 	tcase_add_test(t, required_layers_that_are_missing);

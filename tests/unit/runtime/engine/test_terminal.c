@@ -1,0 +1,250 @@
+/* Processes on terminals: what is typed, what of that is kept, and how soon output is told of. */
+
+#include "tests/unit/runtime/engine/fake_world.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+#include "runtime/view/view.h"
+
+#include <check.h>
+#include <signal.h>
+
+static struct fake_world w;
+static struct fake_reply reply, second;
+static struct fake_process *shell;
+
+static void set_up(void)
+{
+	fake_open(&w);
+	reply = second = (struct fake_reply){ 0 };
+	struct start_request r = fake_request(&w, "sh");
+	r.tty_rows = 24;
+	r.tty_cols = 80;
+	shell = fake_run(&w, &r, &reply);
+}
+
+static void tear_down(void)
+{
+	fake_close(&w);
+	buf_done(&reply.json);
+	buf_done(&second.json);
+}
+
+static struct jval answer(const char *path)
+{
+	return jval_path(jval_of(second.json.data, second.json.len), path);
+}
+
+/* A member of the last event of that type, as text. */
+static char *member(const char *type, const char *path)
+{
+	mem_auto char *json = fake_event(&w, type);
+	struct jval v = json ? jval_path(jval_of(json, strlen(json)), path) : (struct jval){ 0 };
+
+	return v.type == JT_NONE ? mem_strdup("") : mem_strndup(v.text, v.len);
+}
+
+#define ck_member(type, path, text)                        \
+	do {                                               \
+		mem_auto char *found = member(type, path); \
+		ck_assert_str_eq(found, text);             \
+	} while (0)
+
+static void type(const char *text)
+{
+	engine_write_stdin(w.engine, shell->id, text, strlen(text), &fake_caller, fake_reply_fn, &second);
+	fake_settle(&w);
+}
+
+static void end_input(void)
+{
+	engine_close_stdin(w.engine, shell->id, &fake_caller, fake_reply_fn, &second);
+	fake_settle(&w);
+}
+
+static uint64_t view_number(const char *path)
+{
+	buf_auto struct buf doc = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(view_process(w.store, fake_caller.uid, shell->id, &doc, &e), 0);
+	return jval_uint(jval_path(jval_of(doc.data, doc.len), path), 0);
+}
+
+START_TEST(it_has_one_stream_and_says_its_size)
+{
+	ck_assert_uint_eq(shell->plan_flags & (PLAN_TTY | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE), PLAN_TTY);
+	ck_assert_str_eq(shell->streams.ref[STREAM_STDOUT], "");
+	ck_assert_str_eq(shell->streams.ref[STREAM_STDERR], "");
+	ck_assert_str_ne(shell->streams.ref[STREAM_PTY], "");
+	ck_member("process.started", "payload.tty", "{\"rows\":24,\"cols\":80}");
+	ck_member("process.started", "payload.stdin", "\"tty\"");
+	fake_print(&w, shell, STREAM_PTY, "$ ", 2);
+	fake_advance(&w, 60);
+	ck_member("process.output", "payload.stream", "\"pty\"");
+	fake_exit(&w, shell, 0, 0);
+	ck_member("process.completed", "payload.outputs.pty.bytes", "2");
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(what_is_typed_is_a_fact_unless_it_is_a_secret)
+{
+	type("ls\r");
+	ck_member("process.input", "payload.preview", "\"ls\\r\"");
+	ck_member("process.input", "payload.redacted", "false");
+	shell->line.echo = false;
+	type("hunter2\r");
+	ck_member("process.input", "payload.preview", "");
+	ck_member("process.input", "payload.bytes", "8");
+	ck_member("process.input", "payload.redacted", "true");
+	shell->line.canonical = false; /* an editor: no echo either, but keys */
+	type("x");
+	ck_member("process.input", "payload.preview", "\"x\"");
+	ck_member("process.input", "payload.redacted", "false");
+	ck_assert_str_eq(buf_cstr(&shell->input), "ls\rhunter2\rx");
+}
+END_TEST
+
+/* Echo goes off while the first part waits: it is a secret as a whole. */
+START_TEST(a_secret_that_waited_is_one)
+{
+	shell->stdin_room = 3;
+	type("secret");
+	ck_assert_uint_eq(second.count, 0);
+	shell->line.echo = false;
+	shell->stdin_room = SIZE_MAX;
+	engine_on_stdin_room(w.engine, shell->id);
+	fake_settle(&w);
+	ck_assert_uint_eq(second.count, 1);
+	ck_member("process.input", "payload.redacted", "true");
+	ck_member("process.input", "payload.preview", "");
+}
+END_TEST
+
+START_TEST(the_end_of_input_is_a_character)
+{
+	type("line\n");
+	end_input();
+	ck_assert(jval_is_str(answer("sent"), "eof") && jval_bool(answer("canonical"), false));
+	ck_assert_str_eq(buf_cstr(&shell->input), "line\n\x04");
+	ck_member("process.input", "payload.kind", "\"eof\"");
+	buf_reset(&shell->input);
+	type("half");
+	end_input(); /* the first only hands on what there is of the line */
+	ck_assert_str_eq(buf_cstr(&shell->input), "half\x04\x04");
+	buf_reset(&shell->input);
+	shell->line = (struct port_line){ .eof = 5 };
+	type("half");
+	end_input();
+	ck_assert_str_eq(buf_cstr(&shell->input), "half\x05");
+	ck_assert(!jval_bool(answer("canonical"), true));
+	shell->line.eof = 0;
+	end_input();
+	ck_assert_int_eq(second.code, ERR_STATE);
+	type("it goes on");
+	ck_assert_int_eq(second.code, 0);
+	ck_assert(!shell->stdin_closed);
+	ck_assert_uint_eq(view_number("tty.rows"), 24);
+}
+END_TEST
+
+START_TEST(a_size_is_a_fact_and_survives)
+{
+	char id[PLAN_KEY_MAX];
+
+	engine_resize_process(w.engine, shell->id, 50, 132, &fake_caller, fake_reply_fn, &second);
+	fake_settle(&w);
+	ck_assert_int_eq(second.code, 0);
+	ck_assert_uint_eq(jval_uint(answer("rows"), 0), 50);
+	ck_assert_uint_eq(shell->rows, 50);
+	ck_member("process.input", "payload.kind", "\"resize\"");
+	ck_member("process.input", "payload.cols", "132");
+	ck_assert_uint_eq(view_number("tty.cols"), 132);
+	memcpy(id, shell->id, sizeof id);
+	fake_print(&w, shell, STREAM_PTY, "before ", 7);
+	fake_crash(&w);
+	const struct port_held held = { .id = id, .attempt = 1, .started = true };
+	fake_reopen(&w, &held, 1);
+	ck_assert_str_ne(shell->streams.ref[STREAM_PTY], "");
+	fake_print(&w, shell, STREAM_PTY, "after", 5);
+	type("still typed");
+	ck_assert_int_eq(second.code, 0);
+	fake_exit(&w, shell, 0, 0);
+	ck_member("process.completed", "payload.outputs.pty.bytes", "12");
+	ck_assert_uint_eq(view_number("tty.rows"), 50);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(pipes_have_no_size)
+{
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+
+	engine_resize_process(w.engine, p->id, 50, 132, &fake_caller, fake_reply_fn, &second);
+	ck_assert_int_eq(second.code, ERR_STATE);
+	ck_member("process.started", "payload.tty", "false");
+}
+END_TEST
+
+/* Without input there is an event every 50 ms; the echo of a key is not kept for that. */
+START_TEST(an_echo_does_not_wait)
+{
+	fake_advance(&w, 1000);
+	fake_print(&w, shell, STREAM_PTY, "a", 1);
+	fake_advance(&w, 0);
+	ck_assert_uint_eq(fake_count(&w, "process.output"), 1);
+	fake_print(&w, shell, STREAM_PTY, "b", 1);
+	fake_advance(&w, 10);
+	ck_assert_uint_eq(fake_count(&w, "process.output"), 1);
+	type("k");
+	fake_print(&w, shell, STREAM_PTY, "k", 1);
+	fake_advance(&w, 0);
+	ck_assert_uint_eq(fake_count(&w, "process.output"), 2);
+	ck_member("process.output", "payload.length", "2");
+	fake_print(&w, shell, STREAM_PTY, "c", 1);
+	fake_advance(&w, 5);
+	ck_assert_uint_eq(fake_count(&w, "process.output"), 3);
+	fake_advance(&w, 300);
+	fake_print(&w, shell, STREAM_PTY, "d", 1);
+	fake_advance(&w, 0);
+	fake_print(&w, shell, STREAM_PTY, "e", 1);
+	fake_advance(&w, 20);
+	ck_assert_uint_eq(fake_count(&w, "process.output"), 4);
+	fake_advance(&w, 30);
+	ck_assert_uint_eq(fake_count(&w, "process.output"), 5);
+}
+END_TEST
+
+START_TEST(it_is_ended_by_a_hangup)
+{
+	engine_terminate_process(w.engine, shell->id, "user", 0, 1000, &fake_caller, fake_reply_fn, &second);
+	ck_assert_uint_eq(shell->signals, 1ull << (SIGHUP - 1));
+	fake_exit(&w, shell, SIGHUP, 0);
+	ck_member("process.terminated", "payload.signal", "\"HUP\"");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("terminal");
+	TCase *t = tcase_create("terminal");
+	const TTest *const tests[] = {
+		it_has_one_stream_and_says_its_size, what_is_typed_is_a_fact_unless_it_is_a_secret, a_secret_that_waited_is_one,
+		the_end_of_input_is_a_character, a_size_is_a_fact_and_survives, pipes_have_no_size, an_echo_does_not_wait,
+		it_is_ended_by_a_hangup,
+	};
+
+	tcase_add_checked_fixture(t, set_up, tear_down);
+	tcase_set_timeout(t, 60);
+	for (size_t i = 0; i < countof(tests); i++)
+		tcase_add_test(t, tests[i]);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
