@@ -1,0 +1,38 @@
+/* Names of keys, and the watch for a sequence of them: whatever is typed goes through, but for that sequence. */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/cli/keys.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A name, a newline, and what is typed. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const uint8_t *end = size ? memchr(data, '\n', size) : NULL;
+	size_t named = end ? (size_t)(end - data) : size;
+	mem_auto char *name = mem_strndup((const char *)data, named);
+	const char *typed = (const char *)data + (end ? named + 1 : size);
+	size_t n = size - (size_t)(typed - (const char *)data);
+	buf_auto struct buf out = BUF_INIT;
+	struct keys_watch w;
+	struct err e = ERR_INIT;
+	bool found;
+
+	if (keys_watch_init(&w, name, &e) < 0)
+		return 0;
+	found = keys_watch_feed(&w, typed, n, &out);
+	buf_append(&out, w.bytes, w.matched); /* what it holds back */
+	if (out.len > n || memcmp(buf_cstr(&out), typed, out.len) != 0 || (!found && out.len != n))
+		abort();
+	/* What went through does not have the sequence before its end. */
+	for (size_t i = 0; w.n && i + w.n < out.len; i++)
+		if (memcmp(out.data + i, w.bytes, w.n) == 0)
+			abort();
+	return 0;
+}
