@@ -12,6 +12,7 @@ static const struct mode {
 	unsigned number;
 	bool usual;
 } modes[] = {
+	{ 7727, false }, { 12, false },   { 66, false },
 	{ 1, false },    { 6, false },    { 9, false },    { 1000, false }, { 1001, false }, { 1002, false }, { 1003, false }, { 1004, false },
 	{ 1005, false }, { 1006, false }, { 1015, false }, { 1016, false }, { 2004, false }, { 2026, false }, { 5, false },    { 7, true },
 	{ 25, true },    { 47, false },   { 1047, false }, { 1049, false },

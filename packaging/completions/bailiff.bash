@@ -27,61 +27,61 @@ _bailiff()
 	logs)
 		case $cur in
 		-*) words='--help --follow --stream --tail --raw' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	attach)
 		case $cur in
 		-*) words='--help --read-only --detach-keys --size' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	screen)
 		case $cur in
 		-*) words='--help --format --scrollback --json --wait --regex --idle --exit --timeout' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	wait)
 		case $cur in
 		-*) words='--help' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	input)
 		case $cur in
 		-*) words='--help --eof --key --yield' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	resize)
 		case $cur in
 		-*) words='--help' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	kill)
 		case $cur in
 		-*) words='--help --signal' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	diff)
 		case $cur in
 		-*) words='--help --json' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	apply)
 		case $cur in
 		-*) words='--help --json' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	discard)
 		case $cur in
 		-*) words='--help --json' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	events)
@@ -111,13 +111,13 @@ _bailiff()
 	export)
 		case $cur in
 		-*) words='--help --output' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="cast $(_bailiff_processes)" ;;
 		esac
 		;;
 	replay)
 		case $cur in
 		-*) words='--help --speed --max-idle' ;;
-		*) words=$(_bailiff_processes) ;;
+		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
 	store)

@@ -97,7 +97,7 @@ complete -c bailiff -n '__fish_seen_subcommand_from sandbox' -l json -d 'as JSON
 complete -c bailiff -n '__fish_seen_subcommand_from sandbox' -a 'list show'
 complete -c bailiff -n __fish_use_subcommand -a export -d 'write a recording of a terminal'
 complete -c bailiff -n '__fish_seen_subcommand_from export' -l output -s o -r -d 'write to this file instead of stdout'
-complete -c bailiff -n '__fish_seen_subcommand_from export' -f -a '(__bailiff_processes)'
+complete -c bailiff -n '__fish_seen_subcommand_from export' -f -a 'cast (__bailiff_processes)'
 complete -c bailiff -n __fish_use_subcommand -a replay -d 'play a terminal\'s recording'
 complete -c bailiff -n '__fish_seen_subcommand_from replay' -l speed -r -d 'this many times as fast (1)'
 complete -c bailiff -n '__fish_seen_subcommand_from replay' -l max-idle -r -d 'shorten pauses to this'

@@ -17,11 +17,9 @@ static bool belongs(size_t option, const struct verb *v)
 	return strcmp(option_rows[option].verb, v->name) == 0;
 }
 
-/* "verify rebuild …" of a usage with words between bars, or nothing. */
+/* "verify rebuild …": the words that a usage begins with, or has after bars; or nothing. */
 static void words_of(const struct verb *v, struct buf *out)
 {
-	if (!strchr(v->usage, '|'))
-		return;
 	for (const char *p = v->usage; *p;) {
 		size_t n = strcspn(p, " |");
 
@@ -54,8 +52,11 @@ static void bash(struct buf *out)
 		for (size_t o = 0; o < OPT_COUNT; o++)
 			if (belongs(o, &verbs[i]))
 				buf_printf(out, " --%s", option_rows[o].name);
-		buf_printf(out, "' ;;\n\t\t*) words=%s%s%s ;;\n\t\tesac\n\t\t;;\n", takes_process(&verbs[i]) ? "$(_bailiff_processes)" : "'",
-			   takes_process(&verbs[i]) ? "" : buf_cstr(&words), takes_process(&verbs[i]) ? "" : "'");
+		if (takes_process(&verbs[i]))
+			buf_printf(out, "' ;;\n\t\t*) words=\"%s%s$(_bailiff_processes)\" ;;\n", buf_cstr(&words), words.len ? " " : "");
+		else
+			buf_printf(out, "' ;;\n\t\t*) words='%s' ;;\n", buf_cstr(&words));
+		buf_str(out, "\t\tesac\n\t\t;;\n");
 	}
 	buf_str(out, "\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
 		     "\tif [ \"$verb\" = run ] && [ \"${#COMPREPLY[@]}\" -eq 0 ]; then\n\t\tCOMPREPLY=($(compgen -c -- \"$cur\"))\n\tfi\n}\n"
@@ -110,6 +111,8 @@ static void zsh(struct buf *out)
 				zsh_option(&option_rows[o], out);
 		if (strcmp(verbs[i].name, "run") == 0)
 			buf_str(out, " \\\n\t\t\t'*::command:_normal'");
+		else if (takes_process(&verbs[i]) && words.len)
+			buf_printf(out, " \\\n\t\t\t'1:what:(%s)' \\\n\t\t\t'*:process:_bailiff_processes'", words.data);
 		else if (takes_process(&verbs[i]))
 			buf_str(out, " \\\n\t\t\t'*:process:_bailiff_processes'");
 		else if (words.len)
@@ -154,7 +157,8 @@ static void fish(struct buf *out)
 			buf_str(out, "'\n");
 		}
 		if (takes_process(v))
-			buf_printf(out, "complete -c bailiff -n '__fish_seen_subcommand_from %s' -f -a '(__bailiff_processes)'\n", v->name);
+			buf_printf(out, "complete -c bailiff -n '__fish_seen_subcommand_from %s' -f -a '%s%s(__bailiff_processes)'\n", v->name,
+				   buf_cstr(&words), words.len ? " " : "");
 		else if (words.len)
 			buf_printf(out, "complete -c bailiff -n '__fish_seen_subcommand_from %s' -a '%s'\n", v->name, words.data);
 	}
