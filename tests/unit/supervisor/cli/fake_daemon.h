@@ -34,6 +34,9 @@ struct fake {
 	uint64_t read_most;      /* bytes of one read_output; 0 = as asked */
 	uint64_t hole_from, hole_to;
 	bool unknown_write;      /* the first write is answered with outcome unknown */
+	/* A process on a terminal runs already and has printed "0123456789"; who subscribes sees it print "abcde" and end with 7. */
+	bool terminal;
+	int64_t screen_at;       /* … whose screen was drawn up to this byte; −1 = there is none */
 	/* private */
 	char home[64];
 	pid_t pid;
@@ -81,7 +84,7 @@ static inline void fake_output(struct fake *f, int stream, uint64_t length, cons
 	struct jw w = jw_on(&p);
 
 	jw_obj(&w);
-	jw_kstr(&w, "stream", stream ? "stderr" : "stdout");
+	jw_kstr(&w, "stream", f->terminal ? "pty" : stream ? "stderr" : "stdout");
 	jw_kuint(&w, "offset", f->cited[stream]);
 	jw_kuint(&w, "length", length);
 	jw_key(&w, "preview");
@@ -97,8 +100,8 @@ static inline void fake_end(struct fake *f, const char *type, const char *status
 {
 	buf_auto struct buf p = BUF_INIT;
 
-	buf_printf(&p, "{%s,\"durationMs\":1,\"outputs\":{\"stdout\":{\"outputRef\":\"out_out\",\"bytes\":%llu},\"stderr\":{\"outputRef\":\"out_err\",\"bytes\":%llu}}}",
-		   members, (unsigned long long)f->cited[0], (unsigned long long)f->cited[1]);
+	buf_printf(&p, "{%s,\"durationMs\":1,\"outputs\":{\"%s\":{\"outputRef\":\"out_out\",\"bytes\":%llu},\"stderr\":{\"outputRef\":\"out_err\",\"bytes\":%llu}}}",
+		   members, f->terminal ? "pty" : "stdout", (unsigned long long)f->cited[0], (unsigned long long)f->cited[1]);
 	fake_event(f, type, status, p.data);
 	f->ended = true;
 }
@@ -186,8 +189,34 @@ static inline void fake_read(struct fake *f, struct jval params, struct buf *out
 	jw_obj_end(&w);
 }
 
+static inline void fake_terminal_process(const struct fake *f, struct buf *out)
+{
+	buf_printf(out, "{\"processId\":\"" FAKE_PROCESS "\",\"status\":\"running\",\"command\":[\"vim\"],\"stdin\":\"tty\",\"tty\":{\"rows\":24,\"cols\":80},"
+			"\"outputs\":{\"pty\":{\"outputRef\":\"out_out\",\"bytes\":%llu}}}", (unsigned long long)f->cited[0]);
+}
+
+/* What was printed while nobody was attached; the events of it are in the log. */
+static inline void fake_terminal_begin(struct fake *f)
+{
+	f->started = true;
+	fake_event(f, "process.started", NULL, "{\"pid\":1}");
+	buf_str(&f->echo, "0123456789");
+	fake_output(f, 0, 10, f->echo.data, 10);
+}
+
+static inline void fake_terminal_goes_on(struct fake *f)
+{
+	buf_str(&f->echo, "abcde");
+	fake_output(f, 0, 5, f->echo.data + 10, 5);
+	fake_end(f, "process.completed", "completed", "\"exitCode\":7");
+}
+
 static inline void fake_process(const struct fake *f, struct buf *out)
 {
+	if (f->terminal) {
+		fake_terminal_process(f, out);
+		return;
+	}
 	buf_printf(out, "{\"processId\":\"" FAKE_PROCESS "\",\"status\":\"%s\",\"command\":[\"printf\",\"a b\\u001b[2J\"],\"startedAt\":\"2026-11-15T02:00:00Z\","
 			"\"durationMs\":1500%s,\"outputs\":{\"stdout\":{\"outputRef\":\"out_out\",\"bytes\":%llu}}}",
 		   f->ended ? "completed" : "running", f->ended ? ",\"exitCode\":7" : "", (unsigned long long)f->cited[0]);
@@ -245,6 +274,8 @@ static inline void fake_request(struct fake *f, struct fake_client *c, struct jv
 	} else if (strcmp(method, "subscribe_events") == 0) {
 		c->subscribed = true;
 		c->after = jval_uint(jval_get(params, "afterSequence"), 0);
+		if (f->terminal && !f->ended)
+			fake_terminal_goes_on(f);
 		fake_reply(&out, id, "result", "{\"subscriptionId\":\"s\"}");
 	} else if (strcmp(method, "read_output") == 0) {
 		if (f->break_reads && ++f->reads % f->break_reads == 0) {
@@ -270,6 +301,12 @@ static inline void fake_request(struct fake *f, struct fake_client *c, struct jv
 		if (!f->ended)
 			fake_end(f, interrupt ? "process.completed" : "process.terminated", NULL, interrupt ? "\"signal\":\"INT\"" : "\"signal\":15");
 		fake_reply(&out, id, "result", "{\"sequence\":1}");
+	} else if (strcmp(method, "initialize") == 0) {
+		buf_printf(&body, "{\"lastSequence\":%llu}", (unsigned long long)f->nevents);
+		fake_reply(&out, id, "result", body.data);
+	} else if (strcmp(method, "get_screen") == 0 && f->screen_at >= 0) {
+		buf_printf(&body, "{\"ansi\":\"<screen>\",\"offset\":%lld}", (long long)f->screen_at);
+		fake_reply(&out, id, "result", body.data);
 	} else if (strcmp(method, "list_processes") == 0) {
 		buf_str(&body, "{\"processes\":[");
 		fake_process(f, &body);
@@ -351,6 +388,8 @@ static inline void fake_serve(struct fake *f)
 {
 	for (size_t i = 0; i < FAKE_CLIENTS; i++)
 		f->clients[i].fd = -1;
+	if (f->terminal)
+		fake_terminal_begin(f);
 	for (;;) {
 		struct pollfd p[FAKE_CLIENTS + 1];
 

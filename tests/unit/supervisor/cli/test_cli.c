@@ -446,10 +446,34 @@ START_TEST(test_no_daemon)
 }
 END_TEST
 
+/* Whatever the screen was drawn up to, what follows begins at that byte. */
+START_TEST(test_attach_goes_on_at_the_screen)
+{
+	static const struct { int64_t at; unsigned break_reads; const char *shown; } rows[] = {
+		{ 10, 0, "\033[H\033[2J<screen>abcde" },     /* all that is in the log */
+		{ 13, 0, "\033[H\033[2J<screen>de" },        /* more than that */
+		{ 8, 0, "\033[H\033[2J<screen>89abcde" },    /* less */
+		{ 8, 2, "\033[H\033[2J<screen>89abcde" },
+		{ -1, 0, "\033[H\033[2J0123456789abcde" },   /* there is none */
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fake f = { .terminal = true, .screen_at = rows[i].at, .break_reads = rows[i].break_reads };
+
+		fake_begin(&f);
+		result_auto struct result r = RUN("attach", FAKE_PROCESS);
+		ck_assert_str_eq(r.out.data, rows[i].shown);
+		ck_assert_int_eq(r.status, 7);
+		ck_assert_int_eq(strstr(r.err.data, "no screen") != NULL, rows[i].at < 0);
+		fake_stop(&f);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	return SUITE("cli", test_run_passes_on_everything, test_run_statuses, test_run_big_output_is_exact, test_run_reconnects,
 		     test_run_says_what_was_omitted, test_run_json, test_run_forwards_stdin, test_run_never_writes_twice,
 		     test_run_unknown_write, test_run_signals, test_run_without_a_reader, test_logs, test_logs_tail, test_lists,
-		     test_input_and_kill, test_call, test_usage, test_no_daemon);
+		     test_input_and_kill, test_call, test_usage, test_no_daemon, test_attach_goes_on_at_the_screen);
 }
