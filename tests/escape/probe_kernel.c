@@ -1,6 +1,7 @@
 #include "tests/escape/probe.h"
 
 #include <asm/unistd.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/bpf.h>
@@ -383,6 +384,61 @@ static int try_console_paste(const char *arg)
 	return fd < 0 ? -1 : probe_reached(syscall(SYS_ioctl, fd, TIOCLINUX | 1ul << 33, &sub), ENOTTY);
 }
 
+/* The same on the terminal that the probe runs on. */
+static int try_type_into_own(const char *arg)
+{
+	return (int)syscall(SYS_ioctl, 0, TIOCSTI, "x");
+}
+
+static int try_paste_own(const char *arg)
+{
+	char sub = 3;
+	return probe_reached(syscall(SYS_ioctl, 0, TIOCLINUX, &sub), ENOTTY);
+}
+
+static int try_discipline_own(const char *arg)
+{
+	int number = 0;
+	return ioctl(0, TIOCSETD, &number);
+}
+
+static int try_become_console(const char *arg)
+{
+	return ioctl(0, TIOCCONS, 0);
+}
+
+/* From a session that has none. */
+static int try_steal_terminal(const char *arg)
+{
+	setsid();
+	return ioctl(0, TIOCSCTTY, 1);
+}
+
+/* The other side of the terminal: who has that sees what is typed, and types. */
+static int try_other_side(const char *arg)
+{
+	unsigned own = 0, number = 0;
+	int fd = open("/dev/pts/ptmx", O_RDWR | O_NOCTTY);
+	if (fd < 0 || ioctl(fd, TIOCGPTN, &number) < 0 || ioctl(0, TIOCGPTN, &own) == 0)
+		return fd < 0 ? -1 : 0;
+	return number == 0 ? 0 : probe_shut(ENODATA); /* always one more, never ours */
+}
+
+/* Terminals besides that of the sandbox, which is its first. */
+static int try_other_terminals(const char *arg)
+{
+	DIR *d = opendir("/dev/pts");
+	if (!d)
+		return -1;
+	for (struct dirent *e; (e = readdir(d));) {
+		if (e->d_name[0] != '.' && strcmp(e->d_name, "0") != 0 && strcmp(e->d_name, "ptmx") != 0) {
+			probe_say("%s", e->d_name);
+			return 0;
+		}
+	}
+	return probe_shut(ENODATA);
+}
+
 static int try_line_discipline(const char *arg)
 {
 	int fd = terminal(), number = 0;
@@ -442,5 +498,12 @@ const struct probe probe_kernel[] = {
 	{ "type_with_high_bits", try_type_with_high_bits },
 	{ "console_paste", try_console_paste },
 	{ "line_discipline", try_line_discipline },
+	{ "type_into_own", try_type_into_own },
+	{ "paste_own", try_paste_own },
+	{ "discipline_own", try_discipline_own },
+	{ "become_console", try_become_console },
+	{ "steal_terminal", try_steal_terminal },
+	{ "other_side", try_other_side },
+	{ "other_terminals", try_other_terminals },
 	{ 0 },
 };

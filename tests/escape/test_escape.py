@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 from tries import (ABSENT, FILTERED, GONE, HELD, NO_PROCESS, PROBE, PROFILES, REFUSED, ROOT, UNREACHABLE, WRITABLE, check, collected, filled,
-                   harness, inside, outside, parse, repository, snapshot, words_of)
+                   harness, inside, inside_terminal, outside, parse, repository, snapshot, words_of)
 from harness import Home, Skip, until
 
 # Nothing that is tried there depends on a file.
@@ -79,6 +79,14 @@ KERNEL = [
     ("netlink_high_bits", "any", {"EAFNOSUPPORT"}), ("family=40", "any", {"EAFNOSUPPORT"}), ("family=38", "-", {"EAFNOSUPPORT"}),
     ("family=31", "-", {"EAFNOSUPPORT"}), ("family=44", "-", {"EAFNOSUPPORT"}), ("interface", "root", FILTERED),
 ]
+# On a terminal of the sandbox's; {t} is one of the host's.
+TERMINAL = [
+    ("other_terminals", "-", GONE), ("other_side", "-", GONE), ("type_into_own", "-", FILTERED), ("paste_own", "-", FILTERED),
+    ("discipline_own", "-", FILTERED), ("become_console", "-", FILTERED), ("steal_terminal", "-", FILTERED),
+    ("read={t}", "any", GONE), ("write={t}", "any", GONE), ("write=/dev/tty0", "-", GONE), ("write=/dev/tty1", "-", GONE),
+    ("read=/dev/vcs1", "-", GONE), ("write=/dev/ttyS0", "-", GONE), ("write=/dev/hvc0", "-", GONE), ("write=/proc/1/fd/0", "-", REFUSED),
+    ("create=/dev/pts/new", "-", REFUSED),
+]
 # Each changes what the next would see: outside every one has a mount namespace of its own.
 MOUNTS = [("mount", "root"), ("mount_bind", "root"), ("remount", "root"), ("mount_proc", "root"), ("mount_overlay", "root"), ("umount", "root"),
           ("mount_setattr", "root")]
@@ -118,6 +126,30 @@ def test_kernel_and_system(home):
         for profile in PROFILES:
             with part():
                 check(KERNEL, inside(home, profile, words_of(KERNEL), "/tmp"), profile, "shut")
+
+
+@contextlib.contextmanager
+def host_terminal():
+    """One of the host's that has a higher number than a sandbox's first, and something to read on it."""
+    held = [os.openpty() for _ in range(4)]
+    try:
+        os.write(held[-1][0], b"typed by somebody\n")
+        yield os.ttyname(held[-1][1])
+    finally:
+        for fd in (fd for pair in held for fd in pair):
+            os.close(fd)
+
+
+def test_on_a_terminal(home):
+    with host_terminal() as name, collected() as part:
+        own = filled(TERMINAL, t=name)
+        with part():
+            check(own, outside(own, "/"), "outside", "open")
+        for profile in PROFILES:
+            with part():
+                check(own, inside_terminal(home, profile, words_of(own), "/tmp"), f"{profile} on a terminal", "shut")
+            with part():
+                check(KERNEL, inside_terminal(home, profile, words_of(KERNEL), "/tmp"), f"{profile} on a terminal", "shut")
 
 
 def test_mounts(home):

@@ -55,6 +55,15 @@ def inside(home, profile, words, place, *options, cwd=None):
     return parse(done.out)
 
 
+def inside_terminal(home, profile, words, place):
+    """The same on a terminal of the sandbox's."""
+    with home.rpc() as rpc:
+        _, end = rpc.run([PROBE, *words], profile=profile, cwd=place, tty={"rows": 24, "cols": 200}, sandbox={"readRoots": [PROBE]})
+        output = rpc.output(end["outputs"]["pty"]["outputRef"])
+        assert end.get("exitCode") == 0, f"{profile}: {end}: {output[-400:]}"
+    return parse(output)
+
+
 def check(rows, lines, where, wanted):
     """wanted: "open" outside for those whom it concerns, "shut" inside."""
     bad = []
