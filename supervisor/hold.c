@@ -271,6 +271,10 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 	event_drop(&h->pidfd_ev);
 	int r = status_pump(h, &last);
 	h->gone = true;
+	if (h->names.ref[STREAM_PTY][0] && h->fds[GUARD_SLOT_PTY] < 0) { /* it never came so far */
+		stream_close(&h->streams[STREAM_PTY]);
+		engine_on_output_end(h->world->engine, h->key.id, STREAM_PTY);
+	}
 	engine_on_gone(h->world->engine, h->key.id, r ? &last : NULL);
 }
 

@@ -223,6 +223,16 @@ def test_what_is_printed_meanwhile_comes_with_the_answer(home):
         assert (answer["status"], answer["exitCode"]) == ("completed", 3), answer
 
 
+def test_a_start_that_fails(home):
+    """Before there is a terminal, and after: nobody waits for output that cannot come."""
+    with home.rpc() as rpc:
+        for more, stage in (({"sandbox": {"readRoots": ["/nonexistent"]}}, "trees"), ({"command": ["/nonexistent"]}, "exec")):
+            error = rpc.fails("start_process", **dict(dict(command=["true"], tty={"rows": 24, "cols": 80}), **more))
+            assert error.data["stage"] == stage, error
+        ends = [e for e in rpc.events() if e["type"] == "process.failed"]
+        assert len(ends) == 2 and not any(e["payload"].get("drainTimedOut") for e in ends), ends
+
+
 def test_limits(home):
     with Terminal(home, ["sh", "-c", "echo silent; sleep 1000"], limits={"idleMs": 300}) as t:
         end = t.wait()
