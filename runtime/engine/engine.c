@@ -4,6 +4,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/channel.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -81,6 +82,11 @@ static void free_process(struct process *p, void *ctx)
 	process_free(p);
 }
 
+static void free_value(void *ctx, const char *key, void *value)
+{
+	free(value);
+}
+
 void engine_free(struct engine *g)
 {
 	if (!g)
@@ -88,6 +94,8 @@ void engine_free(struct engine *g)
 	g->stopped = NULL;
 	engine_each(g, free_process, NULL);
 	strmap_done(&g->processes);
+	strmap_each(&g->channels, free_value, NULL);
+	strmap_done(&g->channels);
 	strmap_done(&g->busy_threads);
 	free(g);
 }
@@ -170,6 +178,7 @@ void engine_tick(struct engine *g)
 	struct tick t = { .engine = g, .now = engine_now(g), .next = UINT64_MAX };
 
 	engine_each(g, tick_process, &t);
+	tick_soonest(&t, channel_tick(g, t.now));
 	if (t.next != UINT64_MAX)
 		engine_wake(g, t.next);
 }
@@ -205,8 +214,10 @@ void engine_client_came(struct engine *g, const struct caller *c)
 
 void engine_client_gone(struct engine *g, uint64_t connection)
 {
-	if (connection)
-		engine_each(g, forget_connection, &connection);
+	if (!connection)
+		return;
+	engine_each(g, forget_connection, &connection);
+	channel_client_gone(g, connection);
 }
 
 void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)

@@ -33,6 +33,7 @@ struct caller {
 	int peer_fd;              /* the client's socket: passed to the spawner for its credentials */
 	const char *request_id;   /* the JSON-RPC id as text, or NULL */
 	const char *trace_id;     /* or NULL */
+	const char *channel_id;   /* the channel that the connection said it belongs to, or NULL */
 	/* For idempotent requests: the result is remembered under this key in the same commit. */
 	const char *idem_key;     /* or NULL */
 	const char *idem_method;

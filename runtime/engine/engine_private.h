@@ -17,6 +17,7 @@ struct engine {
 	struct engine_options o;
 	char boot_id[40];
 	struct strmap processes;      /* id → struct process */
+	struct strmap channels;       /* id → struct channel_live (channel.c) */
 	struct strmap busy_threads;   /* thread id → process whose own turn is active there */
 	char system_session[ID_ROOM], system_thread[ID_ROOM], system_turn[ID_ROOM];
 	struct known_layers {         /* what this machine's sandboxes reach, by what is asked of them */
@@ -87,5 +88,7 @@ int session_resolve(struct process *p, const struct start_request *r, const stru
 int session_facts(struct process *p, struct store_batch *b); /* those of session, thread and turn that this process makes */
 int session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category, const char *message);
 int session_system_facts(struct engine *g, struct store_batch *b);
+/* A session with its first thread, made because a request names none. */
+int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, char ret_session[ID_ROOM]);
 
 #endif

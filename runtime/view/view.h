@@ -42,6 +42,11 @@ enum view_kind {
 	VIEW_LIMIT = 65,
 	VIEW_ROUTING = 66,       /* turnId or threadId */
 	VIEW_MODEL_REQUEST = 67, /* modelRequestId */
+	VIEW_CHANNEL = 70,       /* channelId */
+	VIEW_SESSION_CHANNEL = 71,
+	VIEW_LIVE_CHANNEL = 72,  /* id channelId, while it is connected */
+	VIEW_PEER_TASK = 73,     /* "<channelId>/<remoteTaskId>" */
+	VIEW_TASK_PEER = 74,     /* "<taskId>/<channelId>/<remoteTaskId>" */
 	VIEW_ENDED_PROCESS = 22, /* id "<sequence of its end, 20 digits>/<processId>", until its outputs expired */
 };
 

@@ -192,8 +192,14 @@ int view_output_on_spilled(struct models *m, const struct event_view *ev, struct
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&output_shape, &d, event_payload(ev));
+	struct jval payload = event_payload(ev);
+	view_take(&output_shape, &d, payload);
 	d.spilled = true;
+	if (jval_bool(jval_get(payload, "complete"), false)) { /* not a stream: it is whole at once */
+		view_word(d.stream, jval_get(payload, "stream"));
+		d.bytes = jval_uint(jval_get(payload, "bytes"), 0);
+		d.ended = true;
+	}
 	return save(m, &d, e);
 }
 

@@ -5,6 +5,7 @@
 
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_shapes.h"
+#include "runtime/view/view_channel.h"
 #include "runtime/view/view_money.h"
 
 #include "runtime/base/buf.h"
@@ -288,6 +289,9 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 	write_time(&w, "updatedAt", d.updatedAt);
 	jw_key(&w, "routingLimitSummary");
 	if (view_routing_summary(s, (uint32_t)d.uid, session_id, NULL, &w, e) < 0)
+		return -1;
+	jw_key(&w, "channelSummary");
+	if (view_channel_summary(s, session_id, &w, e) < 0)
 		return -1;
 	write_no_tasks(&w);
 	if (more)

@@ -40,6 +40,7 @@ struct client {
 	struct peer peer;
 	enum engine_role role;
 	char name[64];              /* as it called itself */
+	char channel_id[72];        /* the channel that it belongs to; "" = none */
 	struct event ev;
 	struct lines in;
 	size_t in_counted;          /* bytes of `in` that the account knows of */

@@ -44,6 +44,8 @@ void method_initialize(struct call *c)
 	const char *name = call_str(c, "clientName");
 	if (name)
 		snprintf(c->client->name, sizeof c->client->name, "%s", name);
+	if (call_str(c, "channelId"))
+		snprintf(c->client->channel_id, sizeof c->client->channel_id, "%s", call_str(c, "channelId"));
 	struct store *s = call_store(c);
 	struct buf buf_auto out = BUF_INIT;
 	struct jw w = jw_on(&out);

@@ -1,0 +1,315 @@
+#include "runtime/view/view_channel.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view_folds.h"
+#include "runtime/view/view_ids.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct view_field channel_fields[] = {
+	VIEW_FIELD(VIEW_ID, channel_doc, channelId),
+	VIEW_FIELD(VIEW_ID, channel_doc, status),
+	VIEW_FIELD(VIEW_JSON, channel_doc, transport),
+	VIEW_FIELD(VIEW_JSON, channel_doc, peerRole),
+	VIEW_FIELD(VIEW_JSON, channel_doc, nativeProtocol),
+	VIEW_FIELD(VIEW_JSON, channel_doc, capabilities),
+	VIEW_FIELD(VIEW_JSON, channel_doc, accountRef),
+	VIEW_FIELD(VIEW_ID, channel_doc, sessionId),
+	VIEW_FIELD(VIEW_JSON, channel_doc, reason),       /* of the last disconnection */
+	VIEW_FIELD(VIEW_JSON, channel_doc, gap),          /* of the last resumption */
+	VIEW_FIELD(VIEW_JSON, channel_doc, tokenHash),
+	VIEW_FIELD(VIEW_FLAG, channel_doc, bound),
+	VIEW_FIELD(VIEW_UINT, channel_doc, heartbeatMs),
+	VIEW_FIELD(VIEW_UINT, channel_doc, lastAcked),    /* at the last disconnection or resumption */
+	VIEW_FIELD(VIEW_UINT, channel_doc, resumes),
+	VIEW_FIELD(VIEW_UINT, channel_doc, forwarded),    /* questions that went through it */
+	VIEW_FIELD(VIEW_UINT, channel_doc, returned),
+	VIEW_FIELD(VIEW_UINT, channel_doc, uid),
+	VIEW_FIELD(VIEW_TIME, channel_doc, connectedAt),
+	VIEW_FIELD(VIEW_TIME, channel_doc, lastSeenAt),
+	VIEW_FIELD(VIEW_TIME, channel_doc, disconnectedAt),
+};
+const struct view_shape channel_shape = { VIEW_CHANNEL, sizeof(struct channel_doc), channel_fields, countof(channel_fields) };
+
+static const struct view_field peer_fields[] = {
+	VIEW_FIELD(VIEW_ID, peer_task_doc, channelId),
+	VIEW_FIELD(VIEW_ID, peer_task_doc, taskId),
+	VIEW_FIELD(VIEW_JSON, peer_task_doc, nativeProtocol),
+	VIEW_FIELD(VIEW_JSON, peer_task_doc, remoteTaskId),
+	VIEW_FIELD(VIEW_JSON, peer_task_doc, remoteContextId),
+	VIEW_FIELD(VIEW_JSON, peer_task_doc, agentCardRef),
+	VIEW_FIELD(VIEW_JSON, peer_task_doc, deliveryMechanism),
+	VIEW_FIELD(VIEW_JSON, peer_task_doc, remoteStatus),
+	VIEW_FIELD(VIEW_ID, peer_task_doc, remoteState),
+	VIEW_FIELD(VIEW_JSON, peer_task_doc, remoteArtifactRefs),
+	VIEW_FIELD(VIEW_UINT, peer_task_doc, uid),
+	VIEW_FIELD(VIEW_TIME, peer_task_doc, linkedAt),
+	VIEW_FIELD(VIEW_TIME, peer_task_doc, updatedAt),
+};
+const struct view_shape peer_task_shape = { VIEW_PEER_TASK, sizeof(struct peer_task_doc), peer_fields, countof(peer_fields) };
+
+/* ---- folds ---- */
+
+static int load(struct models *m, const struct event_view *ev, struct channel_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_CHANNEL, id, sizeof id);
+	if (!*id)
+		return 1;
+	if (view_load(m, &channel_shape, id, d, e) < 0)
+		return -1;
+	if (!d->channelId[0]) {
+		view_word_set(d->channelId, id);
+		d->uid = ev->uid;
+		d->connectedAt = ev->real_us;
+	}
+	d->lastSeenAt = ev->real_us;
+	return 0;
+}
+
+static uint64_t plus_one(uint64_t n)
+{
+	return n == VIEW_ABSENT ? 1 : n + 1;
+}
+
+int view_channel_on_connected(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct channel_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&channel_shape, &d, payload);
+	view_word_set(d.status, "connected");
+	d.heartbeatMs = jval_uint(jval_get(payload, "heartbeatMs"), VIEW_ABSENT);
+	d.bound = jval_bool(jval_get(payload, "bound"), false);
+	event_id_copy(ev, ID_SESSION, d.sessionId, sizeof d.sessionId);
+	if (view_save(m, &channel_shape, d.channelId, &d, e) < 0 || view_list_put(m, VIEW_SESSION_CHANNEL, d.sessionId, d.channelId, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
+}
+
+int view_channel_on_disconnected(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct channel_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_word_set(d.status, "disconnected");
+	d.reason = jval_get(payload, "reason");
+	d.disconnectedAt = ev->real_us;
+	d.lastAcked = jval_uint(jval_get(payload, "lastAcked"), d.lastAcked);
+	if (view_save(m, &channel_shape, d.channelId, &d, e) < 0)
+		return -1;
+	return view_list_del(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
+}
+
+int view_channel_on_resumed(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct channel_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_word_set(d.status, "connected");
+	d.gap = (struct jval){ 0 };
+	view_take(&channel_shape, &d, payload);
+	d.lastAcked = jval_uint(jval_get(payload, "resumedFrom"), d.lastAcked);
+	d.disconnectedAt = 0;
+	d.resumes = plus_one(d.resumes);
+	if (view_save(m, &channel_shape, d.channelId, &d, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
+}
+
+int view_channel_on_seen(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct channel_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (ev->type == EVENT_CHANNEL_PERMISSION_FORWARDED)
+		d.forwarded = plus_one(d.forwarded);
+	if (ev->type == EVENT_CHANNEL_PERMISSION_RETURNED)
+		d.returned = plus_one(d.returned);
+	return view_save(m, &channel_shape, d.channelId, &d, e);
+}
+
+int view_channel_on_peer_task(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	char channel[VIEW_ID_MAX], remote[VIEW_ID_MAX], key[2 * VIEW_ID_MAX];
+	struct peer_task_doc d;
+
+	event_id_copy(ev, ID_CHANNEL, channel, sizeof channel);
+	jval_str(jval_get(payload, "remoteTaskId"), remote, sizeof remote);
+	if (!*channel || !*remote)
+		return 0;
+	snprintf(key, sizeof key, "%s/%s", channel, remote);
+	if (view_load(m, &peer_task_shape, key, &d, e) < 0)
+		return -1;
+	if (!d.channelId[0]) {
+		view_word_set(d.channelId, channel);
+		event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);
+		d.uid = ev->uid;
+		d.linkedAt = ev->real_us;
+	}
+	view_take(&peer_task_shape, &d, payload);
+	d.remoteState[0] = '\0';
+	view_word(d.remoteState, jval_get(payload, "remoteState"));
+	d.updatedAt = ev->real_us;
+	if (view_save(m, &peer_task_shape, key, &d, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_TASK_PEER, d.taskId, key, e);
+}
+
+/* ---- for readers ---- */
+
+uint64_t view_channel_acked(struct store *s, const char *channel_id)
+{
+	mem_auto char *key = mem_printf(CHANNEL_ACK_KEY "%s", channel_id);
+	buf_auto struct buf text = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	return store_meta_get(s, key, &text, &e) == 0 ? strtoull(buf_cstr(&text), NULL, 10) : 0;
+}
+
+static void write_time(struct jw *w, const char *key, uint64_t real_us)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!real_us)
+		return;
+	clock_format(real_us, text);
+	jw_kstr(w, key, text);
+}
+
+static void write_json(struct jw *w, const char *key, struct jval v)
+{
+	if (v.type != JT_NONE)
+		jw_kraw(w, key, v.text, v.len);
+}
+
+static uint64_t counted(uint64_t n)
+{
+	return n == VIEW_ABSENT ? 0 : n;
+}
+
+void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "channelId", d->channelId);
+	jw_kstr(w, "status", d->status);
+	write_json(w, "transport", d->transport);
+	write_json(w, "peerRole", d->peerRole);
+	write_json(w, "nativeProtocol", d->nativeProtocol);
+	write_json(w, "capabilities", d->capabilities);
+	write_json(w, "accountRef", d->accountRef);
+	if (d->sessionId[0])
+		jw_kstr(w, "sessionId", d->sessionId);
+	write_json(w, "reason", d->reason);
+	write_json(w, "gap", d->gap);
+	jw_kuint(w, "lastAckedSequence", acked > counted(d->lastAcked) ? acked : counted(d->lastAcked));
+	jw_kuint(w, "resumes", counted(d->resumes));
+	if (d->heartbeatMs != VIEW_ABSENT)
+		jw_kuint(w, "heartbeatMs", d->heartbeatMs);
+	jw_kobj(w, "permissionBridge");
+	jw_kuint(w, "forwarded", counted(d->forwarded));
+	jw_kuint(w, "returned", counted(d->returned));
+	jw_kuint(w, "pending", counted(d->forwarded) - counted(d->returned));
+	jw_obj_end(w);
+	jw_kuint(w, "uid", d->uid);
+	write_time(w, "connectedAt", d->connectedAt);
+	write_time(w, "lastSeenAt", d->lastSeenAt);
+	write_time(w, "disconnectedAt", d->disconnectedAt);
+	jw_obj_end(w);
+}
+
+struct listing {
+	struct store *store;
+	struct jw *w;
+	uint32_t uid;
+	const char *session_id;
+	unsigned limit, given, looked;
+	char last[VIEW_ID_MAX];
+	bool more;
+};
+
+#define LOOK_MAX 10000u
+
+static bool give(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct listing *l = ctx;
+	struct channel_doc d;
+
+	if (l->given >= l->limit || l->looked++ >= LOOK_MAX) {
+		l->more = true;
+		return false;
+	}
+	snprintf(l->last, sizeof l->last, "%.*s", (int)id_len, id);
+	view_decode(&channel_shape, jval_of(json, len), &d);
+	if ((l->uid != VIEW_ANY_UID && d.uid != l->uid) || (l->session_id && strcmp(l->session_id, d.sessionId) != 0))
+		return true;
+	channel_json(&d, view_channel_acked(l->store, d.channelId), l->w);
+	l->given++;
+	return true;
+}
+
+int view_channels(struct store *s, uint32_t uid, const char *session_id, unsigned limit, const char *cursor, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+	struct listing l = { .store = s, .w = &w, .uid = uid, .session_id = session_id, .limit = limit };
+
+	if (limit < 1 || limit > 1000)
+		return err_field(e, "limit", "must be 1 to 1000");
+	if (cursor && !id_valid(cursor, strlen(cursor)))
+		return err_field(e, "cursor", "not a cursor of this method");
+	jw_obj(&w);
+	jw_karr(&w, "channels");
+	if (store_model_scan(s, VIEW_CHANNEL, NULL, cursor, true, give, &l, e) < 0)
+		return -1;
+	jw_arr_end(&w);
+	if (l.more)
+		jw_kstr(&w, "nextCursor", l.last);
+	jw_obj_end(&w);
+	return 0;
+}
+
+int view_channel_summary(struct store *s, const char *session_id, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT;
+
+	char prefix[VIEW_KEY_MAX];
+	const struct view_ids_query q = { .kind = VIEW_SESSION_CHANNEL, .prefix = prefix, .descending = true, .max = 50 };
+
+	snprintf(prefix, sizeof prefix, "%s/", session_id);
+	if (view_ids(s, &q, &ids, NULL, e) < 0)
+		return -1;
+	jw_obj(w);
+	jw_karr(w, "channels");
+	for (size_t i = 0; i < ids.n; i++) {
+		struct channel_doc d;
+		int r = view_read(s, &channel_shape, ids.id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			channel_json(&d, view_channel_acked(s, d.channelId), w);
+	}
+	jw_arr_end(w);
+	jw_obj_end(w);
+	return 0;
+}

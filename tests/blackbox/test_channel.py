@@ -1,0 +1,98 @@
+"""Channels: a peer comes, acknowledges, goes and comes back; nothing is sent twice or lost, and silence ends no work."""
+
+import harness
+
+
+def channel_of(rpc, channel_id):
+    return next(c for c in rpc.call("list_channels")["channels"] if c["channelId"] == channel_id)
+
+
+def connect(rpc, **more):
+    return rpc.call("connect_channel", transport="json_rpc", peerRole="client", **more)
+
+
+def test_snapshot_first_then_each_event_once(home):
+    with home.rpc() as rpc:
+        made = connect(rpc, nativeProtocol="json_rpc", capabilities=["resume"], accountRef="acct_1")
+        session = made["sessionId"]
+        rpc.run(["true"], sessionId=session)
+        seen = [e["sequence"] for e in rpc.events(sessionId=session)]
+        acked = seen[len(seen) // 2]
+        assert rpc.call("ack_events", channelId=made["channelId"], sequence=acked)["lastAckedSequence"] == acked
+        assert rpc.call("ack_events", channelId=made["channelId"], sequence=1)["lastAckedSequence"] == acked, "never back"
+        assert made["resumeToken"] not in str(rpc.events(sessionId=session)), "only its hash is kept"
+    with home.rpc() as rpc:
+        harness.until("the channel's end", lambda: channel_of(rpc, made["channelId"])["status"] == "disconnected")
+        rpc.run(["true"], sessionId=session)
+        for wrong in ("", "0" * 64):
+            rpc.fails("reconnect_channel", {"channelId": made["channelId"], "lastAckedSequence": acked, "resumeToken": wrong})
+        back = rpc.call("reconnect_channel", channelId=made["channelId"], lastAckedSequence=acked, resumeToken=made["resumeToken"])
+        assert back["snapshot"]["sessionId"] == session and back["resumedFrom"] == acked and "gap" not in back, back
+        expected = [e["sequence"] for e in rpc.events(sessionId=session) if e["sequence"] > acked]
+        got = [rpc.event()["sequence"] for _ in expected]
+        assert got == expected, (got, expected)
+        rpc.fails("reconnect_channel", {"channelId": made["channelId"], "lastAckedSequence": acked, "resumeToken": made["resumeToken"]}, code=-32003)
+        kinds = [e["type"] for e in rpc.events(sessionId=session) if e["type"].startswith("channel.")]
+        assert kinds == ["channel.connected", "channel.disconnected", "channel.resumed"], kinds
+        harness.validate({n: v for n, v in harness.schema_validators().items() if "snapshot" not in n}, rpc.events(sessionId=session))
+
+
+def test_restart(home):
+    with home.rpc() as rpc:
+        bound = connect(rpc)
+        beating = connect(rpc, heartbeatMs=600000, sessionId=bound["sessionId"])
+        rpc.call("ack_events", channelId=beating["channelId"], sequence=3)
+    home.restart()
+    with home.rpc() as rpc:
+        assert channel_of(rpc, bound["channelId"])["status"] == "disconnected"
+        kept = channel_of(rpc, beating["channelId"])
+        assert kept["status"] == "connected" and kept["lastAckedSequence"] == 3, kept
+        back = rpc.call("reconnect_channel", channelId=bound["channelId"], lastAckedSequence=0, resumeToken=bound["resumeToken"])
+        assert back["snapshot"]["channelSummary"]["channels"], back
+
+
+def test_silence_disconnects_and_ends_nothing(home):
+    with home.rpc() as rpc:
+        made = connect(rpc, heartbeatMs=100)
+        work = rpc.start(["sleep", "1000"], sessionId=made["sessionId"])
+        gone = harness.until("the missed heartbeat", lambda: [e for e in rpc.events(sessionId=made["sessionId"]) if e["type"] == "channel.disconnected"])
+        assert gone[0]["payload"]["reason"] == "no heartbeat came" and "lastSeenAt" in gone[0]["payload"], gone
+        assert rpc.call("get_process", processId=work["processId"])["status"] == "running"
+        rpc.fails("send_channel_message", {"channelId": made["channelId"], "message": "x"}, code=-32011)
+        rpc.call("terminate_process", processId=work["processId"])
+
+
+def test_gap_is_marked(home):
+    with home.rpc() as rpc:
+        made = connect(rpc)
+        for _ in range(5):
+            rpc.run(["true"], sessionId=made["sessionId"])
+        last = rpc.events(sessionId=made["sessionId"])[-1]["sequence"]
+        rpc.call("prune_store", beforeSequence=last)
+        back = rpc.call("reconnect_channel", channelId=made["channelId"], lastAckedSequence=2, resumeToken=made["resumeToken"])
+        assert back["gap"] == {"from": 3, "to": last - 1} and back["resumedFrom"] == last - 1, back
+        kinds = [e["type"] for e in rpc.call("list_events", afterSequence=last - 1, sessionId=made["sessionId"])["events"]]
+        assert "snapshot.repaired" in kinds and "snapshot.updated" in kinds, kinds
+        assert rpc.event()["sequence"] >= last
+
+
+def test_messages_and_mistakes(home):
+    with home.rpc() as rpc:
+        made = connect(rpc)
+        rpc.call("send_channel_message", channelId=made["channelId"], message="hello", kind="notice")
+        rpc.call("send_channel_message", channelId=made["channelId"], message="x" * 10000, direction="in")
+        messages = [e["payload"] for e in rpc.events(sessionId=made["sessionId"]) if e["type"] == "channel.message"]
+        assert [m["direction"] for m in messages] == ["out", "in"] and messages[0]["preview"] == "hello", messages
+        assert rpc.call("read_output", outputRef=messages[1]["messageRef"], length=20000)["data"] == "x" * 10000
+        error = rpc.fails("connect_channel", {"transport": "json_rpc", "heartbeatMs": 1})
+        assert error.data["field"] == "heartbeatMs", error
+        rpc.fails("connect_channel", {"transport": "json_rpc", "channelId": made["channelId"]}, code=-32009)
+        rpc.fails("connect_channel", {"transport": "json_rpc", "sessionId": "sess_none"}, code=-32004)
+        rpc.fails("ack_events", {"channelId": "chan_none", "sequence": 0}, code=-32004)
+        rpc.fails("ack_events", {"channelId": made["channelId"], "sequence": 1 << 40}, code=-32602)
+        rpc.call("disconnect_channel", channelId=made["channelId"], reason="done")
+        rpc.fails("disconnect_channel", {"channelId": made["channelId"]}, code=-32015)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
