@@ -258,9 +258,11 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 
 static void on_status(evutil_socket_t fd, short what, void *ctx)
 {
+	struct hold *h = ctx;
 	struct status_msg last;
 
-	status_pump(ctx, &last);
+	if (status_pump(h, &last))
+		engine_on_exited(h->world->engine, h->key.id, &last);
 }
 
 static void on_pidfd(evutil_socket_t fd, short what, void *ctx)

@@ -102,6 +102,8 @@ void engine_on_started(struct engine *g, const char *id, const struct port_start
 void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, int error, const char *path);
 void engine_on_ready(struct engine *g, const char *id, uint32_t layers);
 void engine_on_execed(struct engine *g, const char *id);
+/* The init's last word came, FAILED or EXITED; engine_on_gone follows. */
+void engine_on_exited(struct engine *g, const char *id, const struct status_msg *last);
 /* The init is dead (so its whole tree is), and this was its last word: FAILED or EXITED, or NULL if it was killed. */
 void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last);
 void engine_on_output(struct engine *g, const char *id, int stream, uint64_t size);

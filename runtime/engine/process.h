@@ -8,7 +8,7 @@
  *   LAUNCHING   the spawner was asked                       → COMMITTING, or ENDING when it could not be started
  *   COMMITTING  the init waits at the gate, the facts commit → EXECING once they are durable and the sandbox is ready
  *   EXECING     the gate is open                            → RUNNING when the command was executed
- *   RUNNING                                                 → DRAINING when the init is gone
+ *   RUNNING                                                 → DRAINING when nothing but the init is left, or it is gone
  *   DRAINING    the rest of the output is taken             → ENDING at the end of both streams, or at the deadline
  *   ENDING      the terminal facts commit                   → freed
  *
@@ -47,6 +47,7 @@ enum process_event {
 	PROCESS_EV_COMMITTED,
 	PROCESS_EV_REFUSED,   /* the store did not take the start facts */
 	PROCESS_EV_EXECED,
+	PROCESS_EV_EXITED,    /* the init has reaped the last of the tree and leaves */
 	PROCESS_EV_GONE,
 	PROCESS_EV_STREAM_END,
 	PROCESS_EV_END_COMMITTED,
@@ -165,6 +166,8 @@ struct process {
 	unsigned kill_step;
 
 	bool gone, has_last;         /* the init is dead; `last` is its last word */
+	bool leaving;                /* its end was taken from that word, while the init was still on its way out */
+	bool end_committed;          /* the terminal event is durable */
 	struct status_msg last;
 	bool layer_mismatch;
 

@@ -1,6 +1,7 @@
 /*
  * Ends. Exactly one terminal event for each process, in one commit with the rest of its output and the end of its
- * turn, after the init was seen dead: so whoever reads the event knows that the whole tree is gone.
+ * turn, after the init said that it has reaped the last of the tree, or was seen dead itself: so whoever reads the event
+ * knows that nothing of the command runs any more. Who waits is answered when the init is dead, in any case.
  *
  * Which one: failed, when it never ran, a limit ended it or the init was killed under it; terminated, when bailiff was
  * asked to end it, or it died of a signal that a client sent through bailiff; completed otherwise.
@@ -31,13 +32,15 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 {
 	uint64_t now = engine_now(p->engine);
 
+	if (p->state > PROCESS_RUNNING)
+		return; /* it was faster */
 	if (p->end == PROCESS_END_NONE) {
 		p->end = why;
 		p->end_by = by ? *by : (struct requester){ .uid = p->engine->o.owner_uid, .role = ROLE_OPERATOR };
 		p->end_signal = sig;
 		p->end_reason = mem_strdup(reason);
 	}
-	if (p->gone || p->state > PROCESS_RUNNING)
+	if (p->gone)
 		return;
 	uint64_t kill_at = grace_ms > UINT64_MAX / 2000000 ? UINT64_MAX : now + grace_ms * 1000000ull;
 	if (sig != SIGKILL && grace_ms > 0) {
@@ -332,6 +335,7 @@ static void on_end_committed(void *ctx, const struct store_result *r)
 	if (r->status < 0)
 		log_error("record the end of %s: %s", p->id, r->err->message);
 	p->ended_sequence = r->last_sequence;
+	p->end_committed = true;
 	if (p->start.fn) {
 		struct ending how;
 		struct err e = ERR_INIT;

@@ -130,6 +130,18 @@ static void execing_execed(struct process *p)
 	process_inputs_pump(p);
 }
 
+/*
+ * By itself: pid 1 has reaped the last process of its namespace, so the end is certain while the kernel still takes the
+ * namespaces down. Where bailiff ends it, the init's own death is waited for.
+ */
+static void running_exited(struct process *p)
+{
+	if (p->end != PROCESS_END_NONE || p->last.kind != STATUS_EXITED || p->last.cause != STATUS_CAUSE_NONE)
+		return;
+	p->leaving = true;
+	process_drain(p);
+}
+
 static void draining_stream_end(struct process *p)
 {
 	bool ended = true;
@@ -142,10 +154,13 @@ static void draining_stream_end(struct process *p)
 	process_submit_end(p);
 }
 
-static void ending_committed(struct process *p)
+/* Nobody is told before the init is gone, too. */
+static void ending_finish(struct process *p)
 {
 	struct engine *g = p->engine;
 
+	if (!p->end_committed || (p->leaving && !p->gone))
+		return;
 	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
 	process_answer_waiters(p);
 	g->counts.ended++;
@@ -175,13 +190,15 @@ static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {
 		[PROCESS_EV_GONE] = process_drain,
 	},
 	[PROCESS_RUNNING] = {
+		[PROCESS_EV_EXITED] = running_exited,
 		[PROCESS_EV_GONE] = process_drain,
 	},
 	[PROCESS_DRAINING] = {
 		[PROCESS_EV_STREAM_END] = draining_stream_end,
 	},
 	[PROCESS_ENDING] = {
-		[PROCESS_EV_END_COMMITTED] = ending_committed,
+		[PROCESS_EV_END_COMMITTED] = ending_finish,
+		[PROCESS_EV_GONE] = ending_finish,
 	},
 };
 
@@ -272,6 +289,17 @@ void engine_on_execed(struct engine *g, const char *id)
 
 	if (p)
 		process_on(p, PROCESS_EV_EXECED);
+}
+
+void engine_on_exited(struct engine *g, const char *id, const struct status_msg *last)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || p->gone)
+		return;
+	p->has_last = true;
+	p->last = *last;
+	process_on(p, PROCESS_EV_EXITED);
 }
 
 void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last)

@@ -52,7 +52,7 @@ def bwrap_like_workspace(bwrap, work):
             "--cap-drop", "ALL", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "/bin/true"]
 
 
-def bench_spawn(rounds=400):
+def bench_spawn(rounds=int(os.environ.get("ROUNDS", "400"))):
     """Interleaved, so that the machine's moods hit all of them alike."""
     def plain(argv):
         pid = os.posix_spawn(argv[0], argv, {})

@@ -299,6 +299,7 @@ void fake_exit(struct fake_world *w, struct fake_process *p, int wait_status, ui
 {
 	const struct status_msg m = { .kind = STATUS_EXITED, .wait_status = wait_status, .cause = cause, .max_rss_bytes = 4096 };
 
+	engine_on_exited(w->engine, p->id, &m);
 	engine_on_gone(w->engine, p->id, &m);
 	engine_on_output_end(w->engine, p->id, STREAM_STDOUT);
 	engine_on_output_end(w->engine, p->id, STREAM_STDERR);
