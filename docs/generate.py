@@ -63,10 +63,13 @@ def config():
     return "\n".join(out)
 
 
+WHERE = {"STEP_AHEAD": "init, ahead", "STEP_IN_INIT": "init", "STEP_IN_COMMAND": "command"}
+
+
 def steps():
     out = ["| step | where | |", "|---|---|---|"]
     for _, a in rows("sandbox/steps.def", ("STEP",)):
-        out.append(f"| `{a[1]}` | {'init' if a[2] == 'STEP_IN_INIT' else 'command'} | {cell(a[4])} |")
+        out.append(f"| `{a[1]}` | {WHERE[a[2]]} | {cell(a[4])} |")
     return "\n".join(out)
 
 

@@ -170,12 +170,31 @@ static bool remove_leaf(struct cgroup_tree *t, const struct plan_key *key)
 	return unlinkat(t->fd, name, AT_REMOVEDIR) == 0 || errno != EBUSY;
 }
 
-void cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key)
+bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key)
 {
-	if (t->fd < 0 || remove_leaf(t, key) || t->nlater == CGROUP_LATER)
+	errno = 0;
+	if (t->fd < 0 || remove_leaf(t, key))
+		return errno != ENOENT;
+	if (t->nlater < CGROUP_LATER) {
+		t->tries[t->nlater] = 0;
+		t->later[t->nlater++] = *key;
+	}
+	return true;
+}
+
+void cgroup_tree_sweep(struct cgroup_tree *t, const char *own)
+{
+	int fd = t->fd < 0 ? -1 : openat(t->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		fd_close(&fd);
 		return;
-	t->tries[t->nlater] = 0;
-	t->later[t->nlater++] = *key;
+	}
+	for (struct dirent *entry; (entry = readdir(d));) {
+		if (strncmp(entry->d_name, CGROUP_AHEAD, strlen(CGROUP_AHEAD)) == 0 && strncmp(entry->d_name, own, strlen(own)) != 0)
+			unlinkat(t->fd, entry->d_name, AT_REMOVEDIR);
+	}
+	closedir(d);
 }
 
 int cgroup_tree_tick(struct cgroup_tree *t)

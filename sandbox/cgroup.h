@@ -18,6 +18,7 @@ struct clone_args;
 struct err;
 
 #define CGROUP_LATER 64
+#define CGROUP_AHEAD "ahead_" /* how the ids of leaves begin that were made before there was a process for them */
 
 struct cgroup_tree {
 	int fd;                            /* of the tag's folder; −1 = there is none */
@@ -35,7 +36,10 @@ int cgroup_tree_open(struct cgroup_tree *t, const char *tag, struct err *e);
 void cgroup_tree_close(struct cgroup_tree *t); /* removes the folder if it is empty */
 /* A new leaf's descriptor for CLONE_INTO_CGROUP, or −1 with errno. */
 int cgroup_tree_make(struct cgroup_tree *t, const struct plan_key *key);
-void cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key);
+/* Now, or once it is empty; false = there is none of that name. */
+bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key);
+/* Leaves that were made ahead by an earlier spawner, which alone knew for whom: those that are empty by now. */
+void cgroup_tree_sweep(struct cgroup_tree *t, const char *own);
 /* Tries those again that were busy; how many ms until it is worth the next try, −1 = nothing left. */
 int cgroup_tree_tick(struct cgroup_tree *t);
 /* What an earlier guard of this home left: killed, waited for, removed with the tag's folder. Never a cgroup that we are in. */

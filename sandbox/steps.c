@@ -29,6 +29,38 @@ int sandbox_steps_run(struct step_context *c, enum step_where where, enum sandbo
 	return 0;
 }
 
+static bool shape_hide(struct step_shape *s, size_t *used, const char *path)
+{
+	size_t n = strlen(path) + 1;
+	if (n > sizeof s->hidden - *used - 1)
+		return false;
+	memcpy(s->hidden + *used, path, n);
+	*used += n;
+	return true;
+}
+
+bool step_shape_of(const struct plan_head *p, struct step_shape *ret)
+{
+	struct step_shape s;
+	size_t used = 0;
+	memset(&s, 0, sizeof s); /* shapes are compared as bytes */
+	s.flags = p->flags & (PLAN_PRIVATE_ROOT | PLAN_TTY);
+	s.layers = p->layers & PLAN_LAYER_CGROUP;
+	s.network = p->network;
+	s.tmp_bytes = p->tmp_bytes;
+	if (!(s.flags & PLAN_PRIVATE_ROOT) || p->flags & PLAN_COW || p->network == PLAN_NET_ALLOW)
+		return false;
+	for (uint32_t i = 0; i < p->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(p, i);
+		const char *path = plan_string(p, m->path_off);
+		s.shows_host |= m->kind == PLAN_MOUNT_SYSTEM;
+		if (m->kind == PLAN_MOUNT_HIDE && !strchr(path + 1, '/') && !shape_hide(&s, &used, path))
+			return false;
+	}
+	*ret = s;
+	return true;
+}
+
 void step_path(struct step_context *c, const char *path)
 {
 	size_t n = strnlen(path, sizeof c->path - 1);

@@ -25,11 +25,24 @@ enum sandbox_step {
 };
 
 enum step_where {
+	STEP_AHEAD,      /* in the sandbox's first process, perhaps before there was a command for it */
 	STEP_IN_INIT,    /* in the sandbox's first process */
 	STEP_IN_COMMAND, /* in the command's own process, after the fork */
 };
 
 #define STEP_OWN_MAX 64
+
+/*
+ * All that the steps of STEP_AHEAD take from a plan. What was done for one plan fits every other with the same shape. A step
+ * that comes to depend on more of the plan has to put it here (step_shape_of).
+ */
+#define STEP_HIDDEN_MAX 480
+struct step_shape {
+	uint32_t flags, layers, network;
+	uint32_t shows_host;            /* the host's top level is shown */
+	uint64_t tmp_bytes;
+	char hidden[STEP_HIDDEN_MAX];   /* paths of that level that are not, one after the other with their NULs */
+};
 
 /* The keeper's first message: for each mount, how many bytes of its path were made as a placeholder; 0 = none was. */
 #define STEP_PLACEHOLDER_NEEDLESS UINT32_MAX /* nothing can be made there by the command either */
@@ -58,6 +71,7 @@ struct step_context {
 	int cow_fd;                /* PLAN_COW: the run's folder (sandbox/cow.h); −1 = none */
 	const char *cow_path;      /* and where it is */
 	int net_fd;                /* a network namespace with loopback, made ahead; −1 = it was made with the clone */
+	int order_fd;              /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
 	int keeper_fd;             /* to the keeper of placeholders; −1 = there are none */
 	struct step_placeholders placeholders; /* its answer */
 	int root_fd;               /* the new root, from `root` to `pivot` */
@@ -81,6 +95,9 @@ extern const struct step_info sandbox_steps[STEP_COUNT];
 
 /* "unknown" for a number that is no step. */
 const char *sandbox_step_name(uint32_t step);
+
+/* false = nothing can be built ahead for such a plan. */
+bool step_shape_of(const struct plan_head *p, struct step_shape *ret);
 
 /* Runs the steps of one side in order; on failure *ret_step is the row and errno is set. */
 int sandbox_steps_run(struct step_context *c, enum step_where where, enum sandbox_step *ret_step);

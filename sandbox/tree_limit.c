@@ -221,14 +221,13 @@ static int leaf_limit(struct tree_limiter *t, enum tree_limit l, const char *nam
 	return 0;
 }
 
-int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_head *plan, struct tree_limit_fds *ret,
-		      struct err *e)
+int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_key *leaf, const struct plan_head *plan,
+		      struct tree_limit_fds *ret, struct err *e)
 {
 	const uint64_t value[TREE_LIMITS] = { [TREE_LIMIT_MEMORY] = plan->memory_bytes, [TREE_LIMIT_PIDS] = plan->pids };
 	char name[LEAF_NAME_MAX];
 
 	tree_limit_fds_init(ret);
-	leaf_name(key, name);
 	for (int i = 0; i < TREE_LIMITS; i++) {
 		if (!value[i])
 			continue;
@@ -241,8 +240,10 @@ int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const 
 		if (t->of[i].folder < 0) {
 			err_set(e, ERR_UNAVAILABLE, "a %s limit cannot be enforced here: %s", rows[i].name, t->of[i].why);
 			snprintf(e->field, sizeof e->field, "%s", rows[i].name);
-		} else if (leaf_limit(t, i, name, value[i], ret, e) == 0) {
-			continue;
+		} else {
+			leaf_name(t->of[i].v2 ? leaf : key, name);
+			if (leaf_limit(t, i, name, value[i], ret, e) == 0)
+				continue;
 		}
 		tree_limit_fds_close(ret);
 		tree_limiter_remove(t, key);

@@ -39,11 +39,12 @@ const char *tree_limit_name(enum tree_limit l); /* "memory" */
 void tree_limiter_open(struct tree_limiter *t, const char *tag);
 void tree_limiter_close(struct tree_limiter *t); /* removes the folders if they are empty */
 /*
- * Sets the plan's limits for this key. What cannot be enforced here is left out, unless the plan requires the layer: then
+ * Sets the plan's limits for this key; `leaf` names its cgroup on v2 (cgroup.h), and is the key itself as a rule.
+ * What cannot be enforced here is left out, unless the plan requires the layer: then
  * ERR_UNAVAILABLE with field "memory" or "pids".
  */
-int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_head *plan, struct tree_limit_fds *ret,
-		      struct err *e);
+int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_key *leaf, const struct plan_head *plan,
+		      struct tree_limit_fds *ret, struct err *e);
 void tree_limiter_remove(struct tree_limiter *t, const struct plan_key *key);
 
 void tree_limit_fds_init(struct tree_limit_fds *f);

@@ -122,6 +122,7 @@ static int role_spawner(const struct options *o, struct title *t)
 		.cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff",
 		.title = t,
 		.allow_host = o->allow_host,
+		.zygotes = 2,
 		.audit = o->audit_state && strcmp(o->audit_state, "on") == 0,
 	};
 	return spawner_main(&s);

@@ -161,8 +161,8 @@ static void ending_finish(struct process *p)
 
 	if (!p->end_committed || (p->leaving && !p->gone))
 		return;
-	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
 	process_answer_waiters(p);
+	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
 	g->counts.ended++;
 	const enum owner_kind owner = p->owner;
 	char owner_id[ID_ROOM];

@@ -8,13 +8,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static void drop_bounding_set(void)
-{
-	int cap = 0;
-	while (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0)
-		cap++;
-}
-
 static int clear_capabilities(void)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -42,8 +35,8 @@ int step_ids(struct step_context *c)
 	}
 	if (step_confined(c) && lock_securebits() < 0)
 		return -1;
-	if (c->uid != 0)
-		drop_bounding_set();
+	if (!step_confined(c) && c->uid != 0)
+		step_drop_bounds();
 	if (c->privileged) {
 		if (syscall(SYS_setgroups, c->ngroups, c->groups) < 0 ||
 		    syscall(SYS_setresgid, c->gid, c->gid, c->gid) < 0 ||

@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-/* On v1 hierarchies: first of all, so that whatever the sandbox becomes is counted. "0" is the writer itself. */
+/* On v1 hierarchies: before anything of the peer's is touched. "0" is the writer itself. */
 int step_limits(struct step_context *c)
 {
 	for (int i = 0; i < TREE_LIMITS; i++) {

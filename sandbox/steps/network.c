@@ -1,3 +1,4 @@
+#include "runtime/base/fd.h"
 #include "sandbox/loopback.h"
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
@@ -15,8 +16,11 @@ int step_network(struct step_context *c)
 		errno = EOPNOTSUPP;
 		return -1;
 	}
-	if (c->net_fd >= 0)
-		return setns(c->net_fd, CLONE_NEWNET);
+	if (c->net_fd >= 0) {
+		int r = setns(c->net_fd, CLONE_NEWNET);
+		fd_close(&c->net_fd);
+		return r;
+	}
 	step_path(c, "lo");
 	return loopback_up();
 }

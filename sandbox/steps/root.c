@@ -49,23 +49,6 @@ bool step_confined(const struct step_context *c)
 	return c->plan->flags & PLAN_PRIVATE_ROOT;
 }
 
-/* Kernel file systems are made anew, never shown as they are outside; and "/" is only ever the system's. */
-static int check_mounts(struct step_context *c)
-{
-	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
-		const struct plan_mount *m = plan_mount(c->plan, i);
-		const char *path = plan_string(c->plan, m->path_off);
-		bool whole = !path[1];
-		bool kernel = plan_path_inside(path, "/proc") || plan_path_inside(path, "/dev");
-		if (whole != (m->kind == PLAN_MOUNT_SYSTEM) || (kernel && m->kind != PLAN_MOUNT_HIDE)) {
-			step_path(c, path);
-			errno = EINVAL;
-			return -1;
-		}
-	}
-	return 0;
-}
-
 static int make_root(struct step_context *c)
 {
 	c->root_fd = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
@@ -212,7 +195,7 @@ int step_root(struct step_context *c)
 		return 0;
 	umask(0);
 	fd_auto int processors = tree_clone(AT_FDCWD, "/sys/devices/system/cpu");
-	if (check_mounts(c) < 0 || make_root(c) < 0)
+	if (make_root(c) < 0)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (plan_mount(c->plan, i)->kind == PLAN_MOUNT_SYSTEM)

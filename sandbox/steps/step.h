@@ -5,6 +5,7 @@
 
 #include "sandbox/steps.h"
 
+int step_bounds(struct step_context *c);
 int step_limits(struct step_context *c);
 int step_id_maps(struct step_context *c);
 int step_mounts(struct step_context *c);
@@ -36,6 +37,8 @@ int step_gate(struct step_context *c);
 bool step_confined(const struct step_context *c);
 #define STEP_TMP_BYTES (1ull << 30) /* of private /tmp and so on where the plan says nothing */
 
+/* Empties the bounding set; what the process itself can do stays. */
+void step_drop_bounds(void);
 /* Notes what a failing step was about, cut to what fits; leaves errno alone. */
 void step_path(struct step_context *c, const char *path);
 

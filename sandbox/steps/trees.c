@@ -40,6 +40,23 @@ static const char *path_of(const struct step_context *c, uint32_t i)
 	return plan_string(c->plan, plan_mount(c->plan, i)->path_off);
 }
 
+/* Kernel file systems are made anew, never shown as they are outside; and "/" is only ever the system's. */
+static int check_mounts(struct step_context *c)
+{
+	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(c->plan, i);
+		const char *path = path_of(c, i);
+		bool whole = !path[1];
+		bool kernel = plan_path_inside(path, "/proc") || plan_path_inside(path, "/dev");
+		if (whole != (m->kind == PLAN_MOUNT_SYSTEM) || (kernel && m->kind != PLAN_MOUNT_HIDE)) {
+			step_path(c, path);
+			errno = EINVAL;
+			return -1;
+		}
+	}
+	return 0;
+}
+
 /* The groups stay: where this does anything, they are the command's too. */
 static int become_peer(const struct step_context *c)
 {
@@ -368,7 +385,7 @@ int step_trees(struct step_context *c)
 	struct trees t = { .c = c };
 	if (!step_confined(c))
 		return 0;
-	if (take_placeholders(c) < 0 || look_up(&t) < 0)
+	if (check_mounts(c) < 0 || take_placeholders(c) < 0 || look_up(&t) < 0)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (apply(&t, i) < 0)

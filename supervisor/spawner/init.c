@@ -21,12 +21,14 @@
 #include "sandbox/audit.h"
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
+#include "sandbox/steps/step.h"
 #include "supervisor/spawner/keeper.h"
 #include "supervisor/title.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -99,6 +101,41 @@ static void require_layers(struct init *in)
 		if (missing & rows[i].layer)
 			leave_failed(in, rows[i].step, EOPNOTSUPP);
 	}
+}
+
+void init_set_plan(struct init *in, const struct plan_head *p)
+{
+	in->steps.plan = p;
+	for (uint32_t i = 0; i < p->argc; i++)
+		in->argv[1 + i] = plan_arg(p, i);
+	in->argv[1 + p->argc] = NULL;
+	in->envv = in->argv + p->argc + 2;
+	for (uint32_t i = 0; i < p->envc; i++)
+		in->envv[i] = plan_env(p, i);
+	in->envv[p->envc] = NULL;
+}
+
+/*
+ * Everything that does not depend on the command. Ahead of it, nothing is shared with the spawner but the socket by which
+ * the rest will come. If nobody needs this sandbox any more that socket is closed.
+ */
+static void build_ahead(struct init *in)
+{
+	bool zygote = in->steps.order_fd >= 0;
+	enum sandbox_step step = STEP_CLONE;
+	const struct sched_param none = { 0 };
+	/* In nobody's way: neither while it is built, nor when the order comes, whose sender has other things to do first. */
+	if (zygote && (step_descriptors(&in->steps) < 0 || sched_setscheduler(0, SCHED_BATCH, &none) < 0))
+		_exit(1);
+	int error = sandbox_steps_run(&in->steps, STEP_AHEAD, &step) < 0 ? errno : 0;
+	if (zygote && (error ? order_take_last(in) : order_wait(in)) < 0)
+		_exit(0);
+	if (zygote) {
+		title_set(in->title, "bailiffd: init");
+		sched_setscheduler(0, SCHED_OTHER, &none);
+	}
+	if (error)
+		leave_failed(in, step, error);
 }
 
 /* Sleeps until the command has executed or is gone. Nothing of this frame may be touched by the child. */
@@ -248,13 +285,14 @@ _Noreturn void init_main(struct init *in)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_SETMASK, &child, NULL);
-	title_set(in->title, "bailiffd: init");
+	title_set(in->title, in->steps.order_fd >= 0 ? "bailiffd: zygote" : "bailiffd: init");
 	if (in->reset_oom)
 		reset_oom_score();
 	/* While the host's /proc is there and the right to it. What the command forks inherits it. */
 	uint32_t session = in->audit ? audit_enter_session() : AUDIT_NO_SESSION;
 	in->steps.logged = session != AUDIT_NO_SESSION;
 
+	build_ahead(in);
 	enum sandbox_step step = STEP_CLONE;
 	if (sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0)
 		leave_failed(in, step, errno);

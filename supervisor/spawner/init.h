@@ -4,6 +4,7 @@
 /* The sandbox's first process: pid 1 of its pid namespace. See init.c. */
 
 #include "sandbox/steps.h"
+#include "supervisor/spawner/order.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,11 +22,14 @@ struct init {
 	 */
 	const char **argv;
 	const char **envv;
+	struct order order;      /* of a sandbox that was built ahead */
 	/* Written by the command's process before it executes: it shares this memory until then (see init.c). */
 	enum sandbox_step reached;
 	int error;               /* 0, or why `reached` failed */
 };
 
+/* The plan at hand, and its argument and environment vectors in the room that `argv` has for them. */
+void init_set_plan(struct init *in, const struct plan_head *p);
 /* What the child of the clone does. */
 _Noreturn void init_main(struct init *in);
 

@@ -68,14 +68,32 @@ static bool is_placeholder(const struct stat *st)
 	       (S_ISDIR(st->st_mode) && (st->st_mode & 07777) == FOLDER_MODE);
 }
 
-/* What the kernel knows without asking a file system, which might not answer. */
-static bool may_need(const char *path)
+/* What the kernel knows without asking a file system, which might not answer: EAGAIN. */
+static int open_cached(const char *path)
 {
 	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_CACHED | RESOLVE_NO_MAGICLINKS };
+	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+}
+
+/* Nothing is made in a folder that is not there. */
+static bool lacks_parent(const char *path)
+{
+	char parent[PATH_MAX];
+	size_t n = (size_t)(strrchr(path, '/') - path);
+	if (n == 0 || n >= sizeof parent)
+		return false;
+	memcpy(parent, path, n);
+	parent[n] = 0;
+	fd_auto int fd = open_cached(parent);
+	return fd < 0 && errno == ENOENT;
+}
+
+static bool may_need(const struct plan_mount *m, const char *path)
+{
 	struct statx sx;
-	fd_auto int fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	fd_auto int fd = open_cached(path);
 	if (fd < 0)
-		return errno == ENOENT || errno == EAGAIN;
+		return (errno == ENOENT || errno == EAGAIN) && !(m->flags & PLAN_MOUNT_IN_PARENT && lacks_parent(path));
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &sx) < 0)
 		return true;
 	struct stat st = { .st_mode = sx.stx_mode, .st_size = (off_t)sx.stx_size };
@@ -86,7 +104,7 @@ static bool may_need(const char *path)
 static bool needed(const struct plan_head *p)
 {
 	for (uint32_t i = 0; i < p->mount_count; i++) {
-		if (write_root_of(p, i) >= 0 && may_need(path_of(p, i)))
+		if (write_root_of(p, i) >= 0 && may_need(plan_mount(p, i), path_of(p, i)))
 			return true;
 	}
 	return false;

@@ -20,8 +20,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* So long without a message, and there is time for what can be done ahead: sandboxes just started come first. */
-#define IDLE_MS 3
+/* So long without a message, and there is time for what can be done ahead: commands that just started or ended come first. */
+#define IDLE_MS 2
 #define KEEPERS_MS 500 /* keepers end without a word */
 
 /* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
@@ -76,7 +76,9 @@ static void on_sync(struct spawner *s, const struct spawn_msg *m, const int *fds
 
 static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
-	cgroup_tree_remove(&s->cgroup, &m->key);
+	struct plan_key leaf = zygotes_forget_leaf(&s->zygotes, &m->key);
+	if (!cgroup_tree_remove(&s->cgroup, &leaf))
+		cgroup_tree_sweep(&s->cgroup, s->zygotes.name);
 	tree_limiter_remove(&s->limiter, &m->key);
 	idmap_release(&s->idmap, &m->key);
 }
@@ -215,10 +217,35 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 	if (cgroup_tree_open(&s->cgroup, o->cgroup_tag, &e) < 0)
 		log_info("no cgroups for sandboxes: %s", e.message);
 	tree_limiter_open(&s->limiter, o->cgroup_tag);
+	zygotes_init(&s->zygotes, &s->cgroup, o->zygotes);
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;
 	if (!s->has_filter)
 		log_info("no seccomp for sandboxes: %s", e.message);
 }
+
+/* One thing that will be needed: network namespaces first, zygotes are made with them. */
+static void build_ahead(struct spawner *s)
+{
+	struct zygote_kind *k = zygotes_wants(&s->zygotes);
+	if (netpool_wants(&s->netpool))
+		netpool_fill(&s->netpool);
+	else if (k)
+		start_zygote(s, k);
+}
+
+static int sooner(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
+static int wait_ms(struct spawner *s, bool ahead, bool idle)
+{
+	int ms = sooner(cgroup_tree_tick(&s->cgroup), zygotes_tend(&s->zygotes));
+	ms = sooner(ms, keeper_reap() ? KEEPERS_MS : -1);
+	return sooner(ms, !ahead ? -1 : idle ? 0 : IDLE_MS);
+}
+
+enum { POLL_GUARD, POLL_PEER, POLL_MOUNTS, POLL_HELPERS };
 
 int spawner_main(const struct spawner_options *o)
 {
@@ -227,31 +254,36 @@ int spawner_main(const struct spawner_options *o)
 	struct guard_msg ready = { .kind = GUARD_READY };
 	if (fd_send(s.guard_fd, &ready, sizeof ready, NULL, 0, 0) < 0)
 		return 1;
-	for (;;) {
-		struct pollfd p[2 + COW_HELPERS_MAX] = { { .fd = s.guard_fd, .events = POLLIN }, { .fd = s.peer_fd, .events = POLLIN } };
+	for (bool idle = false;;) {
+		struct pollfd p[POLL_HELPERS + COW_HELPERS_MAX] = {
+			[POLL_GUARD] = { .fd = s.guard_fd, .events = POLLIN },
+			[POLL_PEER] = { .fd = s.peer_fd, .events = POLLIN },
+			[POLL_MOUNTS] = { .fd = s.zygotes.mounts_fd, .events = POLLPRI },
+		};
 		int helpers[COW_HELPERS_MAX];
 		size_t nhelpers = cow_polls(&s.cow, helpers);
 		for (size_t i = 0; i < nhelpers; i++)
-			p[2 + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
-		int wait_ms = cgroup_tree_tick(&s.cgroup);
-		bool ahead = netpool_wants(&s.netpool);
-		if (keeper_reap() && (wait_ms < 0 || wait_ms > KEEPERS_MS))
-			wait_ms = KEEPERS_MS;
-		int n = poll(p, 2 + nhelpers, ahead && (wait_ms < 0 || wait_ms > IDLE_MS) ? IDLE_MS : wait_ms);
+			p[POLL_HELPERS + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
+		bool ahead = netpool_wants(&s.netpool) || zygotes_wants(&s.zygotes);
+		int n = poll(p, POLL_HELPERS + nhelpers, wait_ms(&s, ahead, idle));
 		if (n < 0 && errno != EINTR)
 			return 1;
-		if (n == 0 && ahead)
-			netpool_fill(&s.netpool);
+		idle = n == 0 && ahead;
+		if (idle)
+			build_ahead(&s);
+		if (p[POLL_MOUNTS].revents)
+			zygotes_drop(&s.zygotes);
 		for (size_t i = 0; i < nhelpers; i++) {
-			if (p[2 + i].revents)
+			if (p[POLL_HELPERS + i].revents)
 				reap_helper(&s, helpers[i]);
 		}
 		/* The runtime first: a new link must not overtake what came on the old one. */
-		if (p[1].revents)
+		if (p[POLL_PEER].revents)
 			take_peer(&s, MSG_DONTWAIT);
-		if (p[0].revents && !take_guard(&s))
+		if (p[POLL_GUARD].revents && !take_guard(&s))
 			break;
 	}
+	zygotes_done(&s.zygotes);
 	cgroup_tree_close(&s.cgroup);
 	tree_limiter_close(&s.limiter);
 	sysfilter_done(&s.filter);

@@ -14,6 +14,7 @@
 #include "supervisor/spawner/idmap.h"
 #include "supervisor/spawner/netpool.h"
 #include "supervisor/spawner/spawn_msg.h"
+#include "supervisor/spawner/zygote.h"
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -27,6 +28,7 @@ struct spawner_options {
 	const char *cgroup_tag;  /* the folder of this home's cgroups */
 	struct title *title;
 	bool audit;              /* sandboxes get an audit session each */
+	unsigned zygotes;        /* sandboxes built ahead, of each shape in use */
 	bool allow_host;         /* plans without a private root are carried out, too */
 	uid_t runtime_uid;       /* never a sandbox's */
 };
@@ -46,6 +48,7 @@ struct spawner {
 	struct tree_limiter limiter;        /* memory and pids of a tree */
 	struct idmap idmap;                 /* ids that stand for root */
 	struct netpool netpool;             /* network namespaces, made ahead */
+	struct zygotes zygotes;             /* sandboxes, built ahead */
 	struct cow cow;                     /* copy-on-write runs and what is done about them */
 	struct sysfilter filter;            /* of system calls, for all confined plans */
 	bool has_filter;
@@ -78,5 +81,8 @@ void start_fds_assign(struct start_fds *f, uint32_t flags, const int *fds);
 /* Clones the init and deposits its pidfd. On failure nothing exists. Fills pid, start_time and layers of the answer. */
 int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer, int *ret_pidfd,
 		  struct err *e);
+
+/* Builds one sandbox ahead. */
+void start_zygote(struct spawner *s, struct zygote_kind *k);
 
 #endif

@@ -8,11 +8,14 @@
 
 #include "supervisor/spawner/spawner.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/log.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/init.h"
 #include "supervisor/spawner/keeper.h"
+#include "supervisor/spawner/order.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -170,19 +173,6 @@ static int check_descriptors(const struct start_fds *f, const struct spawn_ident
 	return 0;
 }
 
-/* argv[0] is kept free (struct init). */
-static void fill_vectors(struct spawner *s, const struct plan_head *p, struct init *in)
-{
-	in->argv = s->strings;
-	for (uint32_t i = 0; i < p->argc; i++)
-		in->argv[1 + i] = plan_arg(p, i);
-	in->argv[1 + p->argc] = NULL;
-	in->envv = in->argv + p->argc + 2;
-	for (uint32_t i = 0; i < p->envc; i++)
-		in->envv[i] = plan_env(p, i);
-	in->envv[p->envc] = NULL;
-}
-
 static uint64_t start_time_of(pid_t pid)
 {
 	char name[32], text[1024];
@@ -241,45 +231,188 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 	return pid;
 }
 
+/* What every init has, whatever it is for. */
+static struct init init_base(const struct spawner *s)
+{
+	struct init in = {
+		.steps = { .uid = geteuid(), .gid = getegid(), .privileged = s->privileged, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,
+			   .status_fd = -1, .gate_fd = -1, .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
+			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .order_fd = -1, .keeper_fd = -1, .root_fd = -1, .void_folder = -1,
+			   .void_file = -1, .master_fd = -1, .slave_fd = -1 },
+		.title = s->title,
+		.audit = s->audit_fd >= 0,
+		.reset_oom = s->protected_from_oom,
+		.argv = s->strings,
+	};
+	tree_limit_fds_init(&in.steps.limits);
+	return in;
+}
+
+static int take_network(struct spawner *s, const struct plan_head *plan)
+{
+	return plan->flags & PLAN_PRIVATE_ROOT && plan->network != PLAN_NET_HOST ? netpool_take(&s->netpool) : -1;
+}
+
+/* Everything about one start, on its way to an init. */
+struct start {
+	struct spawner *s;
+	const struct spawn_msg *m;
+	const struct start_fds *f;
+	const struct plan_head *plan;
+	const struct spawn_identity *id;
+	int keeper;
+	struct spawn_msg *answer;
+};
+
+/* With an init that is born for it. */
+static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
+{
+	struct spawner *s = t->s;
+	const struct spawn_identity *id = t->id;
+	char cow_path[PATH_MAX] = "";
+	fd_auto int cow_fd = -1, net = take_network(s, t->plan);
+	if (t->plan->flags & PLAN_COW && cow_prepare(&s->cow, t->m->key.id, t->plan, id, cow_path, &cow_fd, e) < 0)
+		return -1;
+	struct init in = init_base(s);
+	struct step_context *c = &in.steps;
+	c->uid = id->uid;
+	c->gid = id->gid;
+	c->peer_uid = id->peer_uid;
+	c->peer_gid = id->peer_gid;
+	c->groups = id->groups;
+	c->ngroups = id->ngroups;
+	c->stdin_fd = t->f->in;
+	c->stdout_fd = t->f->out;
+	c->stderr_fd = t->f->err;
+	c->status_fd = t->f->status;
+	c->gate_fd = t->f->gate;
+	c->idmap_fd = id->idmap_fd;
+	c->cow_fd = cow_fd;
+	c->cow_path = cow_path;
+	c->net_fd = net;
+	c->keeper_fd = t->keeper;
+	init_set_plan(&in, t->plan);
+	if (tree_limiter_make(&s->limiter, &t->m->key, &t->m->key, t->plan, &c->limits, e) < 0)
+		return -1;
+	pid_t pid = clone_init(s, &t->m->key, &in, ret_pidfd);
+	int error = errno;
+	tree_limit_fds_close(&c->limits);
+	if (pid < 0) {
+		tree_limiter_remove(&s->limiter, &t->m->key);
+		return err_sys(e, error, "clone");
+	}
+	t->answer->pid = pid;
+	t->answer->start_time = start_time_of(pid);
+	t->answer->layers = c->layers;
+	return 0;
+}
+
+static int give_order(const struct start *t, const struct zygote *one, const struct tree_limit_fds *limits)
+{
+	const struct spawn_identity *id = t->id;
+	struct order o = { .uid = id->uid, .gid = id->gid, .peer_uid = id->peer_uid, .peer_gid = id->peer_gid,
+			   .plan_len = t->plan->total_len, .ngroups = (uint32_t)id->ngroups };
+	memcpy(o.groups, id->groups, id->ngroups * sizeof *o.groups);
+	const int fds[ORDER_FDS] = {
+		[ORDER_PLAN] = t->f->plan, [ORDER_STATUS] = t->f->status, [ORDER_GATE] = t->f->gate, [ORDER_OUT] = t->f->out,
+		[ORDER_ERR] = t->f->err, [ORDER_IN] = t->f->in, [ORDER_IDMAP] = id->idmap_fd, [ORDER_KEEPER] = t->keeper,
+		[ORDER_ATTACH] = limits->attach[0], [ORDER_ATTACH + 1] = limits->attach[1],
+		[ORDER_EVENTS] = limits->events[0], [ORDER_EVENTS + 1] = limits->events[1],
+	};
+	return order_send(one->link, &o, fds);
+}
+
+/* With one that waits for it. 1 = done, 0 = there is none, −1 = the start failed. */
+static int start_waiting(const struct start *t, int *ret_pidfd, struct err *e)
+{
+	struct spawner *s = t->s;
+	struct step_shape shape;
+	struct zygote one;
+	struct tree_limit_fds limits;
+	if (!step_shape_of(t->plan, &shape) || t->id->ngroups > ORDER_GROUPS_MAX || !zygotes_take(&s->zygotes, &shape, &one))
+		return 0;
+	if (tree_limiter_make(&s->limiter, &t->m->key, &one.leaf, t->plan, &limits, e) < 0) {
+		zygote_free(&s->zygotes, &one);
+		return -1;
+	}
+	int r = give_order(t, &one, &limits);
+	tree_limit_fds_close(&limits);
+	if (r < 0) {
+		zygotes_failed(&s->zygotes, &shape);
+		zygote_free(&s->zygotes, &one);
+		tree_limiter_remove(&s->limiter, &t->m->key);
+		return 0;
+	}
+	fd_close(&one.link);
+	zygotes_name_leaf(&s->zygotes, &t->m->key, &one.leaf);
+	t->answer->pid = one.pid;
+	t->answer->start_time = one.start_time;
+	t->answer->layers = one.layers;
+	*ret_pidfd = one.pidfd;
+	return 1;
+}
+
 static int start_init(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f, const struct plan_head *plan,
 		      const struct spawn_identity *id, struct spawn_msg *answer, int *ret_pidfd, struct err *e)
 {
-	bool own_net = plan->flags & PLAN_PRIVATE_ROOT && plan->network != PLAN_NET_HOST;
-	fd_auto int keeper = -1, net = own_net ? netpool_take(&s->netpool) : -1;
+	fd_auto int keeper = -1;
 	const struct keeper_job job = { .plan = plan, .uid = id->peer_uid, .gid = id->peer_gid, .groups = id->groups,
 					.ngroups = id->ngroups, .privileged = s->privileged, .title = s->title };
 	if (keeper_start(&job, &keeper, e) < 0)
 		return -1;
-	char cow_path[PATH_MAX] = "";
-	fd_auto int cow_fd = -1;
-	if (plan->flags & PLAN_COW && cow_prepare(&s->cow, m->key.id, plan, id, cow_path, &cow_fd, e) < 0)
-		return -1;
-	struct init in = {
-		.steps = { .plan = plan, .uid = id->uid, .gid = id->gid, .peer_uid = id->peer_uid, .peer_gid = id->peer_gid,
-			   .groups = id->groups, .ngroups = id->ngroups, .privileged = s->privileged, .stdin_fd = f->in,
-			   .stdout_fd = f->out, .stderr_fd = f->err, .status_fd = f->status, .gate_fd = f->gate,
-			   .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
-			   .idmap_fd = id->idmap_fd, .cow_fd = cow_fd, .cow_path = cow_path, .net_fd = net, .keeper_fd = keeper,
-			   .root_fd = -1, .master_fd = -1, .slave_fd = -1,
-			   .void_folder = -1, .void_file = -1 },
-		.title = s->title,
-		.audit = s->audit_fd >= 0,
-		.reset_oom = s->protected_from_oom,
+	const struct start t = { .s = s, .m = m, .f = f, .plan = plan, .id = id, .keeper = keeper, .answer = answer };
+	int r = start_waiting(&t, ret_pidfd, e);
+	if (r == 0)
+		return start_new(&t, ret_pidfd, e);
+	return r < 0 ? -1 : 0;
+}
+
+/* A plan of that shape and nothing else. */
+static int shape_plan(const struct step_shape *shape, struct buf *out, struct err *e)
+{
+	static const char *const argv[] = { "zygote" };
+	struct plan_mount_spec mounts[1 + STEP_HIDDEN_MAX / 2];
+	size_t n = 0;
+	if (shape->shows_host)
+		mounts[n++] = (struct plan_mount_spec){ .kind = PLAN_MOUNT_SYSTEM, .path = "/" };
+	for (const char *p = shape->hidden; *p; p += strlen(p) + 1)
+		mounts[n++] = (struct plan_mount_spec){ .kind = PLAN_MOUNT_HIDE, .path = p };
+	const struct plan_spec spec = {
+		.flags = shape->flags, .layers = shape->layers, .network = shape->network, .tmp_bytes = shape->tmp_bytes, .cwd = "/",
+		.argv = argv, .argc = 1, .mounts = mounts, .nmounts = n,
+		.cpu_ms = PLAN_UNLIMITED, .open_files = PLAN_UNLIMITED, .file_bytes = PLAN_UNLIMITED,
 	};
-	fill_vectors(s, plan, &in);
-	if (tree_limiter_make(&s->limiter, &m->key, plan, &in.steps.limits, e) < 0)
-		return -1;
-	pid_t pid = clone_init(s, &m->key, &in, ret_pidfd);
-	int error = errno;
-	tree_limit_fds_close(&in.steps.limits);
-	if (pid < 0) {
-		tree_limiter_remove(&s->limiter, &m->key);
-		return err_sys(e, error, "clone");
+	return plan_build(&spec, out, e);
+}
+
+void start_zygote(struct spawner *s, struct zygote_kind *k)
+{
+	buf_auto struct buf plan = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct zygote one;
+	int fds[2];
+	if (shape_plan(&k->shape, &plan, &e) < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0) {
+		zygotes_failed(&s->zygotes, &k->shape);
+		return;
 	}
-	answer->pid = pid;
-	answer->start_time = start_time_of(pid);
-	answer->layers = in.steps.layers;
-	return 0;
+	fd_auto int theirs = fds[1];
+	zygotes_begin(&s->zygotes, &one);
+	one.link = fds[0];
+	struct init in = init_base(s);
+	init_set_plan(&in, (const struct plan_head *)(const void *)plan.data);
+	fd_auto int net = take_network(s, in.steps.plan);
+	in.steps.net_fd = net;
+	in.steps.order_fd = theirs;
+	one.pid = clone_init(s, &one.leaf, &in, &one.pidfd);
+	if (one.pid < 0) {
+		log_info("build a sandbox ahead: %s", strerror(errno));
+		zygotes_failed(&s->zygotes, &k->shape);
+		fd_close(&one.link);
+		return;
+	}
+	one.layers = in.steps.layers;
+	one.start_time = start_time_of(one.pid);
+	zygotes_add(k, &one);
 }
 
 int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer, int *ret_pidfd,

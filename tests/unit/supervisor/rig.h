@@ -102,7 +102,8 @@ static inline int rig_role(int argc, char **argv)
 		return rig_role_runtime();
 	snprintf(rig_tag, sizeof rig_tag, "%s", argv[3]);
 	if (strcmp(argv[2], "spawner") == 0)
-		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag, .title = &title, .allow_host = true });
+		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag, .title = &title, .allow_host = true,
+							       .zygotes = getenv("RIG_ZYGOTES") ? 2 : 0 });
 	mem_auto char *exe = rig_exe();
 	struct guard_options o = rig_guard_options(exe);
 	o.resume_fd = (int)strtol(argv[5], NULL, 10);
@@ -175,7 +176,8 @@ static inline pid_t rig_spawner_pid(const struct rig *r)
 	FILE *f = fopen(name, "re");
 	ck_assert_ptr_nonnull(f);
 	int pid, found = 0;
-	while (fscanf(f, "%d", &pid) == 1) {
+	/* The first: what it clones is another of that name for a moment. */
+	while (!found && fscanf(f, "%d", &pid) == 1) {
 		char comm[32] = "", path[64];
 		snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
 		fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -184,6 +186,38 @@ static inline pid_t rig_spawner_pid(const struct rig *r)
 	}
 	fclose(f);
 	return found;
+}
+
+/* How many sandboxes wait that were built ahead; their pids if there is room. */
+static inline size_t rig_zygotes(const struct rig *r, pid_t *ret, size_t room)
+{
+	char name[64];
+	size_t n = 0;
+	int pid;
+	snprintf(name, sizeof name, "/proc/%d/task/%d/children", r->guard, r->guard);
+	FILE *f = fopen(name, "re");
+	ck_assert_ptr_nonnull(f);
+	while (fscanf(f, "%d", &pid) == 1) {
+		char comm[32] = "", path[64];
+		snprintf(path, sizeof path, "/proc/%d/comm", pid);
+		fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd < 0 || read(fd, comm, sizeof comm - 1) <= 0 || strcmp(comm, "bailiff-zygote\n") != 0)
+			continue;
+		if (n < room)
+			ret[n] = pid;
+		n++;
+	}
+	fclose(f);
+	return n;
+}
+
+/* At least so many. */
+static inline void rig_await_zygotes(const struct rig *r, size_t n)
+{
+	for (int ms = 0; rig_zygotes(r, NULL, 0) < n; ms++) {
+		ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+		poll(NULL, 0, 1);
+	}
 }
 
 static inline struct guard_msg rig_guard_message(struct rig *r, int *ret_fds, size_t *nfds)

@@ -1,0 +1,251 @@
+/* Sandboxes that are built ahead: when they come, when they go, and that each is used once. */
+
+#include "tests/unit/supervisor/rig.h"
+
+#include "sandbox/cgroup.h"
+
+#include <dirent.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+static struct rig rig;
+static char out[4096];
+
+static const struct plan_mount_spec system_mount[] = { { .kind = PLAN_MOUNT_SYSTEM, .path = "/" } };
+
+static struct run_spec spec(const char *const *argv)
+{
+	return (struct run_spec){ .argv = argv, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = system_mount, .nmounts = 1,
+				  .network = PLAN_NET_NONE };
+}
+
+/* Runs to the end; the init's pid. */
+static pid_t run_script(const char *script)
+{
+	struct run run;
+	struct run_spec s = spec(SH(script));
+	run_start(&rig, &run, &s);
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	struct status_msg m = run_status(&run);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	ck_assert_msg(m.wait_status == 0, "%s: %s", script, out);
+	pid_t pid = run.pid;
+	run_release(&rig, &run);
+	run_close(&run);
+	return pid;
+}
+
+static void setup(void)
+{
+	/* What is mounted here must concern nobody else, but the spawner has to see it. */
+	if (geteuid() == 0) {
+		ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+		ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	}
+	setenv("RIG_ZYGOTES", "1", 1);
+	rig_start(&rig);
+}
+
+static void teardown(void)
+{
+	rig_stop(&rig);
+	unsetenv("RIG_ZYGOTES");
+}
+
+static bool is_among(pid_t pid, const pid_t *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (list[i] == pid)
+			return true;
+	}
+	return false;
+}
+
+static void await_gone(const pid_t *pids, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		for (int ms = 0; kill(pids[i], 0) == 0; ms++) {
+			ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+			poll(NULL, 0, 1);
+		}
+	}
+}
+
+START_TEST(none_before_the_first_command)
+{
+	rig_sync(&rig);
+	poll(NULL, 0, 50);
+	ck_assert_uint_eq(rig_zygotes(&rig, NULL, 0), 0);
+}
+END_TEST
+
+START_TEST(each_is_used_once)
+{
+	pid_t waiting[4], used[4];
+	run_script("true");
+	for (int i = 0; i < 4; i++) {
+		rig_await_zygotes(&rig, 2);
+		size_t n = rig_zygotes(&rig, waiting, countof(waiting));
+		used[i] = run_script("test -z \"$(ls -A /tmp)\" && echo left >/tmp/left && echo left >/dev/shm/left && hostname");
+		ck_assert_msg(is_among(used[i], waiting, n), "%d was not built ahead", used[i]);
+		ck_assert(!is_among(used[i], used, (size_t)i));
+	}
+}
+END_TEST
+
+/* One that waits for a command of another shape is not what this one gets. */
+START_TEST(only_of_the_same_shape)
+{
+	pid_t waiting[8];
+	run_script("true");
+	rig_await_zygotes(&rig, 2);
+	size_t n = rig_zygotes(&rig, waiting, countof(waiting));
+	struct run run;
+	struct run_spec s = spec(SH("df -B1 --output=size /tmp | tail -n 1"));
+	s.tmp_bytes = 1 << 20;
+	run_start(&rig, &run, &s);
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	ck_assert_msg(strtoul(out, NULL, 10) == 1 << 20, "%s", out);
+	ck_assert(!is_among(run.pid, waiting, n));
+	ck_assert_uint_eq(run_status(&run).kind, STATUS_EXITED);
+	run_release(&rig, &run);
+	run_close(&run);
+	rig_await_zygotes(&rig, 4);
+}
+END_TEST
+
+/* They leave with the spawner, and those of its successor serve as well. */
+START_TEST(they_leave_with_the_spawner)
+{
+	pid_t waiting[2];
+	run_script("true");
+	rig_await_zygotes(&rig, 2);
+	rig_zygotes(&rig, waiting, 2);
+	kill(rig_spawner_pid(&rig), SIGKILL);
+	rig_take_new_peer(&rig);
+	await_gone(waiting, 2);
+	run_script("true");
+	rig_await_zygotes(&rig, 2);
+	run_script("true");
+}
+END_TEST
+
+START_TEST(they_leave_with_the_guard)
+{
+	pid_t waiting[2];
+	run_script("true");
+	rig_await_zygotes(&rig, 2);
+	rig_zygotes(&rig, waiting, 2);
+	rig_kill_guard(&rig);
+	await_gone(waiting, 2);
+}
+END_TEST
+
+/* One that is dead when it is needed makes no difference. */
+START_TEST(a_dead_one_is_not_missed)
+{
+	pid_t waiting[2];
+	run_script("true");
+	rig_await_zygotes(&rig, 2);
+	rig_zygotes(&rig, waiting, 2);
+	kill(waiting[0], SIGKILL);
+	kill(waiting[1], SIGKILL);
+	await_gone(waiting, 2);
+	run_script("true");
+}
+END_TEST
+
+/* What the host mounts after they were built is there for the next command, and what it unmounts is not held. */
+START_TEST(they_know_the_hosts_mounts)
+{
+	char place[] = "/var/lib/rig-mounts-XXXXXX", file[64];
+	pid_t waiting[2];
+	if (geteuid() != 0)
+		return;
+	ck_assert_ptr_nonnull(mkdtemp(place));
+	run_script("true");
+	rig_await_zygotes(&rig, 2);
+	rig_zygotes(&rig, waiting, 2);
+	ck_assert_int_eq(mount("rig", place, "tmpfs", 0, NULL), 0);
+	snprintf(file, sizeof file, "%s/file", place);
+	fd_auto int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	ck_assert_int_ge(fd, 0);
+	mem_auto char *script = mem_printf("test -e %s", file);
+	ck_assert(!is_among(run_script(script), waiting, 2));
+	await_gone(waiting, 2);
+	ck_assert_int_eq(umount2(place, MNT_DETACH), 0);
+	mem_auto char *gone = mem_printf("test ! -e %s", file);
+	run_script(gone);
+	rmdir(place);
+}
+END_TEST
+
+static size_t count_leaves(void)
+{
+	char own[PATH_MAX];
+	size_t n = 0;
+	if (cgroup_own_folder(own, NULL) < 0)
+		return 0;
+	mem_auto char *path = mem_printf("%s/%s", own, rig_tag);
+	DIR *d = opendir(path);
+	for (struct dirent *entry; d && (entry = readdir(d));)
+		n += entry->d_type == DT_DIR && entry->d_name[0] != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static void await_leaves(size_t most)
+{
+	for (int ms = 0; count_leaves() > most; ms++) {
+		ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+		poll(NULL, 0, 1);
+	}
+}
+
+/* Also of commands whose end the spawner that started them did not see. */
+START_TEST(their_cgroups_go)
+{
+	struct run run;
+	struct run_spec s = spec(SH("sleep 1000"));
+	for (int i = 0; i < 3; i++) {
+		run_script("true");
+		rig_await_zygotes(&rig, 2);
+	}
+	await_leaves(2);
+	run_start(&rig, &run, &s);
+	kill(rig_spawner_pid(&rig), SIGKILL);
+	rig_take_new_peer(&rig);
+	fd_pidfd_signal(run.fd[GUARD_SLOT_PIDFD], SIGKILL);
+	run_release(&rig, &run);
+	run_close(&run);
+	rig_sync(&rig);
+	await_leaves(0);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	int role = rig_role(argc, argv);
+	if (role >= 0)
+		return role;
+	Suite *s = suite_create("zygote");
+	TCase *t = tcase_create("pool");
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 300);
+	tcase_add_test(t, none_before_the_first_command);
+	tcase_add_test(t, each_is_used_once);
+	tcase_add_test(t, only_of_the_same_shape);
+	tcase_add_test(t, they_leave_with_the_spawner);
+	tcase_add_test(t, they_leave_with_the_guard);
+	tcase_add_test(t, a_dead_one_is_not_missed);
+	tcase_add_test(t, they_know_the_hosts_mounts);
+	tcase_add_test(t, their_cgroups_go);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
