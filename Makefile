@@ -37,8 +37,8 @@ LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/cli supervisor/control supervisor/spawner supervisor/guard supervisor runtime/engine runtime/view \
-	runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/base
+LAYERS := supervisor/cli supervisor/control supervisor/spawner supervisor/proxy supervisor/guard supervisor runtime/engine \
+	runtime/view runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/base
 MAINS := supervisor/main.c supervisor/cli/main.c
 
 layer_sources = $(filter-out $(MAINS),$(wildcard $(1)/*.c))

@@ -1,0 +1,106 @@
+/*
+ * From a target to a connected socket. The addresses that were found are judged one by one, and exactly those are dialled:
+ * nothing is looked up a second time, so a name cannot mean one thing when it is judged and another when it is dialled.
+ */
+
+#include "supervisor/proxy/connection.h"
+
+#include "runtime/base/mem.h"
+#include "supervisor/proxy/box.h"
+
+#include <errno.h>
+#include <event2/bufferevent.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define DIAL_S 60
+
+void dial_failed(struct connection *c, const char *why)
+{
+	connection_answer(c, strcmp(why, "it took too long") == 0 ? 504 : 502, "connect %s:%u: %s", c->target.host, c->target.port, why);
+}
+
+static int dial(const struct net_address *a, uint16_t port)
+{
+	struct sockaddr_storage to;
+	size_t len = net_address_sockaddr(a, port, &to);
+	int one = 1, fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	if (connect(fd, (struct sockaddr *)&to, (socklen_t)len) == 0 || errno == EINPROGRESS)
+		return fd;
+	int saved = errno;
+	close(fd);
+	errno = saved;
+	return -1;
+}
+
+/* `error`: why the one before did not work. */
+void dial_next(struct connection *c, int error)
+{
+	if (c->server)
+		bufferevent_free(c->server);
+	c->server = NULL;
+	while (c->next_address < c->naddresses) {
+		int fd = dial(&c->address[c->next_address++], c->target.port);
+
+		if (fd < 0) {
+			error = errno;
+			continue;
+		}
+		c->server = connection_wire(c, fd, true);
+		if (!c->server)
+			abort();
+		/* The socket is on its way: libevent tells when it is there. */
+		bufferevent_socket_connect(c->server, NULL, 0);
+		return;
+	}
+	dial_failed(c, error ? strerror(error) : "no address");
+}
+
+/* Those that may be dialled are kept. */
+static void on_addresses(void *ctx, int error, const struct net_address *found, size_t n)
+{
+	struct connection *c = ctx;
+	enum host_verdict first = HOST_NOT_LISTED;
+	char text[NET_ADDRESS_TEXT] = "";
+
+	c->lookup = NULL;
+	if (error) {
+		dial_failed(c, gai_strerror(error));
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		enum host_verdict v = host_rules_address(&c->box->rules, c->target.host, &found[i], c->target.port);
+
+		if (v == HOST_ALLOWED && c->naddresses < countof(c->address)) {
+			c->address[c->naddresses++] = found[i];
+		} else if (!text[0]) {
+			first = v;
+			net_address_text(&found[i], text);
+		}
+	}
+	if (c->naddresses == 0)
+		connection_refuse(c, first == HOST_DENIED ? PROXY_DENIED : PROXY_INSIDE, text);
+	else
+		dial_next(c, 0);
+}
+
+void dial_begin(struct connection *c)
+{
+	connection_phase(c, CONNECTION_DIAL, DIAL_S);
+	if (c->target.is_address) {
+		c->address[c->naddresses++] = c->target.address;
+		dial_next(c, 0);
+		return;
+	}
+	c->lookup = resolver_ask(c->box->resolver, c->target.host, on_addresses, c);
+	if (!c->lookup)
+		dial_failed(c, "too many names are being looked up");
+}

@@ -1,0 +1,347 @@
+#include "supervisor/proxy/http_head.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* A stretch of the head. */
+struct span {
+	const char *p;
+	size_t n;
+};
+
+static bool is_token_char(unsigned char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c && strchr("!#$%&'*+-.^_`|~", c));
+}
+
+static bool is_token(struct span s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (!is_token_char((unsigned char)s.p[i]))
+			return false;
+	return s.n > 0;
+}
+
+static bool same(struct span s, const char *word)
+{
+	return s.n == strlen(word) && strncasecmp(s.p, word, s.n) == 0;
+}
+
+static struct span trim(struct span s)
+{
+	while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
+		s.p++, s.n--;
+	while (s.n && (s.p[s.n - 1] == ' ' || s.p[s.n - 1] == '\t'))
+		s.n--;
+	return s;
+}
+
+/* Up to the empty line; no control characters but tabs, and line ends that are both bytes. */
+static enum parsed find_end(const char *p, size_t n, size_t *ret_len, const char **ret_why)
+{
+	size_t most = n < HTTP_HEAD_MAX ? n : HTTP_HEAD_MAX;
+
+	for (size_t i = 0; i < most; i++) {
+		unsigned char c = (unsigned char)p[i];
+
+		if (c == '\n' || (c < ' ' && c != '\t' && c != '\r') || c == 0x7f) {
+			*ret_why = "a control character in the head";
+			return PARSED_BAD;
+		}
+		if (c != '\r')
+			continue;
+		if (i + 1 == most)
+			break;
+		if (p[i + 1] != '\n') {
+			*ret_why = "a line end that is none";
+			return PARSED_BAD;
+		}
+		i++;
+		if (most - i > 2 && p[i + 1] == '\r' && p[i + 2] == '\n') {
+			*ret_len = i + 3;
+			return PARSED_OK;
+		}
+	}
+	if (n >= HTTP_HEAD_MAX) {
+		*ret_why = "the head is too long";
+		return PARSED_BAD;
+	}
+	return PARSED_MORE;
+}
+
+static bool parse_authority(struct http_head *h, struct span authority, uint16_t port)
+{
+	/* "user:password@host" is an old trick to make one host look like another. */
+	return !memchr(authority.p, '@', authority.n) && target_parse(authority.p, authority.n, port, &h->target);
+}
+
+static const char *parse_target(struct http_head *h, const char *base, struct span t, bool connect)
+{
+	static const char scheme[] = "http://";
+	const size_t skip = sizeof scheme - 1;
+
+	if (connect) {
+		h->form = HTTP_CONNECT;
+		return parse_authority(h, t, 0) && h->target.port ? NULL : "CONNECT takes HOST:PORT";
+	}
+	if (t.n && t.p[0] == '/') {
+		h->form = HTTP_ORIGIN;
+		h->path_at = (size_t)(t.p - base);
+		h->path_len = t.n;
+		return NULL;
+	}
+	if (t.n < skip || strncasecmp(t.p, scheme, skip) != 0)
+		return "only http:// URLs and CONNECT";
+	size_t n = skip;
+	while (n < t.n && t.p[n] != '/' && t.p[n] != '?' && t.p[n] != '#')
+		n++;
+	h->form = HTTP_ABSOLUTE;
+	h->path_at = (size_t)(t.p - base) + n;
+	h->path_len = t.n - n;
+	return parse_authority(h, (struct span){ t.p + skip, n - skip }, 80) ? NULL : "no host in the URL";
+}
+
+static const char *parse_request_line(struct http_head *h, const char *base, struct span line)
+{
+	const char *first = memchr(line.p, ' ', line.n);
+	const char *second = first ? memchr(first + 1, ' ', line.n - (size_t)(first + 1 - line.p)) : NULL;
+
+	if (!second || line.n - (size_t)(second + 1 - line.p) != 8)
+		return "no request line";
+	if (memcmp(second + 1, "HTTP/1.", 7) != 0 || (second[8] != '0' && second[8] != '1'))
+		return "only HTTP/1.0 and HTTP/1.1";
+	h->minor = second[8] == '1';
+	h->method_len = (size_t)(first - line.p);
+	if (!is_token((struct span){ line.p, h->method_len }))
+		return "no method";
+	struct span t = { first + 1, (size_t)(second - first) - 1 };
+	for (size_t i = 0; i < t.n; i++)
+		if ((unsigned char)t.p[i] <= ' ' || (unsigned char)t.p[i] >= 0x7f)
+			return "a URL with characters that URLs have not";
+	return parse_target(h, base, t, same((struct span){ line.p, h->method_len }, "CONNECT"));
+}
+
+static const char *take_length(struct http_head *h, struct span v)
+{
+	uint64_t n = 0;
+
+	if (h->body != HTTP_BODY_NONE)
+		return "two lengths of the body";
+	if (v.n == 0 || v.n > 18)
+		return "no number in Content-Length";
+	for (size_t i = 0; i < v.n; i++) {
+		if (v.p[i] < '0' || v.p[i] > '9')
+			return "no number in Content-Length";
+		n = n * 10 + (uint64_t)(v.p[i] - '0');
+	}
+	h->body = HTTP_BODY_LENGTH;
+	h->length = n;
+	return NULL;
+}
+
+static const char *take_header(struct http_head *h, struct span name, struct span value)
+{
+	if (same(name, "host")) {
+		if (h->has_host)
+			return "two Host headers";
+		h->has_host = true;
+		return target_parse(value.p, value.n, 0, &h->host) ? NULL : "no host in the Host header";
+	}
+	if (same(name, "content-length"))
+		return take_length(h, value);
+	if (!same(name, "transfer-encoding"))
+		return NULL;
+	if (h->body != HTTP_BODY_NONE)
+		return "two lengths of the body";
+	if (!h->minor || !same(value, "chunked"))
+		return "a Transfer-Encoding that is not just chunked";
+	h->body = HTTP_BODY_CHUNKED;
+	return NULL;
+}
+
+/* The next line of [at, len): without its end. */
+static struct span next_line(const char *p, size_t len, size_t *at)
+{
+	const char *end = memchr(p + *at, '\r', len - *at);
+	struct span line = { p + *at, (size_t)(end - (p + *at)) };
+
+	*at += line.n + 2;
+	return line;
+}
+
+enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, const char **ret_why)
+{
+	struct http_head h = { 0 };
+	size_t at = 0;
+	enum parsed r = find_end(p, n, &h.len, ret_why);
+
+	if (r != PARSED_OK)
+		return r;
+	const char *why = parse_request_line(&h, p, next_line(p, h.len, &at));
+	for (unsigned i = 0; !why; i++) {
+		struct span line = next_line(p, h.len, &at), name, value;
+
+		if (line.n == 0)
+			break;
+		const char *colon = memchr(line.p, ':', line.n);
+		name = (struct span){ line.p, colon ? (size_t)(colon - line.p) : 0 };
+		if (i >= HTTP_HEADERS_MAX || !is_token(name)) {
+			why = i >= HTTP_HEADERS_MAX ? "too many headers" : "a header without a proper name";
+			break;
+		}
+		value = trim((struct span){ colon + 1, line.n - name.n - 1 });
+		why = take_header(&h, name, value);
+	}
+	if (!why && h.form == HTTP_CONNECT && h.body != HTTP_BODY_NONE)
+		why = "CONNECT with a body";
+	if (!why && h.minor && !h.has_host)
+		why = "no Host header";
+	if (why) {
+		*ret_why = why;
+		return PARSED_BAD;
+	}
+	*ret = h;
+	return PARSED_OK;
+}
+
+static bool is_for_proxies(struct span name)
+{
+	static const char *const names[] = {
+		"connection", "proxy-connection", "proxy-authorization", "proxy-authenticate", "keep-alive", "te", "upgrade", "http2-settings",
+	};
+
+	for (size_t i = 0; i < countof(names); i++)
+		if (same(name, names[i]))
+			return true;
+	return false;
+}
+
+void http_head_forward(const char *p, const struct http_head *h, bool close, struct buf *out)
+{
+	size_t at = 0;
+
+	next_line(p, h->len, &at);
+	buf_append(out, p, h->method_len);
+	buf_str(out, h->path_len && p[h->path_at] == '/' ? " " : " /");
+	const char *fragment = memchr(p + h->path_at, '#', h->path_len);
+	buf_append(out, p + h->path_at, fragment ? (size_t)(fragment - p) - h->path_at : h->path_len);
+	buf_printf(out, " HTTP/1.%u\r\n", h->minor);
+	for (;;) {
+		struct span line = next_line(p, h->len, &at);
+
+		if (line.n == 0)
+			break;
+		const char *colon = memchr(line.p, ':', line.n);
+		if (is_for_proxies((struct span){ line.p, (size_t)(colon - line.p) }))
+			continue;
+		buf_append(out, line.p, line.n);
+		buf_str(out, "\r\n");
+	}
+	if (!h->has_host && h->form == HTTP_ABSOLUTE) {
+		bool six = strchr(h->target.host, ':');
+		buf_printf(out, "Host: %s%s%s", six ? "[" : "", h->target.host, six ? "]" : "");
+		if (h->target.port != 80)
+			buf_printf(out, ":%u", h->target.port);
+		buf_str(out, "\r\n");
+	}
+	buf_str(out, close ? "Connection: close\r\n\r\n" : "\r\n");
+}
+
+/* ---- bodies ---- */
+
+enum { CHUNK_SIZE, CHUNK_EXTENSION, CHUNK_SIZE_LF, CHUNK_DATA, CHUNK_CR, CHUNK_LF, TRAILER };
+
+void http_body_begin(struct http_body *b, const struct http_head *h)
+{
+	*b = (struct http_body){ .kind = h->body, .left = h->length, .state = CHUNK_SIZE };
+	b->done = h->body == HTTP_BODY_NONE || (h->body == HTTP_BODY_LENGTH && h->length == 0);
+}
+
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+static void take_size_byte(struct http_body *b, char c)
+{
+	int digit = hex_digit(c);
+
+	if (b->state == CHUNK_SIZE && digit >= 0 && b->line < 15) {
+		b->left = b->left * 16 + (uint64_t)digit;
+		b->line++;
+	} else if (b->state == CHUNK_SIZE && b->line && c == ';') {
+		b->state = CHUNK_EXTENSION;
+		b->line = 0;
+	} else if (c == '\r' && (b->state == CHUNK_EXTENSION || b->line)) {
+		b->state = CHUNK_SIZE_LF;
+	} else if (b->state != CHUNK_EXTENSION || (unsigned char)c < ' ' || ++b->line > 256) {
+		b->bad = true;
+	}
+}
+
+/* Headers behind the last chunk, up to an empty line. */
+static void take_trailer_byte(struct http_body *b, char c)
+{
+	if (b->seen_cr) {
+		b->bad |= c != '\n';
+		b->done = !b->bad && b->line == 0;
+		b->line = 0;
+		b->seen_cr = false;
+	} else if (c == '\r') {
+		b->seen_cr = true;
+	} else if ((unsigned char)c < ' ' || ++b->line > 1024) {
+		b->bad = true;
+	}
+}
+
+static void take_chunk_byte(struct http_body *b, char c)
+{
+	switch (b->state) {
+	case CHUNK_SIZE:
+	case CHUNK_EXTENSION:
+		take_size_byte(b, c);
+		break;
+	case CHUNK_SIZE_LF:
+		b->bad |= c != '\n';
+		b->state = b->left ? CHUNK_DATA : TRAILER;
+		b->line = 0;
+		break;
+	case CHUNK_CR:
+		b->bad |= c != '\r';
+		b->state = CHUNK_LF;
+		break;
+	case CHUNK_LF:
+		b->bad |= c != '\n';
+		b->state = CHUNK_SIZE;
+		b->line = 0;
+		break;
+	default:
+		take_trailer_byte(b, c);
+	}
+}
+
+size_t http_body_take(struct http_body *b, const char *p, size_t n)
+{
+	size_t at = 0;
+
+	while (at < n && !b->done && !b->bad) {
+		if (b->kind == HTTP_BODY_LENGTH || b->state == CHUNK_DATA) {
+			size_t part = b->left < n - at ? (size_t)b->left : n - at;
+
+			at += part;
+			b->left -= part;
+			if (b->left == 0 && b->kind == HTTP_BODY_LENGTH)
+				b->done = true;
+			else if (b->left == 0)
+				b->state = CHUNK_CR;
+			continue;
+		}
+		take_chunk_byte(b, p[at]);
+		at += !b->bad;
+	}
+	return at;
+}

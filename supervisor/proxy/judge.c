@@ -1,0 +1,163 @@
+/*
+ * Whether what a client says agrees with what it was let out for. A name in the list stands for one host; behind its
+ * address there may be many more, and which of them is meant is said by TLS's server name and HTTP's Host. So both are
+ * read where they are in the clear, each of a connection's requests anew, and must be the name that was asked for.
+ */
+
+#include "supervisor/proxy/connection.h"
+
+#include "supervisor/proxy/box.h"
+#include "supervisor/proxy/client_hello.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <string.h>
+#include <strings.h>
+
+#define SNIFF_S 30
+#define LINE_MAX_LEN (8u * 1024)
+
+bool judge_target(struct connection *c)
+{
+	const struct host_rules *rules = &c->box->rules;
+	const struct target *t = &c->target;
+	enum host_verdict v = t->is_address ? host_rules_address(rules, NULL, &t->address, t->port) : host_rules_name(rules, t->host, t->port);
+
+	if (v == HOST_ALLOWED)
+		return true;
+	connection_refuse(c, v == HOST_DENIED ? PROXY_DENIED : v == HOST_INSIDE ? PROXY_INSIDE : PROXY_NOT_LISTED, "");
+	return false;
+}
+
+/* ---- TLS ---- */
+
+/* The client is told in its own language: a fatal alert, "access denied". */
+static void refuse_tls(struct connection *c, enum proxy_reason why)
+{
+	static const uint8_t alert[] = { 21, 3, 1, 0, 2, 2, 49 };
+	struct box *b = c->box;
+
+	report_refused(&b->report, c->target.host, c->target.port, "", why);
+	b->news(b->ctx);
+	bufferevent_write(c->client, alert, sizeof alert);
+	connection_shut(c);
+}
+
+static bool sniff_tls(struct connection *c, const uint8_t *p, size_t n)
+{
+	struct client_hello h;
+	enum parsed r = client_hello_parse(p, n, &h);
+
+	if (r == PARSED_MORE)
+		return false;
+	if (r == PARSED_BAD) {
+		refuse_tls(c, PROXY_MALFORMED);
+	} else if (h.encrypted) {
+		refuse_tls(c, PROXY_SNI_HIDDEN);
+	} else if (!h.name[0] && !c->target.is_address) {
+		refuse_tls(c, PROXY_SNI_MISSING);
+	} else if (h.name[0] && strcmp(h.name, c->target.host) != 0 &&
+		   (!c->target.is_address || host_rules_name(&c->box->rules, h.name, c->target.port) != HOST_ALLOWED)) {
+		refuse_tls(c, PROXY_SNI_DIFFERS);
+	} else {
+		connection_phase(c, CONNECTION_RAW, 0);
+		return true;
+	}
+	return false;
+}
+
+/* ---- what it speaks ---- */
+
+enum speech { SPEECH_UNKNOWN, SPEECH_TLS, SPEECH_HTTP, SPEECH_SSH, SPEECH_OTHER };
+
+/* By its first line: whatever says HTTP in it, or begins with an empty one, is read as HTTP, strictly. */
+static enum speech speech_of(const char *p, size_t n)
+{
+	if (n == 0)
+		return SPEECH_UNKNOWN;
+	if (p[0] == 22)
+		return SPEECH_TLS;
+	if (p[0] == '\r' || p[0] == '\n')
+		return SPEECH_HTTP;
+	for (size_t i = 0; i < n && i < LINE_MAX_LEN; i++) {
+		unsigned char ch = (unsigned char)p[i];
+
+		if (ch == '\n') {
+			for (size_t k = 0; k + 5 <= i; k++)
+				if (strncasecmp(p + k, "HTTP/", 5) == 0)
+					return SPEECH_HTTP;
+			return strncmp(p, "SSH-", 4) == 0 ? SPEECH_SSH : SPEECH_OTHER;
+		}
+		if ((ch < ' ' && ch != '\t' && ch != '\r') || ch >= 0x7f)
+			return SPEECH_OTHER;
+	}
+	return n < LINE_MAX_LEN ? SPEECH_UNKNOWN : SPEECH_HTTP;
+}
+
+static bool is_web_port(uint16_t port)
+{
+	return port == 80 || port == 443;
+}
+
+bool judge_sniff(struct connection *c)
+{
+	struct evbuffer *in = bufferevent_get_input(c->client);
+	size_t n = evbuffer_get_length(in);
+	const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
+
+	if (n && c->deadline_ns == UINT64_MAX)
+		connection_phase(c, CONNECTION_SNIFF, SNIFF_S);
+	switch (speech_of(p, n)) {
+	case SPEECH_UNKNOWN:
+		return false;
+	case SPEECH_TLS:
+		return sniff_tls(c, (const uint8_t *)p, n);
+	case SPEECH_HTTP:
+		connection_phase(c, CONNECTION_HTTP, 0);
+		return true;
+	case SPEECH_OTHER:
+		if (is_web_port(c->target.port)) {
+			connection_refuse(c, PROXY_NOT_WEB, "");
+			return false;
+		}
+		break;
+	case SPEECH_SSH:
+		break;
+	}
+	connection_phase(c, CONNECTION_RAW, 0);
+	return true;
+}
+
+/* ---- HTTP in the clear ---- */
+
+bool judge_http(struct connection *c)
+{
+	struct evbuffer *in = bufferevent_get_input(c->client);
+	size_t n = evbuffer_get_length(in);
+	struct http_head h;
+	const char *why = "";
+
+	if (n == 0)
+		return false;
+	if (c->deadline_ns == UINT64_MAX)
+		connection_phase(c, CONNECTION_HTTP, SNIFF_S);
+	const char *p = (const char *)evbuffer_pullup(in, n < HTTP_HEAD_MAX ? (ssize_t)n : HTTP_HEAD_MAX);
+	enum parsed r = http_head_parse(p, n < HTTP_HEAD_MAX ? n : HTTP_HEAD_MAX, &h, &why);
+	if (r == PARSED_MORE)
+		return false;
+	if (r == PARSED_BAD || h.form == HTTP_CONNECT || (h.form == HTTP_ORIGIN) != (c->via != VIA_HTTP)) {
+		connection_refuse(c, PROXY_MALFORMED, "");
+		return false;
+	}
+	if (c->via == VIA_HTTP && (!target_agrees(&c->target, &h.target) || (h.has_host && !target_agrees(&h.target, &h.host)))) {
+		/* A request for somebody else: on a connection of its own. */
+		connection_shut(c);
+		return false;
+	}
+	if (c->via != VIA_HTTP && (!h.has_host || !target_agrees(&c->target, &h.host))) {
+		connection_refuse(c, PROXY_HOST_DIFFERS, "");
+		return false;
+	}
+	connection_send_head(c, p, &h);
+	return true;
+}

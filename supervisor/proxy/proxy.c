@@ -1,0 +1,316 @@
+#include "supervisor/proxy/proxy.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "supervisor/guard/guard_msg.h"
+#include "supervisor/proxy/box.h"
+#include "supervisor/proxy/confine.h"
+#include "supervisor/proxy/resolver.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+struct proxy {
+	struct event_base *base;
+	struct resolver *resolver;
+	LIST_HEAD(, box) boxes;
+	int guard_fd, peer_fd;        /* peer_fd −1: the runtime is being started anew */
+	struct event *guard_ev, *peer_ev, *room_ev;
+};
+
+/* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
+static _Noreturn void fatal(const char *what)
+{
+	log_error("%s; leaving", what);
+	_exit(1);
+}
+
+static struct box *box_of(struct proxy *x, const struct plan_key *key)
+{
+	struct box *b;
+
+	LIST_FOREACH(b, &x->boxes, link)
+		if (memcmp(&b->key, key, sizeof *key) == 0)
+			return b;
+	return NULL;
+}
+
+/* ---- what the runtime is told ---- */
+
+/* false = not now. */
+static bool tell(struct proxy *x, const struct proxy_msg *m)
+{
+	if (x->peer_fd < 0)
+		return false;
+	if (fd_send(x->peer_fd, m, sizeof *m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) == 0)
+		return true;
+	if (errno == EAGAIN || errno == ENOBUFS)
+		event_add(x->room_ev, NULL);
+	return false;
+}
+
+/* false = not all of it yet. */
+static bool tell_box(struct proxy *x, struct box *b)
+{
+	struct report_row *row;
+
+	while ((row = report_next(&b->report))) {
+		row->msg.key = b->key;
+		if (!tell(x, &row->msg))
+			return false;
+		report_told(row);
+	}
+	const struct proxy_msg ended = { .kind = PROXY_ENDED, .key = b->key };
+	return !b->ending || tell(x, &ended);
+}
+
+static void box_drop(struct box *b)
+{
+	LIST_REMOVE(b, link);
+	box_free(b);
+}
+
+static void tell_all(struct proxy *x)
+{
+	struct box *b, *next;
+
+	for (b = LIST_FIRST(&x->boxes); b; b = next) {
+		next = LIST_NEXT(b, link);
+		if (!tell_box(x, b))
+			return;
+		if (b->ending)
+			box_drop(b);
+	}
+}
+
+static void on_room(evutil_socket_t fd, short what, void *ctx)
+{
+	tell_all(ctx);
+}
+
+/* From within a connection's or a box's own work: told from the loop. */
+static void on_news(void *ctx)
+{
+	struct proxy *x = ctx;
+
+	if (x->room_ev)
+		event_active(x->room_ev, EV_WRITE, 0);
+}
+
+/* ---- what the runtime says ---- */
+
+static bool take_rules(int fd, struct host_rules *ret)
+{
+	struct host_rules s = { 0 };
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size % (off_t)sizeof(struct host_rule) ||
+	    st.st_size > (off_t)(HOST_RULES_MAX * sizeof(struct host_rule)))
+		return false;
+	s.count = (size_t)st.st_size / sizeof(struct host_rule);
+	s.rule = mem_zalloc(s.count + 1, sizeof *s.rule);
+	bool ok = pread(fd, s.rule, (size_t)st.st_size, 0) == (ssize_t)st.st_size;
+	for (size_t i = 0; ok && i < s.count; i++)
+		ok = host_rule_valid(&s.rule[i]);
+	if (ok)
+		*ret = s;
+	else
+		host_rules_done(&s);
+	return ok;
+}
+
+static bool is_listening(int fd)
+{
+	int value = 0;
+	socklen_t len = sizeof value;
+
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &len) == 0 && value;
+}
+
+static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
+{
+	struct box *b = box_of(x, &m->key);
+	struct host_rules rules = { 0 };
+
+	if (b) {
+		b->claimed = true;
+		return;
+	}
+	if (!is_listening(fds[0]) || !take_rules(fds[1], &rules))
+		fatal("the runtime sent something else than a listening socket and rules");
+	b = box_new(x->base, x->resolver, &m->key, fd_take(&fds[0]), &rules, on_news, x);
+	b->claimed = true;
+	LIST_INSERT_HEAD(&x->boxes, b, link);
+}
+
+static void on_end(struct proxy *x, const struct proxy_msg *m, int *fds)
+{
+	struct box *b = box_of(x, &m->key);
+	const struct proxy_msg ended = { .kind = PROXY_ENDED, .key = m->key };
+
+	if (!b) {
+		tell(x, &ended);
+		return;
+	}
+	box_shut(b);
+	b->ending = true;
+	on_news(x);
+}
+
+static void on_sync(struct proxy *x, const struct proxy_msg *m, int *fds)
+{
+	struct box *b, *next;
+
+	for (b = LIST_FIRST(&x->boxes); b; b = next) {
+		next = LIST_NEXT(b, link);
+		if (!b->claimed)
+			box_drop(b);
+	}
+}
+
+static void on_name(struct proxy *x, const struct proxy_msg *m, int *fds)
+{
+	char name[HOST_NAME_MAX_LEN + 1];
+	struct net_address a;
+
+	if (memchr(m->host, 0, sizeof m->host) && memchr(m->address, 0, sizeof m->address) &&
+	    host_name_clean(m->host, strlen(m->host), name) && net_address_parse(m->address, &a))
+		resolver_fix(x->resolver, name, &a);
+	else
+		fatal("the runtime sent a name that is none");
+}
+
+static const struct {
+	enum proxy_kind kind;
+	size_t nfds;
+	bool has_key;
+	void (*handle)(struct proxy *x, const struct proxy_msg *m, int *fds);
+} handlers[] = {
+	{ PROXY_NAME, 0, false, on_name },
+	{ PROXY_SERVE, 2, true, on_serve },
+	{ PROXY_SYNC, 0, false, on_sync },
+	{ PROXY_END, 0, true, on_end },
+};
+
+static void dispatch(struct proxy *x, const struct proxy_msg *m, int *fds, size_t nfds)
+{
+	for (size_t i = 0; i < countof(handlers); i++) {
+		if (handlers[i].kind != m->kind)
+			continue;
+		if (nfds != handlers[i].nfds || (handlers[i].has_key && !plan_key_valid(&m->key)))
+			fatal("a message of the runtime's with the wrong descriptors or key");
+		handlers[i].handle(x, m, fds);
+		return;
+	}
+	fatal("a message of an unknown kind from the runtime");
+}
+
+static void peer_close(struct proxy *x)
+{
+	if (x->peer_ev)
+		event_free(x->peer_ev);
+	if (x->room_ev)
+		event_free(x->room_ev);
+	x->peer_ev = x->room_ev = NULL;
+	fd_close(&x->peer_fd);
+}
+
+static void on_peer(evutil_socket_t sock, short what, void *ctx)
+{
+	struct proxy *x = ctx;
+
+	for (;;) {
+		struct proxy_msg m;
+		int fds[2] = { -1, -1 };
+		size_t nfds = countof(fds);
+		ssize_t n = fd_recv(x->peer_fd, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n == 0 || (n < 0 && errno == ECONNRESET)) {
+			peer_close(x); /* the guard brings another one */
+			return;
+		}
+		if (n != (ssize_t)sizeof m)
+			fatal("a message of the wrong size from the runtime");
+		dispatch(x, &m, fds, nfds);
+		for (size_t i = 0; i < nfds; i++)
+			fd_close(&fds[i]);
+	}
+}
+
+static void peer_open(struct proxy *x, int fd)
+{
+	struct box *b;
+
+	peer_close(x);
+	x->peer_fd = fd;
+	x->peer_ev = event_new(x->base, fd, EV_READ | EV_PERSIST, on_peer, x);
+	x->room_ev = event_new(x->base, fd, EV_WRITE, on_room, x);
+	event_add(x->peer_ev, NULL);
+	resolver_fix(x->resolver, NULL, NULL);
+	LIST_FOREACH(b, &x->boxes, link) {
+		b->claimed = false;
+		report_again(&b->report);
+	}
+	on_news(x);
+}
+
+/* ---- the guard ---- */
+
+static void on_guard(evutil_socket_t sock, short what, void *ctx)
+{
+	struct proxy *x = ctx;
+	struct guard_msg m;
+	int fd = -1;
+	size_t nfds = 1;
+	ssize_t n = fd_recv(x->guard_fd, &m, sizeof m, &fd, &nfds, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0)
+		_exit(0);
+	if (n != (ssize_t)sizeof m || m.kind != GUARD_PEER || nfds != 1)
+		fatal("an unexpected message from the guard");
+	peer_open(x, fd);
+}
+
+int proxy_main(void)
+{
+	struct proxy x = { .guard_fd = GUARD_FD_LINK, .peer_fd = -1 };
+	struct err e = ERR_INIT;
+	const struct guard_msg ready = { .kind = GUARD_READY };
+
+	signal(SIGPIPE, SIG_IGN);
+	fd_raise_nofile();
+	fd_cloexec(GUARD_FD_LINK, true);
+	fd_cloexec(GUARD_FD_PEER, true);
+	if (proxy_confine(&e) < 0) {
+		log_error("%s", e.message);
+		return 1;
+	}
+	x.base = event_base_new();
+	if (!x.base)
+		return 1;
+	x.resolver = resolver_new(x.base);
+	LIST_INIT(&x.boxes);
+	x.guard_ev = event_new(x.base, x.guard_fd, EV_READ | EV_PERSIST, on_guard, &x);
+	event_add(x.guard_ev, NULL);
+	peer_open(&x, GUARD_FD_PEER);
+	if (fd_send(x.guard_fd, &ready, sizeof ready, NULL, 0, MSG_NOSIGNAL) < 0)
+		return 1;
+	event_base_dispatch(x.base);
+	return 1;
+}

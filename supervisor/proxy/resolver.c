@@ -1,0 +1,203 @@
+#include "supervisor/proxy/resolver.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/strmap.h"
+
+#include <event2/event.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define THREADS 8
+#define WAITING_MAX 2048u
+
+struct lookup {
+	TAILQ_ENTRY(lookup) link;
+	char name[HOST_NAME_MAX_LEN + 1];
+	lookup_fn fn;                 /* NULL = cancelled; only the loop's thread looks at it */
+	void *ctx;
+	int error;
+	struct net_address address[LOOKUP_ADDRESSES_MAX];
+	size_t count;
+};
+TAILQ_HEAD(lookups, lookup);
+
+struct resolver {
+	struct strmap fixed;          /* name → struct net_address */
+	size_t waiting;
+	int wake_fd;                  /* eventfd: something is done */
+	struct event *ev;
+	pthread_t thread[THREADS];
+	size_t nthreads;
+	pthread_mutex_t lock;         /* of what follows */
+	pthread_cond_t more;
+	struct lookups asked, done;
+	bool leaving;
+};
+
+static void collect(struct lookup *l, const struct addrinfo *list)
+{
+	for (const struct addrinfo *a = list; a && l->count < LOOKUP_ADDRESSES_MAX; a = a->ai_next)
+		if (net_address_of(a->ai_addr, &l->address[l->count]))
+			l->count++;
+}
+
+static void look_up(struct lookup *l)
+{
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *list = NULL;
+
+	l->error = getaddrinfo(l->name, NULL, &hints, &list);
+	if (l->error == 0) {
+		collect(l, list);
+		freeaddrinfo(list);
+		if (l->count == 0)
+			l->error = EAI_NONAME;
+	}
+}
+
+static void *worker(void *ctx)
+{
+	struct resolver *r = ctx;
+	const uint64_t one = 1;
+
+	pthread_mutex_lock(&r->lock);
+	while (!r->leaving) {
+		struct lookup *l = TAILQ_FIRST(&r->asked);
+		if (!l) {
+			pthread_cond_wait(&r->more, &r->lock);
+			continue;
+		}
+		TAILQ_REMOVE(&r->asked, l, link);
+		pthread_mutex_unlock(&r->lock);
+		look_up(l);
+		pthread_mutex_lock(&r->lock);
+		TAILQ_INSERT_TAIL(&r->done, l, link);
+		(void)!write(r->wake_fd, &one, sizeof one);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+static void on_done(evutil_socket_t fd, short what, void *ctx)
+{
+	struct resolver *r = ctx;
+	struct lookups done = TAILQ_HEAD_INITIALIZER(done);
+	struct lookup *l;
+	uint64_t n;
+
+	(void)!read(r->wake_fd, &n, sizeof n);
+	pthread_mutex_lock(&r->lock);
+	TAILQ_CONCAT(&done, &r->done, link);
+	pthread_mutex_unlock(&r->lock);
+	while ((l = TAILQ_FIRST(&done))) {
+		TAILQ_REMOVE(&done, l, link);
+		r->waiting--;
+		if (l->fn)
+			l->fn(l->ctx, l->error, l->address, l->count);
+		free(l);
+	}
+}
+
+struct resolver *resolver_new(struct event_base *base)
+{
+	struct resolver *r = mem_zalloc(1, sizeof *r);
+
+	r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->more, NULL);
+	TAILQ_INIT(&r->asked);
+	TAILQ_INIT(&r->done);
+	r->ev = event_new(base, r->wake_fd, EV_READ | EV_PERSIST, on_done, r);
+	event_add(r->ev, NULL);
+	return r;
+}
+
+static void free_fixed(void *ctx, const char *name, void *value)
+{
+	free(value);
+}
+
+void resolver_fix(struct resolver *r, const char *name, const struct net_address *a)
+{
+	if (!a) {
+		strmap_each(&r->fixed, free_fixed, NULL);
+		strmap_done(&r->fixed);
+		return;
+	}
+	free(strmap_get(&r->fixed, name));
+	strmap_put(&r->fixed, name, mem_dup(a, sizeof *a));
+}
+
+void resolver_free(struct resolver *r)
+{
+	struct lookup *l;
+
+	pthread_mutex_lock(&r->lock);
+	r->leaving = true;
+	pthread_cond_broadcast(&r->more);
+	pthread_mutex_unlock(&r->lock);
+	for (size_t i = 0; i < r->nthreads; i++)
+		pthread_join(r->thread[i], NULL);
+	TAILQ_CONCAT(&r->asked, &r->done, link);
+	while ((l = TAILQ_FIRST(&r->asked))) {
+		TAILQ_REMOVE(&r->asked, l, link);
+		free(l);
+	}
+	resolver_fix(r, NULL, NULL);
+	event_free(r->ev);
+	fd_close(&r->wake_fd);
+	free(r);
+}
+
+/* This machine's own name for itself, and what the configuration says, need no resolver. */
+static bool known(struct resolver *r, struct lookup *l)
+{
+	const struct net_address *fixed = strmap_get(&r->fixed, l->name);
+
+	if (fixed) {
+		l->address[l->count++] = *fixed;
+	} else if (strcmp(l->name, "localhost") == 0) {
+		net_address_parse("127.0.0.1", &l->address[l->count++]);
+		net_address_parse("::1", &l->address[l->count++]);
+	}
+	return l->count > 0;
+}
+
+struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, void *ctx)
+{
+	const uint64_t one = 1;
+
+	if (r->waiting >= WAITING_MAX)
+		return NULL;
+	struct lookup *l = mem_zalloc(1, sizeof *l);
+	l->fn = fn;
+	l->ctx = ctx;
+	snprintf(l->name, sizeof l->name, "%s", name);
+	bool is_known = known(r, l);
+	pthread_mutex_lock(&r->lock);
+	if (is_known)
+		TAILQ_INSERT_TAIL(&r->done, l, link);
+	else
+		TAILQ_INSERT_TAIL(&r->asked, l, link);
+	pthread_cond_signal(&r->more);
+	pthread_mutex_unlock(&r->lock);
+	r->waiting++;
+	if (is_known)
+		(void)!write(r->wake_fd, &one, sizeof one);
+	else if (r->nthreads < THREADS && r->nthreads < r->waiting && pthread_create(&r->thread[r->nthreads], NULL, worker, r) == 0)
+		r->nthreads++;
+	return l;
+}
+
+void lookup_cancel(struct lookup *l)
+{
+	l->fn = NULL;
+}

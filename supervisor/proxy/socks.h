@@ -1,0 +1,27 @@
+#ifndef BAILIFF_SUPERVISOR_PROXY_SOCKS_H
+#define BAILIFF_SUPERVISOR_PROXY_SOCKS_H
+
+/* SOCKS 5 (RFC 1928), as far as it makes connections: no authentication, CONNECT only. Pure. */
+
+#include "supervisor/proxy/target.h"
+
+#define SOCKS_VERSION 5
+#define SOCKS_REPLY_LEN 10
+
+enum socks_reply {
+	SOCKS_OK = 0,
+	SOCKS_FAILED = 1,
+	SOCKS_NOT_ALLOWED = 2,
+	SOCKS_UNREACHABLE = 4,
+	SOCKS_REFUSED = 5,
+	SOCKS_NO_COMMAND = 7,
+	SOCKS_NO_ADDRESS = 8,
+};
+
+/* The methods that a client offers; *ret_len is how many bytes they took. `ok`: without authentication is among them. */
+enum parsed socks_greeting(const uint8_t *p, size_t n, size_t *ret_len, bool *ret_ok);
+/* PARSED_BAD with *ret_reply: what is to be answered. */
+enum parsed socks_request(const uint8_t *p, size_t n, struct target *ret, size_t *ret_len, enum socks_reply *ret_reply);
+void socks_reply(enum socks_reply reply, uint8_t out[SOCKS_REPLY_LEN]);
+
+#endif
