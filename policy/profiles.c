@@ -14,6 +14,7 @@
 #define TEXT_MAX (1u << 20)
 #define PROFILES_MAX 64u
 #define EXTENDS_MAX 8u
+#define DOMAINS_MAX 256u
 #define BASE_PROFILE "workspace"
 
 /* One file being read. */
@@ -26,14 +27,13 @@ struct file {
 
 /* ---- messages ---- */
 
-/* Where `"key"` stands behind `"profile"`: the parser keeps no lines, and people want one. */
-static unsigned line_of(const struct file *f, const char *profile, const char *key)
+/* Where the last of these words stands, each behind the one before: the parser keeps no lines, and people want one. */
+static unsigned line_of(const struct file *f, const char *const *words, size_t n)
 {
 	const char *at = f->text, *end = f->text + f->len;
-	const char *const words[] = { "profiles", profile, key };
 	unsigned line = 1;
 
-	for (size_t i = 0; i < countof(words) && words[i]; i++) {
+	for (size_t i = 0; i < n && words[i]; i++) {
 		mem_auto char *quoted = mem_printf("\"%s\"", words[i]);
 		const char *hit = memmem(at, (size_t)(end - at), quoted, strlen(quoted));
 		if (!hit)
@@ -48,6 +48,7 @@ static unsigned line_of(const struct file *f, const char *profile, const char *k
 __attribute__((format(printf, 5, 6))) static int wrong(const struct file *f, const char *profile, const char *key, struct err *e,
 						      const char *fmt, ...)
 {
+	const char *const words[] = { "profiles", profile, key };
 	char why[256], field[ERR_FIELD_MAX];
 	va_list ap;
 
@@ -55,7 +56,7 @@ __attribute__((format(printf, 5, 6))) static int wrong(const struct file *f, con
 	vsnprintf(why, sizeof why, fmt, ap);
 	va_end(ap);
 	snprintf(field, sizeof field, "profiles%s%.31s%s%.20s", profile ? "." : "", profile ? profile : "", key ? "." : "", key ? key : "");
-	return err_field(e, field, "%.80s: line %u: %s: %s", f->name, line_of(f, profile, key), field, why);
+	return err_field(e, field, "%.80s: line %u: %s: %s", f->name, line_of(f, words, countof(words)), field, why);
 }
 
 /* ---- members ---- */
@@ -120,17 +121,50 @@ static int take_require(const struct file *f, struct profile *p, const json_t *v
 	return 0;
 }
 
-static int take_network(const struct file *f, struct profile *p, const json_t *v, struct err *e)
+static int take_hosts(const struct file *f, struct profile *p, const json_t *list, bool deny, struct err *e)
 {
-	int network = json_is_string(v) ? profile_network(json_string_value(v)) : -1;
+	struct err inner = ERR_INIT;
+	size_t i;
+	json_t *item;
 
-	if (network != PLAN_NET_NONE && network != PLAN_NET_HOST)
-		return wrong(f, p->name, "network", e, "must be none or host");
-	p->network = (uint32_t)network;
+	if (!json_is_array(list))
+		return wrong(f, p->name, "network", e, "%s must be an array of hosts", deny ? "deny" : "allow");
+	json_array_foreach(list, i, item) {
+		const char *s = json_string_value(item);
+
+		if (!s || strlen(s) != json_string_length(item))
+			return wrong(f, p->name, "network", e, "%s[%zu] must be a host", deny ? "deny" : "allow", i);
+		if (profile_add_host(p, s, deny, &inner) < 0)
+			return wrong(f, p->name, "network", e, "%s", inner.message);
+	}
 	return 0;
 }
 
-static int take_member(const struct file *f, struct profile *p, const char *key, const json_t *v, struct err *e)
+static int take_network(const struct file *f, struct profile *p, json_t *v, struct err *e)
+{
+	int network = json_is_string(v) ? profile_network(json_string_value(v)) : -1;
+	const char *key;
+	json_t *list;
+
+	if (network == PLAN_NET_NONE || network == PLAN_NET_HOST) {
+		p->network = (uint32_t)network;
+		return 0;
+	}
+	if (!json_is_object(v))
+		return wrong(f, p->name, "network", e, "must be none, host, or an object with allow and deny");
+	p->network = PLAN_NET_ALLOW;
+	json_object_foreach(v, key, list) {
+		bool deny = strcmp(key, "deny") == 0;
+
+		if (!deny && strcmp(key, "allow") != 0)
+			return wrong(f, p->name, "network", e, "unknown key '%.30s'; expected allow or deny", key);
+		if (take_hosts(f, p, list, deny, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int take_member(const struct file *f, struct profile *p, const char *key, json_t *v, struct err *e)
 {
 	static const struct {
 		const char *key;
@@ -262,11 +296,67 @@ static int read_profiles(const struct file *f, struct err *e)
 	return 0;
 }
 
+/* ---- hosts for all of them ---- */
+
+static int take_domains(const struct file *f, const json_t *network, const char *key, bool deny, struct host_rules *ret, struct err *e)
+{
+	const char *const words[] = { "sandbox", "network", key };
+	const json_t *list = json_object_get(network, key);
+	struct err inner = ERR_INIT;
+	size_t i;
+	json_t *item;
+
+	if (list && (!json_is_array(list) || json_array_size(list) > DOMAINS_MAX))
+		return err_field(e, "sandbox.network", "%.80s: line %u: sandbox.network.%s: must be an array of at most %u hosts", f->name,
+				 line_of(f, words, countof(words)), key, DOMAINS_MAX);
+	json_array_foreach(list, i, item) {
+		const char *s = json_string_value(item);
+		struct host_rule r;
+
+		if (!s || host_rule_parse(s, deny, &r, &inner) < 0)
+			return err_field(e, "sandbox.network", "%.80s: line %u: sandbox.network.%s[%zu]: %s", f->name,
+					 line_of(f, words, countof(words)), key, i, s ? inner.message : "must be a host");
+		host_rules_add(ret, &r);
+	}
+	return 0;
+}
+
+static int read_domains(const struct file *f, const json_t *root, struct host_rules *ret, struct err *e)
+{
+	const json_t *network = json_object_get(json_object_get(root, "sandbox"), "network");
+
+	return take_domains(f, network, "allowedDomains", false, ret, e) < 0 ? -1 : take_domains(f, network, "deniedDomains", true, ret, e);
+}
+
+static void apply_domains(const struct policy_profiles *s, struct profile *p)
+{
+	bool takes = p->network == PLAN_NET_ALLOW || (p->network == PLAN_NET_NONE && strcmp(p->name, PROFILE_DEFAULT) == 0);
+
+	for (size_t i = 0; p->confined && i < s->hosts.count; i++) {
+		const struct host_rule *r = &s->hosts.rule[i];
+
+		if (!r->deny && !takes)
+			continue;
+		host_rules_add(&p->hosts, r);
+		if (!r->deny)
+			p->network = PLAN_NET_ALLOW;
+	}
+}
+
+/* What this version acts on of the section `sandbox`. */
+static bool has_other_sandbox(const json_t *sandbox)
+{
+	const json_t *network = json_object_get(sandbox, "network");
+	size_t known = !!json_object_get(network, "allowedDomains") + !!json_object_get(network, "deniedDomains");
+
+	return json_object_size(sandbox) > (network ? 1u : 0u) || json_object_size(network) > known;
+}
+
 /* Sections that say what may run; until something acts on them it must be said that nothing does. */
 static bool has_other_sections(const json_t *root)
 {
 	static const char *const lists[] = { "allow", "ask", "deny" };
-	static const char *const sections[] = { "hooks", "sandbox" };
+	static const char *const sections[] = { "hooks" };
 	const json_t *permissions = json_object_get(root, "permissions");
 
 	for (size_t i = 0; i < countof(lists); i++)
@@ -275,7 +365,7 @@ static bool has_other_sections(const json_t *root)
 	for (size_t i = 0; i < countof(sections); i++)
 		if (json_object_size(json_object_get(root, sections[i])))
 			return true;
-	return false;
+	return has_other_sandbox(json_object_get(root, "sandbox"));
 }
 
 int policy_profiles_parse(struct policy_profiles *s, const char *name, const char *text, size_t len, struct err *e)
@@ -292,10 +382,13 @@ int policy_profiles_parse(struct policy_profiles *s, const char *name, const cha
 	if (!json_is_object(root))
 		return err_set(e, ERR_INVALID, "%.80s: line 1: must be an object", name);
 	struct file f = { .name = name, .text = text, .len = len, .profiles = json_object_get(root, "profiles"), .known = s, .found = &found };
-	if (f.profiles && read_profiles(&f, e) < 0) {
+	if ((f.profiles && read_profiles(&f, e) < 0) || read_domains(&f, root, &found.hosts, e) < 0) {
 		policy_profiles_done(&found);
 		return -1;
 	}
+	for (size_t i = 0; i < found.hosts.count; i++)
+		host_rules_add(&s->hosts, &found.hosts.rule[i]);
+	host_rules_done(&found.hosts);
 	for (size_t i = 0; i < found.count; i++)
 		add(s, found.profile[i]);
 	free(found.profile);
@@ -310,6 +403,7 @@ void policy_profiles_done(struct policy_profiles *s)
 		free(s->profile[i]);
 	}
 	free(s->profile);
+	host_rules_done(&s->hosts);
 	*s = (struct policy_profiles){ 0 };
 }
 
@@ -326,12 +420,12 @@ int policy_profiles_get(const struct policy_profiles *s, const char *name, struc
 {
 	const struct profile *p = find(s, name);
 
-	if (p) {
+	if (p)
 		profile_copy(p, ret);
+	if (p || profile_shipped(name, ret) == 0) {
+		apply_domains(s, ret);
 		return 0;
 	}
-	if (profile_shipped(name, ret) == 0)
-		return 0;
 	buf_auto struct buf names = BUF_INIT;
 	policy_profiles_names(s, &names);
 	err_set(e, ERR_NOT_FOUND, "there is no profile '%.40s'; there are %.300s", name, buf_cstr(&names));

@@ -8,12 +8,17 @@
  *   extends       another profile; default workspace. The rest is added to it or replaces what it says.
  *   readRoots, writeRoots, hidden    paths; ~ is the caller's home, $WORKSPACE the workspace; one that ends in ? may be missing
  *   protect       read-only in a write root; a relative path is meant in every write root
- *   network       none | host
+ *   network       none | host | {"allow": [HOST, …], "deny": [HOST, …]} (sandbox/host_rule.h says how hosts are written)
  *   tmpBytes, memoryBytes            a number, or "512M"
  *   pids          processes and threads
  *   require       layers without which it is refused: namespaces mounts landlock seccomp capabilities cgroup
  *   cow           write to a copy
+ *
+ * `sandbox {network {allowedDomains, deniedDomains}}` are hosts for every profile: the denied ones whatever the profile allows,
+ * the allowed ones where the network is `allow` already, and in the default profile.
  */
+
+#include "sandbox/host_rule.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +30,7 @@ struct profile;
 struct policy_profiles {
 	struct profile **profile; /* host's first */
 	size_t count;
+	struct host_rules hosts;  /* sandbox.network.allowedDomains and deniedDomains, of all files */
 	bool partial;             /* a file has sections that this version does not act on */
 };
 

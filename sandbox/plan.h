@@ -48,6 +48,8 @@ enum plan_network {
 	PLAN_NET_NONE = 1,           /* an empty one with loopback */
 	PLAN_NET_ALLOW = 2,          /* an empty one with loopback and a listening socket that is handed to the runtime */
 };
+/* Where that socket listens, on 127.0.0.1 inside: outside of the range that programs get their own ports from. */
+#define PLAN_PROXY_PORT 61080
 
 /*
  * What a private root is made of, in this order. A path is the same inside and outside; the spawner's child looks it up

@@ -84,6 +84,7 @@ void profile_clear(struct profile *p, uint32_t kind)
 void profile_done(struct profile *p)
 {
 	profile_clear(p, 0);
+	host_rules_done(&p->hosts);
 	*p = (struct profile){ 0 };
 }
 
@@ -92,6 +93,19 @@ void profile_copy(const struct profile *from, struct profile *ret)
 	*ret = *from;
 	for (size_t i = 0; i < from->count; i++)
 		ret->entry[i].path = mem_strdup(from->entry[i].path);
+	host_rules_copy(&from->hosts, &ret->hosts);
+}
+
+int profile_add_host(struct profile *p, const char *text, bool deny, struct err *e)
+{
+	struct host_rule r;
+
+	if (host_rule_parse(text, deny, &r, e) < 0)
+		return -1;
+	if (p->hosts.count >= HOST_RULES_MAX)
+		return err_set(e, ERR_EXHAUSTED, "a profile has at most %u hosts", HOST_RULES_MAX);
+	host_rules_add(&p->hosts, &r);
+	return 0;
 }
 
 int profile_add(struct profile *p, uint32_t kind, uint32_t flags, const char *path, struct err *e)
@@ -342,22 +356,54 @@ static int adjust_hide(struct profile *p, const char *given, const struct profil
 	return add_field(p, PLAN_MOUNT_HIDE, 0, path, field, e);
 }
 
-static int adjust_network(struct profile *p, const char *name, bool may_widen, struct err *e)
+static bool has_allowed_host(const struct profile *p)
+{
+	for (size_t i = 0; i < p->hosts.count; i++)
+		if (!p->hosts.rule[i].deny)
+			return true;
+	return false;
+}
+
+/* `free`: what is named is less than there was, or the caller may have more. */
+static int adjust_hosts(struct profile *p, const struct profile_change *c, bool free, struct err *e)
+{
+	static const char field[] = "sandbox.allowHosts";
+
+	for (size_t i = 0; i < c->nhosts; i++) {
+		struct host_rule r;
+		struct err inner = ERR_INIT;
+
+		if (host_rule_parse(c->hosts[i], false, &r, &inner) < 0)
+			return err_field(e, field, "%s", inner.message);
+		if (host_rules_cover(&p->hosts, &r))
+			continue;
+		if (!free)
+			return widens(field, "reaching", c->hosts[i], p, e);
+		if (profile_add_host(p, c->hosts[i], false, &inner) < 0)
+			return err_field(e, field, "%s", inner.message);
+	}
+	if (!has_allowed_host(p))
+		return err_field(e, field, "name the hosts that may be reached");
+	return 0;
+}
+
+static int adjust_network(struct profile *p, const struct profile_change *c, bool may_widen, struct err *e)
 {
 	static const char field[] = "sandbox.network";
-	int network = profile_network(name);
+	static const unsigned width[] = { [PLAN_NET_NONE] = 0, [PLAN_NET_ALLOW] = 1, [PLAN_NET_HOST] = 2 };
+	int network = c->network ? profile_network(c->network) : c->nhosts ? PLAN_NET_ALLOW : (int)p->network;
 
 	if (network < 0)
-		return err_field(e, field, "'%.40s' is not none, host or allow", name);
-	if (network == PLAN_NET_ALLOW) {
-		err_set(e, ERR_UNAVAILABLE, "a list of allowed hosts is not available in this version; use none or host");
-		snprintf(e->field, sizeof e->field, "%s", field);
-		return -1;
-	}
-	if (!may_widen && network == PLAN_NET_HOST && p->network != PLAN_NET_HOST)
-		return widens(field, "network", name, p, e);
+		return err_field(e, field, "'%.40s' is not none, host or allow", c->network);
+	if (c->nhosts && network != PLAN_NET_ALLOW)
+		return err_field(e, "sandbox.allowHosts", "goes with network allow, not %s", c->network);
+	if (!c->network && c->nhosts && p->network == PLAN_NET_HOST)
+		return err_field(e, "sandbox.allowHosts", "profile %s has the host's network; add network allow to narrow it", p->name);
+	if (!may_widen && width[network] > width[p->network])
+		return widens(field, "network", profile_network_name((uint32_t)network), p, e);
+	bool narrower = p->network == PLAN_NET_HOST;
 	p->network = (uint32_t)network;
-	return 0;
+	return network == PLAN_NET_ALLOW && (c->network || c->nhosts) ? adjust_hosts(p, c, may_widen || narrower, e) : 0;
 }
 
 static int adjust_limit(struct profile *p, uint64_t *limit, uint64_t value, uint32_t layer, const char *field, bool may_widen, struct err *e)
@@ -379,7 +425,7 @@ static int adjust_limit(struct profile *p, uint64_t *limit, uint64_t value, uint
 static int check_unconfined(const struct profile *p, const struct profile_change *c, struct err *e)
 {
 	const char *field = c->nread ? "sandbox.readRoots" : c->nwrite ? "sandbox.writeRoots" : c->nhide ? "sandbox.hidden" :
-			    c->network && strcmp(c->network, "host") != 0 ? "sandbox.network" : c->tmp_bytes ? "sandbox.tmpBytes" :
+			    c->network && strcmp(c->network, "host") != 0 ? "sandbox.network" : c->nhosts ? "sandbox.allowHosts" : c->tmp_bytes ? "sandbox.tmpBytes" :
 			    c->cow ? "cow" : NULL;
 
 	if (p->confined || !field)
@@ -402,7 +448,7 @@ int profile_adjust(struct profile *p, const struct profile_change *c, const stru
 	for (size_t i = 0; i < c->nhide; i++)
 		if (adjust_hide(p, c->hide[i], place, e) < 0)
 			return -1;
-	if (c->network && p->confined && adjust_network(p, c->network, may_widen, e) < 0)
+	if (p->confined && adjust_network(p, c, may_widen, e) < 0)
 		return -1;
 	if (adjust_limit(p, &p->memory_bytes, c->memory_bytes, PLAN_LAYER_CGROUP, "limits.memoryBytes", may_widen, e) < 0 ||
 	    adjust_limit(p, &p->pids, c->pids, PLAN_LAYER_CGROUP, "limits.pids", may_widen, e) < 0 ||

@@ -10,6 +10,7 @@
  * Entries lie on each other like mounts: the deepest that holds a path decides about it.
  */
 
+#include "sandbox/host_rule.h"
 #include "sandbox/plan.h"
 
 #include <limits.h>
@@ -35,6 +36,7 @@ struct profile {
 	bool confined;             /* false: no sandbox */
 	bool cow;                  /* write roots are overlays */
 	uint32_t network;          /* enum plan_network */
+	struct host_rules hosts;   /* PLAN_NET_ALLOW: what may be reached; those that deny hold whatever is added */
 	uint32_t layers, require;  /* enum plan_layer */
 	uint64_t tmp_bytes;        /* of each private tmpfs; 0 = the default */
 	uint64_t memory_bytes, pids; /* of the tree; 0 = none */
@@ -47,6 +49,8 @@ void profile_done(struct profile *p);
 void profile_copy(const struct profile *from, struct profile *ret);
 /* A trailing ? makes the path optional. ERR_EXHAUSTED when there are too many or too long ones. */
 int profile_add(struct profile *p, uint32_t kind, uint32_t flags, const char *path, struct err *e);
+/* ERR_INVALID without a field, or ERR_EXHAUSTED. */
+int profile_add_host(struct profile *p, const char *text, bool deny, struct err *e);
 /* Entries of that kind, or all with kind 0, are taken away. */
 void profile_clear(struct profile *p, uint32_t kind);
 
@@ -80,7 +84,9 @@ int profile_expand(struct profile *p, const struct profile_place *place, struct 
 struct profile_change {
 	const char *const *read, *const *write, *const *hide;
 	size_t nread, nwrite, nhide;
-	const char *network;       /* none, host or allow; NULL = as it is */
+	const char *network;       /* none, host or allow; NULL = as it is, or allow where hosts are named */
+	const char *const *hosts;  /* that may be reached, as host_rule_parse reads them */
+	size_t nhosts;
 	uint64_t memory_bytes, pids, tmp_bytes; /* 0 = as it is */
 	bool cow;
 };

@@ -8,8 +8,9 @@
  * init → runtime: READY once (all steps done, waiting at the gate; with PLAN_TTY it brings the terminal's master), then
  * EXECED or FAILED, then EXITED once.
  * The runtime *peeks* FAILED and EXITED and takes them off the socket only after their events are committed: whoever
- * comes after a crash finds them again. READY and EXECED may be taken at sight; a READY that brings a master, once that is
- * deposited with the guard. End of file without EXITED or FAILED: the init was killed.
+ * comes after a crash finds them again. READY and EXECED may be taken at sight; a READY that brings descriptors (the terminal's
+ * master; with PLAN_NET_ALLOW the socket that the proxy serves), once those are deposited with the guard. End of file without
+ * EXITED or FAILED: the init was killed.
  *
  * runtime → init: SIGNAL (to the command's process group; to the command alone if it left that), KILL_TREE (SIGKILL for
  * everything; the init stays, reaps, and reports EXITED). The init leaves after EXITED was sent.

@@ -72,6 +72,7 @@ struct step_context {
 	const char *cow_path;      /* and where it is */
 	int net_fd;                /* a network namespace with loopback, made ahead; −1 = it was made with the clone */
 	int order_fd;              /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
+	int listen_fd;             /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */
 	int keeper_fd;             /* to the keeper of placeholders; −1 = there are none */
 	struct step_placeholders placeholders; /* its answer */
 	int root_fd;               /* the new root, from `root` to `pivot` */

@@ -39,9 +39,12 @@ unsigned refusal_kinds(const struct refusal *r);
 struct violation {
 	const char *kind;        /* "filesystem", "network", "syscall" */
 	const char *operation;   /* "read", "write", "create", … */
-	const char *source;      /* "audit", "landlock", "seccomp" */
+	const char *source;      /* "audit", "landlock", "seccomp", "proxy" */
+	const char *reason;      /* NULL = as the sandbox's make-up tells it */
+	uint64_t count;          /* of equal ones; 0 = one */
 	bool directory;          /* the path is of the folder, not of the entry */
 	char address[VIOLATION_ADDRESS_MAX]; /* "" = none */
+	char host[256];          /* as it was asked for; "" = none */
 	int32_t port;            /* −1 = none */
 	char syscall[32];        /* "" = not known */
 	int error;               /* errno; 0 = not known */

@@ -144,7 +144,7 @@ static void on_mark(struct audit_reader *a, uint64_t token)
 	s.ids = mem_zalloc(a->sessions.count + 1, sizeof *s.ids);
 	strmap_each(&a->sessions, collect_settled, &s);
 	for (size_t i = 0; i < s.count; i++)
-		engine_on_settled(a->world->engine, s.ids[i]);
+		world_settled(a->world, s.ids[i]);
 	free(s.ids);
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "sandbox/host_rule.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -122,6 +123,30 @@ static int set_approvers(json_t *v, struct config *c, struct err *e)
 	return 0;
 }
 
+/* Names that the proxy does not ask the resolver for. What they lead to is judged like any other address. */
+static int set_hosts(json_t *v, struct config *c, struct err *e)
+{
+	const char *name;
+	json_t *text;
+
+	if (!json_is_object(v))
+		return err_field(e, "proxyHosts", "must be an object of names and addresses, not %s", type_name(v));
+	if (json_object_size(v) > CONFIG_HOSTS_MAX)
+		return err_field(e, "proxyHosts", "must have at most %d names", CONFIG_HOSTS_MAX);
+	json_object_foreach(v, name, text) {
+		struct config_host *h = &c->proxy_hosts[c->nproxy_hosts];
+		struct net_address a;
+
+		if (!host_name_clean(name, strlen(name), h->host))
+			return err_field(e, "proxyHosts", "'%.100s' is no host name", name);
+		if (!json_is_string(text) || !net_address_parse(json_string_value(text), &a))
+			return err_field(e, "proxyHosts", "'%.100s' must have an address", name);
+		net_address_text(&a, h->address);
+		c->nproxy_hosts++;
+	}
+	return 0;
+}
+
 static int set_key(const char *name, json_t *v, struct config *c, struct err *e)
 {
 	for (size_t i = 0; i < countof(keys); i++) {
@@ -132,6 +157,8 @@ static int set_key(const char *name, json_t *v, struct config *c, struct err *e)
 	}
 	if (strcmp(name, "approvers") == 0)
 		return set_approvers(v, c, e);
+	if (strcmp(name, "proxyHosts") == 0)
+		return set_hosts(v, c, e);
 	return err_field(e, name, "unknown key");
 }
 

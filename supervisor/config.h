@@ -11,6 +11,12 @@
 
 struct err;
 
+#define CONFIG_HOSTS_MAX 64
+
+struct config_host {
+	char host[256], address[48];
+};
+
 struct config {
 #define CONFIG_STRING(name, key, def, help) char name[128];
 #define CONFIG_UINT(name, key, def, min, max, help) uint64_t name;
@@ -19,6 +25,8 @@ struct config {
 #undef CONFIG_UINT
 	uint32_t approver_uids[32], approver_gids[32];  /* "approvers": {"uids":[…],"gids":[…]} */
 	size_t napprover_uids, napprover_gids;
+	struct config_host proxy_hosts[CONFIG_HOSTS_MAX];  /* "proxyHosts": {NAME: ADDRESS}: what the proxy takes a name for */
+	size_t nproxy_hosts;
 };
 
 void config_defaults(struct config *c);

@@ -60,7 +60,7 @@ static void dispatch(struct guard_link *l, const struct guard_msg *m, int *fds, 
 		break;
 	case GUARD_PEER:
 		if (nfds == 1)
-			l->on->peer(l->ctx, fd_take(&fds[0]));
+			l->on->peer(l->ctx, (enum guard_role)m->index, fd_take(&fds[0]));
 		break;
 	case GUARD_STOP:
 		l->on->stop(l->ctx);
@@ -149,6 +149,13 @@ void guard_link_ready(struct guard_link *l)
 	const struct plan_key none = { 0 };
 
 	send_key(l, GUARD_READY, &none, 0);
+}
+
+void guard_link_want_proxy(struct guard_link *l)
+{
+	const struct plan_key none = { 0 };
+
+	send_key(l, GUARD_WANT_PROXY, &none, 0);
 }
 
 int guard_link_next(struct guard_link *l, uint32_t *index, struct guard_item *ret, struct err *e)

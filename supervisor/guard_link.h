@@ -16,7 +16,7 @@ struct event_base;
 
 struct guard_link_events {
 	void (*released)(void *ctx, const struct plan_key *key, bool was_alive);
-	void (*peer)(void *ctx, int fd);  /* a new link to the spawner; taken */
+	void (*peer)(void *ctx, enum guard_role role, int fd); /* a new link to the spawner or the proxy; taken */
 	void (*stop)(void *ctx);
 	/* Files by enum guard_file: a descriptor, −1 = not there, −2 = could not be opened. Taken away afterwards. */
 	void (*reload)(void *ctx, const int files[GUARD_FILES]);
@@ -39,6 +39,7 @@ void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint3
 void guard_link_kill(struct guard_link *l, const struct plan_key *key);
 void guard_link_release(struct guard_link *l, const struct plan_key *key);
 void guard_link_ready(struct guard_link *l);
+void guard_link_want_proxy(struct guard_link *l);
 
 /* One entry of the hand-over, or no more (1). Only before guard_link_listen. */
 struct guard_item {

@@ -72,6 +72,7 @@ void hold_drop_try(struct hold *h)
 void hold_free(struct hold *h, unsigned unspilled)
 {
 	audit_reader_part(&h->world->audit, h);
+	proxy_link_part(&h->world->proxy, h);
 	hold_drop_try(h);
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		bool there = h->streams[i].spool.fd >= 0;
@@ -80,6 +81,7 @@ void hold_free(struct hold *h, unsigned unspilled)
 			spool_unlink(h->world->spool_dir, h->names.ref[i]);
 	}
 	buf_done(&h->plan);
+	buf_done(&h->rules);
 	fd_close(&h->peer_fd);
 	strmap_del(&h->world->holds, h->key.id);
 	free(h);
@@ -138,7 +140,10 @@ static int ends_make(const struct hold *h, struct ends *x)
 		return -1;
 	x->ours[GUARD_SLOT_STATUS] = p[0];
 	x->theirs[GUARD_SLOT_STATUS] = p[1];
-	return 0;
+	/* Kept with the rest, so that another runtime can tell another proxy. */
+	if (h->rules.len)
+		x->ours[GUARD_SLOT_NET_RULES] = fd_memfd_sealed("bailiff-hosts", h->rules.data, h->rules.len);
+	return h->rules.len && x->ours[GUARD_SLOT_NET_RULES] < 0 ? -1 : 0;
 }
 
 void hold_take_fds(struct hold *h, int fds[GUARD_SLOT_COUNT])
@@ -193,29 +198,54 @@ int hold_launch(struct hold *h)
 
 static void terminal_watch(struct hold *h);
 
-/*
- * READY, still on the socket, brings the terminal: deposited before the message goes. Without it nothing could ever be seen
- * of the command, so then it does not run.
- */
-static void terminal_take(struct hold *h)
+static void terminal_take(struct hold *h, int fd)
 {
-	int fd = -1, fds[GUARD_SLOT_COUNT];
-	size_t nfds = 1;
-	struct status_msg m;
+	int fds[GUARD_SLOT_COUNT];
 
-	if (h->fds[GUARD_SLOT_PTY] >= 0 || !h->names.ref[STREAM_PTY][0])
-		return;
-	ssize_t n = fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT);
-	if (n != (ssize_t)sizeof m || nfds != 1 || !master_is(fd)) {
-		log_error("no terminal came for %s: %s", h->key.id, n < 0 ? strerror(errno) : "it is none");
-		if (n > 0 && nfds == 1)
-			fd_close(&fd);
+	if (fd < 0) {
+		log_error("no terminal came for %s", h->key.id);
 		guard_link_kill(&h->world->guard, &h->key);
 		return;
 	}
 	h->fds[GUARD_SLOT_PTY] = fds[GUARD_SLOT_PTY] = fd;
 	guard_link_deposit(&h->world->guard, &h->key, 1u << GUARD_SLOT_PTY, fds);
 	terminal_watch(h);
+}
+
+static void listener_take(struct hold *h, int fd)
+{
+	if (fd < 0) {
+		log_error("no socket for the proxy came for %s", h->key.id);
+		return;
+	}
+	h->fds[GUARD_SLOT_NET] = fd;
+	guard_link_deposit(&h->world->guard, &h->key, 1u << GUARD_SLOT_NET, h->fds);
+	proxy_link_serve(&h->world->proxy, h);
+}
+
+/*
+ * READY, still on the socket, brings the terminal and the socket for the proxy: deposited before the message goes. Without
+ * the terminal nothing could ever be seen of the command, so then it does not run.
+ */
+static void take_brought(struct hold *h)
+{
+	bool terminal = h->fds[GUARD_SLOT_PTY] < 0 && h->names.ref[STREAM_PTY][0];
+	bool listener = h->fds[GUARD_SLOT_NET] < 0 && h->fds[GUARD_SLOT_NET_RULES] >= 0;
+	int fds[2] = { -1, -1 };
+	size_t nfds = countof(fds);
+	struct status_msg m;
+
+	if (!terminal && !listener)
+		return;
+	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)sizeof m)
+		nfds = 0;
+	size_t first = nfds > 0 && master_is(fds[0]) ? 1 : 0; /* the master comes first */
+	if (terminal)
+		terminal_take(h, first ? fd_take(&fds[0]) : -1);
+	if (listener)
+		listener_take(h, first < nfds ? fd_take(&fds[first]) : -1);
+	for (size_t i = 0; i < nfds; i++)
+		fd_close(&fds[i]);
 }
 
 /* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word. */
@@ -242,7 +272,7 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 			return 1;
 		}
 		if (m.kind == STATUS_READY)
-			terminal_take(h);
+			take_brought(h);
 		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && (errno == ECONNRESET || errno == EINTR))
 			continue;
 		if (m.kind == STATUS_READY)
@@ -513,6 +543,7 @@ void hold_watch(struct hold *h)
 {
 	h->launching = false;
 	buf_done(&h->plan);
+	buf_done(&h->rules);
 	fd_close(&h->peer_fd);
 	h->status_ev = watch(h, h->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, h);
 	h->pidfd_ev = watch(h, h->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, h);

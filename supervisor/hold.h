@@ -41,6 +41,7 @@ struct hold {
 	struct hold_stream streams[STREAM_COUNT];
 	struct event *stdin_ev, *status_ev, *pidfd_ev;
 	bool gone;
+	bool net_served, net_ending, net_end_sent; /* what the proxy knows of it, and whether its last report is awaited */
 	bool cow;                    /* may be a copy-on-write run */
 	bool audited;                /* audit records of `audit_session` are about it */
 	uint32_t audit_session;
@@ -48,6 +49,7 @@ struct hold {
 
 	/* while it is being launched */
 	struct buf plan;
+	struct buf rules;            /* network `allow`: struct host_rule, one after another */
 	uint32_t flags;
 	int peer_fd;
 	unsigned tries;

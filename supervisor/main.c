@@ -14,6 +14,7 @@
 #include "supervisor/guard/guard.h"
 #include "supervisor/home.h"
 #include "supervisor/options.h"
+#include "supervisor/proxy/proxy.h"
 #include "supervisor/runtime.h"
 #include "supervisor/spawner/spawner.h"
 #include "supervisor/title.h"
@@ -29,6 +30,7 @@
 #include <unistd.h>
 
 #define RUNTIME_UID 64613
+#define PROXY_UID 64614 /* nobody else's: what the proxy could be made to do, it would do as nobody */
 #define EXIT_USAGE 2
 #define ARGS_MAX 40
 #define HOST_POLICY "/etc/bailiff/policy.json"
@@ -128,12 +130,19 @@ static int role_spawner(const struct options *o, struct title *t)
 	return spawner_main(&s);
 }
 
+static int role_proxy(const struct options *o, struct title *t)
+{
+	title_set(t, "bailiffd: proxy");
+	setup_log("bailiffd proxy", o);
+	return proxy_main();
+}
+
 static int role(const struct options *o, struct title *t)
 {
 	static const struct {
 		const char *name;
 		int (*run)(const struct options *o, struct title *t);
-	} roles[] = { { "runtime", role_runtime }, { "spawner", role_spawner } };
+	} roles[] = { { "runtime", role_runtime }, { "spawner", role_spawner }, { "proxy", role_proxy } };
 	for (size_t i = 0; i < countof(roles); i++) {
 		if (strcmp(roles[i].name, o->role) == 0)
 			return roles[i].run(o, t);
@@ -259,6 +268,13 @@ static void spawner_args(const struct daemon *d, struct args *a)
 	args_log(a, &d->o);
 }
 
+static void proxy_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: proxy", NULL);
+	args_add(a, "--role", "proxy");
+	args_log(a, &d->o);
+}
+
 static void upgrade_args(const struct daemon *d, struct args *a)
 {
 	args_add(a, "bailiffd: guard", NULL);
@@ -280,13 +296,14 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 
 static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 {
-	struct args runtime = { 0 }, spawner = { 0 }, upgraded = { 0 };
+	struct args runtime = { 0 }, spawner = { 0 }, proxy = { 0 }, upgraded = { 0 };
 	find_folders(d);
 	runtime_args(d, &runtime);
 	spawner_args(d, &spawner);
+	proxy_args(d, &proxy);
 	upgrade_args(d, &upgraded);
 	const struct guard_options g = {
-		.argv = { [GUARD_RUNTIME] = runtime.v, [GUARD_SPAWNER] = spawner.v },
+		.argv = { [GUARD_RUNTIME] = runtime.v, [GUARD_SPAWNER] = spawner.v, [GUARD_PROXY] = proxy.v },
 		.listen_fd = d->home.listen_fd,
 		.store_fd = d->home.store_fd,
 		.spool_fd = d->home.spool_fd,
@@ -302,6 +319,8 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.drop = d->privileged,
 		.runtime_uid = d->runtime_uid,
 		.runtime_gid = d->runtime_gid,
+		.proxy_uid = d->runtime_uid == PROXY_UID ? PROXY_UID + 1 : PROXY_UID,
+		.proxy_gid = d->runtime_uid == PROXY_UID ? PROXY_UID + 1 : PROXY_UID,
 		.upgrade_exe = d->exe[0] ? d->exe : NULL,
 		.upgrade_argv = upgraded.v,
 		.resume_fd = resume_fd,

@@ -156,6 +156,9 @@ static void port_launch(void *world, const char *id, const void *plan, size_t pl
 	struct hold *h = hold_new(world, id, streams);
 
 	buf_append(&h->plan, plan, plan_len);
+	if (streams->hosts)
+		buf_append(&h->rules, streams->hosts->rule, streams->hosts->count * sizeof *streams->hosts->rule);
+	h->names.hosts = NULL;
 	h->flags = flags;
 	h->cow = flags & PLAN_COW;
 	h->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
@@ -332,7 +335,18 @@ static bool port_settle(void *world, const char *id)
 {
 	struct hold *h = hold_of(world, id);
 
-	return h && audit_reader_settle(&h->world->audit, h);
+	if (!h)
+		return false;
+	bool audit = audit_reader_settle(&h->world->audit, h), proxy = proxy_link_settle(&h->world->proxy, h);
+	return audit || proxy;
+}
+
+void world_settled(struct world *w, const char *id)
+{
+	const struct hold *h = hold_of(w, id);
+
+	if (!h || (!h->audit_mark && !h->net_ending))
+		engine_on_settled(w->engine, id);
 }
 
 static void port_release(void *world, const char *id, unsigned unspilled)
@@ -397,6 +411,7 @@ static void recovery_adopt(void *world, const struct port_held *held, const stru
 	hold_take_fds(h, item->fds);
 	hold_find_spools(h, size);
 	audit_reader_join(&w->audit, h, audit_session_of(h->pid));
+	proxy_link_serve(&w->proxy, h);
 	hold_watch(h);
 }
 
@@ -483,10 +498,14 @@ int world_recover(struct world *w, struct err *e)
 
 /* ---- the world itself ---- */
 
-static void on_peer(void *world, int fd)
+static void on_peer(void *world, enum guard_role role, int fd)
 {
 	struct world *w = world;
 
+	if (role == GUARD_PROXY) {
+		proxy_link_replace(&w->proxy, fd);
+		return;
+	}
 	spawn_link_replace(&w->spawner, fd);
 	audit_reader_ask_again(&w->audit);
 }
@@ -524,6 +543,7 @@ void world_init(struct world *w, struct event_base *base, struct store *store, i
 	guard_link_init(&w->guard, guard_fd, &guard_events, w);
 	spawn_link_init(&w->spawner, spawner_fd, &spawn_events, w);
 	audit_reader_init(&w->audit, w, audit_fd);
+	proxy_link_init(&w->proxy, w);
 }
 
 void world_listen(struct world *w)
@@ -531,6 +551,7 @@ void world_listen(struct world *w)
 	guard_link_listen(&w->guard, w->base);
 	spawn_link_listen(&w->spawner, w->base);
 	audit_reader_listen(&w->audit, w->base);
+	proxy_link_listen(&w->proxy);
 }
 
 static void free_hold(void *ctx, const char *id, void *value)
@@ -546,6 +567,7 @@ void world_done(struct world *w)
 	strmap_done(&w->peers);
 	event_free(w->timer);
 	audit_reader_done(&w->audit);
+	proxy_link_done(&w->proxy);
 	guard_link_done(&w->guard);
 	spawn_link_done(&w->spawner);
 }

@@ -7,6 +7,7 @@
 #include "runtime/engine/ports.h"
 #include "supervisor/audit_reader.h"
 #include "supervisor/guard_link.h"
+#include "supervisor/proxy_link.h"
 #include "supervisor/spawn_link.h"
 
 #include <stdbool.h>
@@ -28,6 +29,7 @@ struct world {
 	struct guard_link guard;
 	struct spawn_link spawner;
 	struct audit_reader audit;
+	struct proxy_link proxy;
 	int spool_dir;              /* O_DIRECTORY */
 	struct strmap holds;        /* id → struct hold */
 	struct strmap peers;        /* "peer-<uid>" → its socket, as fd + 1 */
@@ -49,6 +51,8 @@ void world_done(struct world *w);
 /* Takes over what the guard holds and lets the engine settle it. Before the loop runs. */
 int world_recover(struct world *w, struct err *e);
 void world_listen(struct world *w);
+/* Something that was waited for after the end of this process has come; the engine is told once it is the last. */
+void world_settled(struct world *w, const char *id);
 bool world_is_init(void *world, int32_t pid);
 
 #endif

@@ -14,7 +14,7 @@ _bailiff()
 	case $verb in
 	run)
 		case $cur in
-		-*) words='--help --detach --interactive --tty --detach-keys --json --profile --ro --rw --hide --net --tmp-size --memory --pids --cow --cwd --env --env-pass --timeout --idle-timeout --cpu-time --output-limit --keep-tree --session --task' ;;
+		-*) words='--help --detach --interactive --tty --detach-keys --json --profile --ro --rw --hide --net --allow-host --tmp-size --memory --pids --cow --cwd --env --env-pass --timeout --idle-timeout --cpu-time --output-limit --keep-tree --session --task' ;;
 		*) words='' ;;
 		esac
 		;;
@@ -104,7 +104,7 @@ _bailiff()
 		;;
 	sandbox)
 		case $cur in
-		-*) words='--help --cwd --ro --rw --hide --net --tmp-size --json' ;;
+		-*) words='--help --cwd --ro --rw --hide --net --allow-host --tmp-size --json' ;;
 		*) words='list show' ;;
 		esac
 		;;

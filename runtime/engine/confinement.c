@@ -128,6 +128,21 @@ static void paths_json(const struct profile *p, const char *key, uint32_t kind, 
 	jw_arr_end(w);
 }
 
+static void hosts_json(const struct host_rules *s, const char *key, bool deny, struct jw *w)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	jw_karr(w, key);
+	for (size_t i = 0; i < s->count; i++) {
+		if (s->rule[i].deny != deny)
+			continue;
+		buf_reset(&text);
+		host_rule_text(&s->rule[i], &text);
+		jw_strn(w, text.data, text.len);
+	}
+	jw_arr_end(w);
+}
+
 void confinement_profile_json(const struct confinement *f, const struct process_limits *limits, struct jw *w)
 {
 	const struct profile *p = &f->profile;
@@ -146,6 +161,10 @@ void confinement_profile_json(const struct confinement *f, const struct process_
 		jw_kbool(w, "copyOnWrite", p->cow);
 	}
 	jw_kstr(w, "network", profile_network_name(p->network));
+	if (p->confined && p->network == PLAN_NET_ALLOW) {
+		hosts_json(&p->hosts, "allowedHosts", false, w);
+		hosts_json(&p->hosts, "deniedHosts", true, w);
+	}
 	fact_limits(w, "processLimits", limits);
 	jw_karr(w, "violationRefs");
 	jw_arr_end(w);

@@ -19,6 +19,7 @@
 struct buf;
 struct engine;
 struct engine_options;
+struct host_rules;
 struct err;
 struct violation;
 
@@ -28,6 +29,7 @@ enum { STREAM_STDOUT, STREAM_STDERR, STREAM_PTY, STREAM_COUNT }; /* the first tw
 struct port_streams {
 	char ref[STREAM_COUNT][PLAN_KEY_MAX]; /* output refs; "" = no such stream */
 	uint64_t limit;                       /* kept of each; 0 = all */
+	const struct host_rules *hosts;       /* network `allow`: what may be reached; else NULL. Only during the call */
 };
 
 /* How a terminal's line is set now. */
@@ -114,6 +116,13 @@ void engine_on_stdin_room(struct engine *g, const char *id);
 /* The sandbox refused something. */
 void engine_on_violation(struct engine *g, const char *id, const struct violation *v);
 void engine_on_settled(struct engine *g, const char *id);
+/* Connections that the proxy let through have ended: so many more, with so many more bytes. */
+struct port_traffic {
+	const char *host;
+	uint32_t port;
+	uint64_t connections, sent, received;
+};
+void engine_on_traffic(struct engine *g, const char *id, const struct port_traffic *t);
 void engine_tick(struct engine *g);
 
 /* Ends everything live (reason "shutdown") and calls done when all of it is recorded. New starts are refused. */

@@ -172,6 +172,7 @@ struct process {
 	bool layer_mismatch;
 
 	struct process_violations *violations; /* NULL = none so far */
+	struct process_network *network; /* what went through the proxy; NULL = nothing so far */
 	uint64_t violations_before;  /* told by an earlier runtime */
 	bool settling;               /* refusals may still be on their way */
 	uint64_t settle_until_ns;
@@ -216,6 +217,10 @@ int process_violations_flush(struct process *p, struct store_batch *b); /* adds 
 uint64_t process_violations_tick(struct process *p, uint64_t now);      /* when it wants the next one */
 void process_violations_members(const struct process *p, struct jw *w);
 void process_violations_free(struct process *p);
+
+/* process_network.c */
+void process_network_members(const struct process *p, struct jw *w);
+void process_network_free(struct process *p);
 
 /* process_end.c */
 void process_waiters_expire(struct process *p, uint64_t now);

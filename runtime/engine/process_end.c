@@ -124,6 +124,7 @@ static void outcome_members(const struct process *p, struct jw *w)
 		jw_obj_end(w);
 	}
 	process_violations_members(p, w);
+	process_network_members(p, w);
 }
 
 void process_truncated_facts(struct process *p, struct store_batch *b)

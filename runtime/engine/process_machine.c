@@ -233,6 +233,7 @@ void process_free(struct process *p)
 	free(p->end_reason);
 	buf_done(&p->command_full);
 	process_violations_free(p);
+	process_network_free(p);
 	reply_done(&p->start);
 	free(p);
 	if (g->stopping && g->processes.count == 0 && g->stopped) {

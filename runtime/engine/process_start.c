@@ -74,6 +74,37 @@ static bool has_home(const struct profile *p, const char *home)
 	return seen && (home[1] || !p->confined);
 }
 
+/*
+ * Where the way out is, in every spelling that tools look for. What is on the sandbox's own loopback is not asked of the
+ * proxy, but for names that are meant to lead to the host's.
+ */
+static void proxy_variables(const struct profile *p, struct buf *out)
+{
+	static const char *const names[] = { "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy" };
+	static const char *const without[] = { "NO_PROXY", "no_proxy" };
+	static const char *const own[] = { "localhost", "127.0.0.1", "::1" };
+
+	if (!p->confined || p->network != PLAN_NET_ALLOW)
+		return;
+	for (size_t i = 0; i < countof(names); i++) {
+		buf_printf(out, "%s=http://127.0.0.1:%d", names[i], PLAN_PROXY_PORT);
+		buf_byte(out, '\0');
+	}
+	for (size_t i = 0; i < countof(without); i++) {
+		const char *comma = "";
+
+		buf_printf(out, "%s=", without[i]);
+		for (size_t k = 0; k < countof(own); k++)
+			if (!host_rules_say(&p->hosts, own[k])) {
+				buf_printf(out, "%s%s", comma, own[k]);
+				comma = ",";
+			}
+		buf_byte(out, '\0');
+	}
+	buf_str(out, "NODE_USE_ENV_PROXY=1"); /* Node.js looks at the others only then */
+	buf_byte(out, '\0');
+}
+
 /* Takes over what it begins with. */
 static void environment_build(struct process *p, const struct start_request *r, struct confinement *f, struct environment *v)
 {
@@ -85,6 +116,7 @@ static void environment_build(struct process *p, const struct start_request *r, 
 	buf_byte(&v->text, '\0');
 	if (process_has_tty(p))
 		buf_append(&v->text, "TERM=xterm-256color", sizeof "TERM=xterm-256color");
+	proxy_variables(&f->profile, &v->text);
 	for (const char *s = v->text.data; s < v->text.data + v->text.len; s += strlen(s) + 1)
 		count++;
 	v->vars = mem_zalloc(count + r->nenv_set + 1, sizeof *v->vars);
@@ -191,9 +223,10 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 	return rc;
 }
 
-static void streams_make(struct process *p, struct port_streams *ret)
+static void streams_make(struct process *p, const struct confinement *f, struct port_streams *ret)
 {
 	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
+	ret->hosts = f->profile.confined && f->profile.network == PLAN_NET_ALLOW ? &f->profile.hosts : NULL;
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		bool unused = i == STREAM_PTY ? !process_has_tty(p) : process_has_tty(p) || (i == STREAM_STDERR && p->stderr_merge);
 		if (unused) {
@@ -305,7 +338,7 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 	}
 	process_judge(p, argv, argc);
 	command_facts(p, argv, argc);
-	streams_make(p, &streams);
+	streams_make(p, &f, &streams);
 	reply_keep(&p->start, c, fn, ctx);
 	p->state = PROCESS_LAUNCHING;
 	if (p->owns_turn)

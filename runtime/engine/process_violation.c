@@ -103,13 +103,16 @@ static const char *reason_of(const struct process *p, const struct violation *v)
 {
 	bool confined = p->plan_kind & PLAN_PRIVATE_ROOT;
 
+	if (v->reason)
+		return v->reason;
 	if (strcmp(v->source, "seccomp") == 0)
 		return "not for sandboxes";
 	if (!p->sandbox_json)
 		return NULL; /* a process of an earlier runtime */
 	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
 	if (strcmp(v->kind, "network") == 0)
-		return jval_is_str(jval_get(made, "network"), "host") ? NULL : v->error == ENETUNREACH ? "no network" : NULL;
+		return jval_is_str(jval_get(made, "network"), "host") || v->error != ENETUNREACH ? NULL :
+		       jval_is_str(jval_get(made, "network"), "allow") ? "only through the proxy" : "no network";
 	if (strcmp(v->kind, "filesystem") != 0 || !confined || v->path[0] != '/')
 		return confined ? NULL : "not permitted to its user";
 	if (strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0)
@@ -131,6 +134,8 @@ static void row_fact(struct process *p, struct violation_row *r, struct store_ba
 		jw_kstr(&f.w, "path", v->path);
 		jw_kstr(&f.w, "pathIs", v->directory ? "directory" : "entry");
 	}
+	if (v->host[0])
+		jw_kstr(&f.w, "host", v->host);
 	if (v->address[0])
 		jw_kstr(&f.w, "address", v->address);
 	if (v->port >= 0)
@@ -140,8 +145,10 @@ static void row_fact(struct process *p, struct violation_row *r, struct store_ba
 	jw_kopt(&f.w, "reason", reason_of(p, v));
 	if (v->error > 0)
 		jw_kopt(&f.w, "errnoName", strerrorname_np(v->error));
-	jw_kint(&f.w, "pid", v->pid);
-	jw_kstr(&f.w, "comm", v->comm);
+	if (v->pid) {
+		jw_kint(&f.w, "pid", v->pid);
+		jw_kstr(&f.w, "comm", v->comm);
+	}
 	jw_kstr(&f.w, "source", v->source);
 	jw_kstr(&f.w, "confidence", "exact");
 	jw_kuint(&f.w, "count", r->untold);
@@ -209,16 +216,17 @@ void engine_on_violation(struct engine *g, const char *id, const struct violatio
 	if (!p || p->state == PROCESS_ENDING || (v->pid && v->pid == p->pid))
 		return;
 	struct process_violations *s = violations_of(p);
+	uint64_t n = v->count ? v->count : 1;
 	if (violation_is_benign(v)) {
-		s->benign++;
+		s->benign += n;
 		return;
 	}
 	struct violation_row *r = find_row(s, v);
 	bool fresh = !r;
 	if (!r)
 		r = s->count < DIFFERENT_MAX ? add_row(s, v) : rest_row(s, v);
-	s->total++;
-	r->untold++;
+	s->total += n;
+	r->untold += n;
 	uint64_t at = engine_now(g) + (fresh && s->count <= DIFFERENT_MAX ? 0 : AGAIN_NS);
 	if (fresh && s->count <= DIFFERENT_MAX && p->committed) {
 		struct store_batch *b = store_batch_new(g->o.store);

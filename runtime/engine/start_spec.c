@@ -9,6 +9,7 @@
 #define ARGUMENTS_MAX 32768u
 #define ENVIRONMENT_MAX 4096u
 #define JUSTIFICATION_MAX 4096u
+#define HOSTS_MAX 256u
 
 static const char *str(const json_t *json, const char *key)
 {
@@ -48,6 +49,23 @@ static int take_paths(const json_t *sandbox, const char *key, const char ***ret,
 	return 0;
 }
 
+static int take_hosts(const json_t *sandbox, const char ***ret, size_t *ret_n, struct err *e)
+{
+	const json_t *list = json_object_get(sandbox, "allowHosts");
+	size_t n = json_array_size(list);
+
+	if (n > HOSTS_MAX)
+		return err_field(e, "sandbox.allowHosts", "must have at most %u hosts", HOSTS_MAX);
+	*ret = mem_zalloc(n + 1, sizeof **ret);
+	*ret_n = n;
+	for (size_t i = 0; i < n; i++) {
+		(*ret)[i] = json_string_value(json_array_get(list, i));
+		if (!(*ret)[i])
+			return err_field(e, "sandbox.allowHosts", "must be an array of hosts");
+	}
+	return 0;
+}
+
 static int take_number(const json_t *object, const char *group, const char *key, uint64_t *ret, struct err *e)
 {
 	const json_t *v = json_object_get(object, key);
@@ -75,6 +93,7 @@ int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e)
 	if (take_paths(sandbox, "readRoots", &s.read, &change->nread, e) < 0 ||
 	    take_paths(sandbox, "writeRoots", &s.write, &change->nwrite, e) < 0 ||
 	    take_paths(sandbox, "hidden", &s.hide, &change->nhide, e) < 0 ||
+	    take_hosts(sandbox, &s.hosts, &change->nhosts, e) < 0 ||
 	    take_number(sandbox, "sandbox", "tmpBytes", &change->tmp_bytes, e) < 0 ||
 	    take_number(limits, "limits", "memoryBytes", &change->memory_bytes, e) < 0 ||
 	    take_number(limits, "limits", "pids", &change->pids, e) < 0) {
@@ -84,6 +103,7 @@ int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e)
 	change->read = s.read;
 	change->write = s.write;
 	change->hide = s.hide;
+	change->hosts = s.hosts;
 	*ret = s;
 	return 0;
 }
@@ -93,6 +113,7 @@ void sandbox_spec_done(struct sandbox_spec *s)
 	free(s->read);
 	free(s->write);
 	free(s->hide);
+	free(s->hosts);
 }
 
 /* ---- the command ---- */

@@ -16,7 +16,7 @@ struct err;
 /* The parameters that say which sandbox is meant: profile, cwd, sandbox, limits, cow. */
 struct sandbox_spec {
 	struct sandbox_request request;
-	const char **read, **write, **hide;
+	const char **read, **write, **hide, **hosts;
 };
 int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e);
 void sandbox_spec_done(struct sandbox_spec *s);

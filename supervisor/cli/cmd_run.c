@@ -18,7 +18,8 @@
 #define START_EVENTS 64 /* more than the commit of a start holds: --json shows those of the process too */
 
 static const struct place_options place = {
-	OPT_run_PROFILE, OPT_run_CWD, OPT_run_RO, OPT_run_RW, OPT_run_HIDE, OPT_run_NET, OPT_run_TMP_SIZE,
+	OPT_run_PROFILE, OPT_run_CWD, OPT_run_RO, OPT_run_RW, OPT_run_HIDE, OPT_run_NET, OPT_run_ALLOW_HOST,
+	OPT_run_TMP_SIZE,
 };
 
 /* A number of milliseconds or bytes, as the request wants it. */

@@ -14,7 +14,8 @@
 #define NOT_FOUND (-32004)
 
 static const struct place_options place = {
-	-1, OPT_sandbox_CWD, OPT_sandbox_RO, OPT_sandbox_RW, OPT_sandbox_HIDE, OPT_sandbox_NET, OPT_sandbox_TMP_SIZE,
+	-1, OPT_sandbox_CWD, OPT_sandbox_RO, OPT_sandbox_RW, OPT_sandbox_HIDE, OPT_sandbox_NET, OPT_sandbox_ALLOW_HOST,
+	OPT_sandbox_TMP_SIZE,
 };
 
 static void line(const char *name, struct jval v, struct buf *out)
@@ -69,6 +70,10 @@ static void show_head(struct jval profile, struct buf *out)
 	line("cwd", jval_get(profile, "cwd"), out);
 	line("workspace", jval_get(profile, "workspace"), out);
 	line("network", jval_get(profile, "network"), out);
+	if (jval_is_str(jval_get(profile, "network"), "allow")) {
+		words("allowed", jval_get(profile, "allowedHosts"), out);
+		words("denied", jval_get(profile, "deniedHosts"), out);
+	}
 	pairs("limits", jval_get(profile, "processLimits"), out);
 }
 

@@ -44,8 +44,13 @@ static void write_reason(struct jval v, struct buf *out)
 	struct jval reason = jval_get(v, "reason");
 
 	if (reason.type == JT_STRING) {
+		struct jval address = jval_get(v, "address");
 		buf_str(out, " (");
 		jval_str_buf(reason, out);
+		if (address.type == JT_STRING && jval_get(v, "host").type == JT_STRING) {
+			buf_str(out, ": ");
+			jval_str_buf(address, out);
+		}
 		buf_byte(out, ')');
 	} else if (jval_is_str(jval_get(v, "source"), "seccomp")) {
 		buf_str(out, " (a system call that sandboxes may not use)");
@@ -54,6 +59,16 @@ static void write_reason(struct jval v, struct buf *out)
 	} else if (jval_is_str(jval_get(v, "errnoName"), "ENETUNREACH")) {
 		buf_str(out, " (no network)");
 	}
+}
+
+/* Only of hosts that nobody has named: what a rule denies, or what two names disagree about, no option opens. */
+static void note_host(struct denied *d, struct jval v)
+{
+	bool listed = !jval_is_str(jval_get(v, "reason"), "not in the allowed hosts");
+
+	if (listed || d->host[0] || jval_str(jval_get(v, "host"), d->host, sizeof d->host) >= sizeof d->host)
+		return;
+	d->port = (int)jval_int(jval_get(v, "port"), 0);
 }
 
 static void note_options(struct denied *d, struct jval v)
@@ -65,7 +80,10 @@ static void note_options(struct denied *d, struct jval v)
 	/* The sandbox had no part in it, or it stands whatever is asked for: no option would help. */
 	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") || jval_is_str(jval_get(v, "reason"), "protected"))
 		return;
-	d->network |= jval_is_str(jval_get(v, "kind"), "network");
+	if (jval_is_str(jval_get(v, "source"), "proxy"))
+		note_host(d, v);
+	else
+		d->network |= jval_is_str(jval_get(v, "kind"), "network");
 	d->read |= file && read;
 	if (!file || read)
 		return;
@@ -132,6 +150,11 @@ void denied_tell(const struct denied *d, const char *process_id)
 		buf_printf(&options, "%s--ro PATH to let it read", options.len ? ", " : "");
 	if (d->network)
 		buf_printf(&options, "%s--net host to let it reach the network", options.len ? ", " : "");
+	if (d->host[0] && d->host[0] != '(') {
+		bool six = strchr(d->host, ':');
+		buf_printf(&options, "%s--allow-host %s%s%s:%d to let it reach that", options.len ? ", " : "", six ? "[" : "", d->host,
+			   six ? "]" : "", d->port);
+	}
 	if (options.len)
 		cli_hint("%s (where the policy permits it)", options.data);
 }

@@ -18,6 +18,8 @@ struct denied {
 	bool many;                  /* more than can be told apart */
 	bool write, read, network;  /* what options could have allowed */
 	char folder[256];           /* of the first path that was to be written */
+	char host[256];             /* the first that is not among the allowed ones; "" = none */
+	int port;
 };
 
 /* true if the event is one. */

@@ -69,6 +69,17 @@ static int write_paths(const struct opts *o, int option, const char *key, struct
 	return 0;
 }
 
+static void write_hosts(const struct opts *o, int option, struct jw *w)
+{
+	if (!opts_has(o, option))
+		return;
+	jw_karr(w, "allowHosts");
+	for (size_t i = 0; i < o->ngiven; i++)
+		if (o->given[i].option == option)
+			jw_str(w, o->given[i].value);
+	jw_arr_end(w);
+}
+
 int place_write(const struct opts *o, const struct place_options *names, struct jw *w, struct err *e)
 {
 	const char *tmp = opts_get(o, names->tmp);
@@ -87,6 +98,7 @@ int place_write(const struct opts *o, const struct place_options *names, struct 
 	    write_paths(o, names->hide, "hidden", w, e) < 0)
 		return -1;
 	jw_kopt(w, "network", opts_get(o, names->net));
+	write_hosts(o, names->hosts, w);
 	if (tmp && text_size_bytes(tmp, &bytes, e) < 0)
 		return err_wrap(e, "option '--%s'", option_rows[names->tmp].name);
 	if (tmp)

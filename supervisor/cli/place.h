@@ -12,7 +12,7 @@ struct opts;
 
 /* The verb's options (OPT_…); profile −1 = none. */
 struct place_options {
-	int profile, cwd, ro, rw, hide, net, tmp;
+	int profile, cwd, ro, rw, hide, net, hosts, tmp;
 };
 
 int place_write(const struct opts *o, const struct place_options *names, struct jw *w, struct err *e);

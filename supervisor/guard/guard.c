@@ -36,11 +36,6 @@
 #define MESSAGES_A_TURN 256
 #define NOFILE_WANTED 65536
 
-static struct guard_child *other_of(struct guard *g, const struct guard_child *c)
-{
-	return &g->child[c->role == GUARD_RUNTIME ? GUARD_SPAWNER : GUARD_RUNTIME];
-}
-
 static void leave(struct guard *g, int status)
 {
 	g->leaving = true;
@@ -83,7 +78,7 @@ static void take_messages(struct guard *g, struct guard_child *c, unsigned most)
 
 static void on_release(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
-	take_messages(g, other_of(g, c), MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
+	take_messages(g, &g->child[GUARD_SPAWNER], MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
 	struct vault_entry *en = vault_get(&g->vault, &m->key);
 	if (!en) {
 		log_error("the descriptor store is full: no answer for %s", m->key.id);
@@ -95,7 +90,7 @@ static void on_release(struct guard *g, struct guard_child *c, const struct guar
 
 static void on_next(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
-	take_messages(g, other_of(g, c), GUARD_ENTRIES_MAX);
+	take_messages(g, &g->child[GUARD_SPAWNER], GUARD_ENTRIES_MAX);
 	c->tell_next = true;
 	c->next_index = m->index;
 }
@@ -114,6 +109,11 @@ static void on_ready(struct guard *g, struct guard_child *c, const struct guard_
 	}
 }
 
+static void on_want_proxy(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
+{
+	g->child[GUARD_PROXY].wanted = true;
+}
+
 #define BY(role) (1u << (role))
 #define BY_BOTH (BY(GUARD_RUNTIME) | BY(GUARD_SPAWNER))
 
@@ -129,7 +129,8 @@ static const struct {
 	{ GUARD_KILL, BY(GUARD_RUNTIME), false, on_kill },
 	{ GUARD_RELEASE, BY(GUARD_RUNTIME), false, on_release },
 	{ GUARD_NEXT, BY(GUARD_RUNTIME), false, on_next },
-	{ GUARD_READY, BY_BOTH, false, on_ready },
+	{ GUARD_READY, BY_BOTH | BY(GUARD_PROXY), false, on_ready },
+	{ GUARD_WANT_PROXY, BY(GUARD_RUNTIME), false, on_want_proxy },
 };
 
 /* The init's pidfd comes from the spawner alone, everything else from the runtime alone. */
@@ -242,8 +243,11 @@ static void tell_all(struct guard *g, struct guard_child *c)
 	c->blocked = false;
 	if (c->link < 0)
 		return;
-	if (c->peer_fd >= 0 && tell(c, &peer, &c->peer_fd, 1))
-		fd_close(&c->peer_fd);
+	for (uint32_t i = 0; i < GUARD_ROLES; i++) {
+		peer.index = i;
+		if (c->peer_fd[i] >= 0 && tell(c, &peer, &c->peer_fd[i], 1))
+			fd_close(&c->peer_fd[i]);
+	}
 	if (c->tell_stop && tell(c, &stop, NULL, 0))
 		c->tell_stop = false;
 	if (c->tell_reload && tell_reload(g, c))
@@ -278,19 +282,19 @@ static void forget_requests(struct guard *g)
 
 static void child_died(struct guard *g, struct guard_child *c)
 {
-	struct guard_child *other = other_of(g, c);
 	take_messages(g, c, UINT32_MAX);
 	int status = guard_child_bury(c);
-	fd_close(&other->peer_fd); /* its other end was the dead one's */
+	guard_child_cut(g, c);
 	if (c->role == GUARD_RUNTIME) {
 		forget_requests(g);
 		vault_hang_up(&g->vault);
 	}
-	else
-		g->strays = true;
+	g->strays |= c->role == GUARD_SPAWNER;
 	if (g->leaving)
 		return;
-	if (c->role == GUARD_RUNTIME && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
+	if (c->role == GUARD_PROXY) { /* nothing else depends on it */
+		log_death(c, status);
+	} else if (c->role == GUARD_RUNTIME && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
 		leave(g, 0);
 	} else if (WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_CONFIG) {
 		leave(g, 1);
@@ -306,7 +310,7 @@ static void start_due(struct guard *g)
 {
 	for (int i = 0; i < GUARD_ROLES && !g->leaving; i++) {
 		struct guard_child *c = &g->child[i];
-		if (c->pid || clock_boot_ns() < c->start_at)
+		if (!guard_child_due(c, clock_boot_ns()))
 			continue;
 		if (guard_child_start(g, c) < 0) {
 			log_error("start the %s: %s", guard_role_name(c->role), strerror(errno));
@@ -330,7 +334,7 @@ static void sweep_strays(struct guard *g)
 	int pid;
 	bool any = false;
 	while (fscanf(f, "%d", &pid) == 1) {
-		if (pid == g->child[0].pid || pid == g->child[1].pid || vault_owns_pid(&g->vault, pid))
+		if (guard_child_is(g, pid) || vault_owns_pid(&g->vault, pid))
 			continue;
 		siginfo_t info = { 0 };
 		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
@@ -347,7 +351,7 @@ static void reap_unknown(struct guard *g)
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
 			break;
 		pid_t pid = info.si_pid;
-		if (pid == g->child[0].pid || pid == g->child[1].pid || vault_owns_pid(&g->vault, pid))
+		if (guard_child_is(g, pid) || vault_owns_pid(&g->vault, pid))
 			break;
 		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
 	}
@@ -398,7 +402,7 @@ static int wait_ms(const struct guard *g)
 	uint64_t now = clock_boot_ns(), until = UINT64_MAX;
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		const struct guard_child *c = &g->child[i];
-		if (!c->pid && c->start_at < until)
+		if (!c->pid && c->wanted && c->start_at < until)
 			until = c->start_at;
 		if (c->blocked && now + SEC_NS / 50 < until)
 			until = now + SEC_NS / 50; /* not every reason for a refusal (descriptors in flight) ends with POLLOUT */
@@ -504,9 +508,11 @@ static void end_everything(struct guard *g)
 		if (g->vault.entries[i].state != VAULT_FREE)
 			vault_kill(&g->vault.entries[i]);
 	}
-	struct guard_child *runtime = &g->child[GUARD_RUNTIME], *spawner = &g->child[GUARD_SPAWNER];
-	if (runtime->pid)
-		fd_pidfd_signal(runtime->pidfd, SIGKILL);
+	struct guard_child *spawner = &g->child[GUARD_SPAWNER];
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		if (i != GUARD_SPAWNER && g->child[i].pid)
+			fd_pidfd_signal(g->child[i].pidfd, SIGKILL);
+	}
 	uint64_t by = clock_boot_ns() + LEAVE_LIMIT_MS * 1000000ull;
 	for (size_t i = 0; i < g->vault.high; i++) {
 		uint64_t now = clock_boot_ns();

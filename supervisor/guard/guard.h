@@ -2,8 +2,9 @@
 #define BAILIFF_SUPERVISOR_GUARD_H
 
 /*
- * The guard: the main process. It starts the runtime and the spawner, restarts whichever dies, and keeps every live
- * process's descriptors meanwhile. One poll loop, everything allocated at the start, nothing to parse.
+ * The guard: the main process. It starts the runtime, the spawner and, once that is wanted, the proxy, restarts whichever
+ * dies, and keeps every live process's descriptors meanwhile. One poll loop, everything allocated at the start, nothing to
+ * parse.
  */
 
 #include "supervisor/guard/vault.h"
@@ -13,8 +14,6 @@
 #include <sys/types.h>
 
 struct pollfd;
-
-enum guard_role { GUARD_RUNTIME, GUARD_SPAWNER, GUARD_ROLES };
 
 struct guard_options {
 	const char *exe;                  /* what the children execute; NULL: this program's own file */
@@ -26,19 +25,20 @@ struct guard_options {
 	int ready_fd;                     /* told "R" once the runtime serves; −1 = nobody waits */
 	const char *file[GUARD_FILES];    /* opened for each new runtime, if they are there; NULL = none */
 	bool drop;                        /* the runtime gets an identity of its own */
-	uid_t runtime_uid;
-	gid_t runtime_gid;
+	uid_t runtime_uid, proxy_uid;     /* and so does the proxy */
+	gid_t runtime_gid, proxy_gid;
 	const char *upgrade_exe;          /* SIGUSR2: what to execute, with upgrade_argv and "--resume FD" */
 	char *const *upgrade_argv;        /* NULL-terminated */
 	int resume_fd;                    /* ≥ 0: state left by an earlier guard in this very process */
 };
 
-/* One of the two children, and what it is still to be told: state, not a queue, so that a child that does not read costs nothing. */
+/* One of the children, and what it is still to be told: state, not a queue, so that a child that does not read costs nothing. */
 struct guard_child {
 	enum guard_role role;
 	pid_t pid;             /* 0 = not running */
 	int pidfd, link;
-	int peer_fd;           /* the end of a link to the other child that this one has not got yet */
+	int peer_fd[GUARD_ROLES]; /* the end of a link to that other child which this one has not got yet */
+	bool wanted;           /* it is to run */
 	bool ready;
 	unsigned failures;     /* starts in a row that did not get as far as READY */
 	uint64_t start_at;     /* not running: when to start it (boot time, ns) */
@@ -71,6 +71,10 @@ const char *guard_role_name(enum guard_role role);
 int guard_open(const struct guard *g, enum guard_file file); /* −1 with errno; ENOENT also when it has no name */
 void guard_child_init(struct guard_child *c, enum guard_role role);
 int guard_child_start(struct guard *g, struct guard_child *c);
+bool guard_child_due(const struct guard_child *c, uint64_t now); /* it is to be started */
+bool guard_child_is(const struct guard *g, pid_t pid);           /* one of them */
+/* Ends of links to it that the others have not got yet: nobody is there any more. */
+void guard_child_cut(struct guard *g, const struct guard_child *c);
 /* It is dead: reaps it, forgets it, says when the next one is due. Returns the raw wait status. */
 int guard_child_bury(struct guard_child *c);
 

@@ -21,13 +21,35 @@
 
 const char *guard_role_name(enum guard_role role)
 {
-	static const char *const names[GUARD_ROLES] = { [GUARD_RUNTIME] = "runtime", [GUARD_SPAWNER] = "spawner" };
+	static const char *const names[GUARD_ROLES] = { [GUARD_RUNTIME] = "runtime", [GUARD_SPAWNER] = "spawner", [GUARD_PROXY] = "proxy" };
 	return names[role];
 }
 
 void guard_child_init(struct guard_child *c, enum guard_role role)
 {
-	*c = (struct guard_child){ .role = role, .pidfd = -1, .link = -1, .peer_fd = -1 };
+	*c = (struct guard_child){ .role = role, .pidfd = -1, .link = -1, .wanted = role != GUARD_PROXY };
+	for (int i = 0; i < GUARD_ROLES; i++)
+		c->peer_fd[i] = -1;
+}
+
+bool guard_child_due(const struct guard_child *c, uint64_t now)
+{
+	return c->wanted && !c->pid && now >= c->start_at;
+}
+
+bool guard_child_is(const struct guard *g, pid_t pid)
+{
+	for (int i = 0; i < GUARD_ROLES; i++) {
+		if (g->child[i].pid == pid)
+			return true;
+	}
+	return false;
+}
+
+void guard_child_cut(struct guard *g, const struct guard_child *c)
+{
+	for (int i = 0; i < GUARD_ROLES; i++)
+		fd_close(&g->child[i].peer_fd[c->role]);
 }
 
 static _Noreturn void child_fail(const char *what)
@@ -54,13 +76,14 @@ static void place_descriptors(const int source[GUARD_FD_LAST + 1])
 	fd_close_range(GUARD_FD_LAST + 1, UINT_MAX);
 }
 
-static void drop_privileges(const struct guard_options *o)
+static void drop_privileges(const struct guard_options *o, bool proxy)
 {
+	uid_t uid = proxy ? o->proxy_uid : o->runtime_uid;
+	gid_t gid = proxy ? o->proxy_gid : o->runtime_gid;
 	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
 		continue;
-	if (setgroups(0, NULL) < 0 || setresgid(o->runtime_gid, o->runtime_gid, o->runtime_gid) < 0 ||
-	    setresuid(o->runtime_uid, o->runtime_uid, o->runtime_uid) < 0)
-		child_fail("take on the runtime's identity");
+	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+		child_fail("take on an identity without privileges");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		child_fail("no_new_privs");
 }
@@ -93,8 +116,9 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 	source[GUARD_FD_LINK] = link;
 	source[GUARD_FD_PEER] = peer;
 	source[GUARD_FD_GUARD_PIDFD] = g->pidfd;
-	source[GUARD_FD_LISTEN] = o->listen_fd;
-	if (!runtime)
+	if (role != GUARD_PROXY)
+		source[GUARD_FD_LISTEN] = o->listen_fd;
+	if (role == GUARD_SPAWNER)
 		source[GUARD_FD_COW] = o->cow_fd;
 	if (runtime) {
 		source[GUARD_FD_STORE] = o->store_fd;
@@ -115,27 +139,41 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	place_descriptors(source);
-	if (runtime && o->drop)
-		drop_privileges(o);
+	if (role != GUARD_SPAWNER && o->drop)
+		drop_privileges(o, role == GUARD_PROXY);
 	die_with_guard();
-	if (runtime)
+	if (role != GUARD_SPAWNER)
 		fd_cloexec(GUARD_FD_GUARD_PIDFD, true);
 	execv(o->exe ? o->exe : "/proc/self/exe", o->argv[role]);
 	child_fail("execute");
 }
 
+/* A link between two children: `a`'s end waits in a->peer_fd, the other in b's. */
+static int link_children(struct guard_child *a, struct guard_child *b)
+{
+	int pair[2];
+	if (a->peer_fd[b->role] >= 0)
+		return 0; /* the other one is there already and has its end */
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	a->peer_fd[b->role] = pair[0];
+	fd_close(&b->peer_fd[a->role]);
+	b->peer_fd[a->role] = pair[1];
+	return 0;
+}
+
+/*
+ * The runtime is linked with each of the others. A child finds its link at GUARD_FD_PEER when it is executed; the runtime
+ * finds the spawner's there, and is told of the proxy's by PEER, as there may be none.
+ */
 int guard_child_start(struct guard *g, struct guard_child *c)
 {
-	struct guard_child *other = &g->child[c->role == GUARD_RUNTIME ? GUARD_SPAWNER : GUARD_RUNTIME];
-	fd_auto int peer = fd_take(&c->peer_fd);
+	struct guard_child *runtime = &g->child[GUARD_RUNTIME], *proxy = &g->child[GUARD_PROXY];
+	struct guard_child *other = c == runtime ? &g->child[GUARD_SPAWNER] : runtime;
+	if (link_children(c, other) < 0 || (c == runtime && proxy->pid && link_children(c, proxy) < 0))
+		return -1;
+	fd_auto int peer = fd_take(&c->peer_fd[other->role]);
 	int pair[2];
-	if (peer < 0) {
-		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-			return -1;
-		peer = pair[0];
-		fd_close(&other->peer_fd);
-		other->peer_fd = pair[1];
-	}
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	fd_auto int mine = pair[0], theirs = pair[1];

@@ -2,12 +2,13 @@
 #define BAILIFF_SUPERVISOR_GUARD_MSG_H
 
 /*
- * Messages between the guard and its two children (SOCK_SEQPACKET, one fixed struct, descriptors beside it).
+ * Messages between the guard and its children (SOCK_SEQPACKET, one fixed struct, descriptors beside it).
  *
  * Descriptors the children find after exec:
  *   runtime: GUARD_FD_LINK guard · GUARD_FD_PEER spawner · GUARD_FD_LISTEN control socket · GUARD_FD_STORE, GUARD_FD_SPOOL
  *            folders (O_DIRECTORY) · GUARD_FD_CONFIG config file, if there is one (else closed) · GUARD_FD_AUDIT where
  *            audit records come, if they are ours (else closed)
+ *   proxy:   GUARD_FD_LINK guard · GUARD_FD_PEER runtime. Started when the runtime first asks for it (WANT_PROXY)
  *   spawner: GUARD_FD_LINK guard · GUARD_FD_PEER runtime · GUARD_FD_LISTEN (only to know its name) · GUARD_FD_GUARD_PIDFD · GUARD_FD_COW folder of copy-on-write runs
  *
  * Order rules that recovery rests on:
@@ -57,8 +58,12 @@ enum guard_slot {
 	GUARD_SLOT_PTY,      /* master of the terminal; comes with the init's READY */
 	GUARD_SLOT_PTY_PIPE, /* through which its output goes on the way to the spool: read end */
 	GUARD_SLOT_PTY_FEED, /* write end */
+	GUARD_SLOT_NET,       /* listening socket inside, for the proxy */
+	GUARD_SLOT_NET_RULES, /* what the proxy lets through: sealed memfd of struct host_rule */
 	GUARD_SLOT_COUNT
 };
+
+enum guard_role { GUARD_RUNTIME, GUARD_SPAWNER, GUARD_PROXY, GUARD_ROLES };
 
 /* Files that the guard opens for the runtime, at GUARD_FD_CONFIG, _POLICY and _HOST_POLICY if they are there. */
 enum guard_file { GUARD_FILE_CONFIG, GUARD_FILE_POLICY, GUARD_FILE_HOST_POLICY, GUARD_FILES };
@@ -71,11 +76,12 @@ enum guard_kind {
 	GUARD_RELEASE = 4,  /* key → RELEASED */
 	GUARD_NEXT = 5,     /* index → ITEM with the entry at or after index, or END */
 	GUARD_READY = 6,    /* the child serves now (resets its restart delay) */
+	GUARD_WANT_PROXY = 7, /* start the proxy, if it is not there; its link comes as PEER */
 	/* guard → child */
 	GUARD_RELEASED = 16, /* key, value = 1 if it was still alive */
 	GUARD_ITEM = 17,    /* key, slots + descriptors, pid, index of the next one */
 	GUARD_END = 18,
-	GUARD_PEER = 19,    /* one descriptor: the link to the other child, which was started anew */
+	GUARD_PEER = 19,    /* one descriptor: the link to another child, which was started anew; index: enum guard_role */
 	GUARD_STOP = 20,    /* to the runtime: end live processes, record, exit 0 */
 	GUARD_RELOAD = 21,  /* SIGHUP came. value: bits of enum guard_file that are there, opened anew, in their order beside it;
 			       index: bits of those that are there but could not be opened */

@@ -49,10 +49,12 @@ struct watch {
 	uint32_t left_behind;
 };
 
-/* With a descriptor, if it is one. */
-static void send_status_with(int fd, const struct status_msg *m, int given)
+/* With descriptors, those of them that are any. */
+static void send_status_with(int fd, const struct status_msg *m, int first, int second)
 {
-	while (fd_send(fd, m, sizeof *m, &given, given >= 0, MSG_NOSIGNAL) < 0) {
+	const int both[] = { first >= 0 ? first : second, second };
+	size_t n = (first >= 0) + (second >= 0);
+	while (fd_send(fd, m, sizeof *m, both, n, MSG_NOSIGNAL) < 0) {
 		struct pollfd p = { .fd = fd, .events = POLLOUT };
 		if (errno == EAGAIN)
 			poll(&p, 1, -1);
@@ -65,7 +67,7 @@ static void send_status_with(int fd, const struct status_msg *m, int given)
 
 static void send_status(int fd, const struct status_msg *m)
 {
-	send_status_with(fd, m, -1);
+	send_status_with(fd, m, -1, -1);
 }
 
 static _Noreturn void leave_failed(struct init *in, enum sandbox_step step, int error)
@@ -298,8 +300,9 @@ _Noreturn void init_main(struct init *in)
 		leave_failed(in, step, errno);
 	require_layers(in);
 	struct status_msg ready = { .kind = STATUS_READY, .layers = in->steps.layers, .session = session };
-	send_status_with(in->steps.status_fd, &ready, in->steps.master_fd);
+	send_status_with(in->steps.status_fd, &ready, in->steps.master_fd, in->steps.listen_fd);
 	fd_close(&in->steps.master_fd);
+	fd_close(&in->steps.listen_fd);
 
 	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK) };
 	in->reached = STEP_SESSION;

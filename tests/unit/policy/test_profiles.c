@@ -117,10 +117,41 @@ START_TEST(what_is_wrong_is_named)
 	bad("{\"profiles\":{\"a\":{\"hidden\":[\"$HOME\"]}}}", "$WORKSPACE");
 	bad("{\"profiles\":{\"a\":{\"protect\":[\"../x\"]}}}", "leads out");
 	bad("{\"profiles\":{\"a\":{\"require\":[\"walls\"]}}}", "walls");
-	bad("{\"profiles\":{\"a\":{\"network\":\"lan\"}}}", "none or host");
+	bad("{\"profiles\":{\"a\":{\"network\":\"lan\"}}}", "none, host, or an object");
+	bad("{\"profiles\":{\"a\":{\"network\":{\"allow\":[\"http://x\"]}}}}", "is a URL");
+	bad("{\"profiles\":{\"a\":{\"network\":{\"hosts\":[]}}}}", "expected allow or deny");
+	bad("{\"sandbox\":{\"network\":{\"allowedDomains\":[\"a b\"]}}}", "sandbox.network.allowedDomains[0]");
 	bad("{\"profiles\":{\"a\":{\"cow\":1}}}", "true or false");
 	bad("{\"profiles\":{\"a\":{\"memoryBytes\":0}}}", "above 0");
 	bad("{\"profiles\":{\"a\":{\"colour\":1}}}", "unknown key");
+}
+END_TEST
+
+/* sandbox.network: denied ones for all, allowed ones for the default profile and for those that have a list. */
+START_TEST(domains_are_for_every_profile)
+{
+	static const char text[] = "{\"sandbox\":{\"network\":{\"allowedDomains\":[\"*.example.com\"],\"deniedDomains\":[\"x.example.com\"]}},"
+				   "\"profiles\":{\"web\":{\"network\":{\"allow\":[\"a.test:443\"],\"deny\":[\"10.0.0.0/8\"]}}}}";
+	struct policy_profiles s = { 0 };
+	struct profile p;
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(policy_profiles_parse(&s, "policy.json", text, strlen(text), &e) == 0, "%s", e.message);
+	ck_assert(!s.partial);
+	ck_assert_int_eq(policy_profiles_get(&s, "workspace", &p, &e), 0);
+	ck_assert_uint_eq(p.network, PLAN_NET_ALLOW);
+	ck_assert_int_eq(host_rules_name(&p.hosts, "www.example.com", 80), HOST_ALLOWED);
+	ck_assert_int_eq(host_rules_name(&p.hosts, "x.example.com", 80), HOST_DENIED);
+	profile_done(&p);
+	ck_assert_int_eq(policy_profiles_get(&s, "web", &p, &e), 0);
+	ck_assert_int_eq(host_rules_name(&p.hosts, "a.test", 443), HOST_ALLOWED);
+	ck_assert_int_eq(host_rules_name(&p.hosts, "www.example.com", 80), HOST_ALLOWED);
+	profile_done(&p);
+	ck_assert_int_eq(policy_profiles_get(&s, "isolated", &p, &e), 0);
+	ck_assert_uint_eq(p.network, PLAN_NET_NONE);
+	ck_assert_int_eq(host_rules_name(&p.hosts, "x.example.com", 80), HOST_DENIED);
+	profile_done(&p);
+	policy_profiles_done(&s);
 }
 END_TEST
 
@@ -139,5 +170,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("profiles", a_profile_extends_another, the_first_file_wins, an_unknown_name_lists_the_others, what_is_wrong_is_named,
-		     sections_that_nobody_acts_on_show);
+		     domains_are_for_every_profile, sections_that_nobody_acts_on_show);
 }

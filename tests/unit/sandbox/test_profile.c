@@ -264,12 +264,41 @@ START_TEST(what_nobody_may_ask_for)
 	change(&p, (struct profile_change){ LIST(write, "/proc/sys") }, true, ERR_INVALID);
 	change(&p, (struct profile_change){ LIST(hide, "/home/ann/proj") }, true, ERR_INVALID);
 	change(&p, (struct profile_change){ .network = "lan" }, true, ERR_INVALID);
-	change(&p, (struct profile_change){ .network = "allow" }, true, ERR_UNAVAILABLE);
+	change(&p, (struct profile_change){ .network = "allow" }, true, ERR_INVALID); /* whom? */
+	change(&p, (struct profile_change){ LIST(hosts, "http://example.com/") }, true, ERR_INVALID);
+	change(&p, (struct profile_change){ .network = "none", LIST(hosts, "example.com") }, true, ERR_INVALID);
 	profile_done(&p);
 	make("host", &ann, &p);
 	change(&p, (struct profile_change){ LIST(hide, "/srv") }, true, ERR_UNAVAILABLE);
 	change(&p, (struct profile_change){ .cow = true }, true, ERR_UNAVAILABLE);
 	change(&p, (struct profile_change){ .network = "host" }, true, 0);
+	profile_done(&p);
+}
+END_TEST
+
+START_TEST(hosts_are_widened_by_operators_only)
+{
+	struct profile p;
+
+	make("workspace", &ann, &p);
+	change(&p, (struct profile_change){ LIST(hosts, "example.com") }, false, ERR_PERMISSION);
+	change(&p, (struct profile_change){ LIST(hosts, "example.com", "*.example.org:443") }, true, 0);
+	ck_assert_uint_eq(p.network, PLAN_NET_ALLOW);
+	ck_assert_uint_eq(p.hosts.count, 2);
+	/* What is there already may be named by anybody, and nothing more. */
+	change(&p, (struct profile_change){ LIST(hosts, "example.com:80", "www.example.org:443") }, false, 0);
+	ck_assert_uint_eq(p.hosts.count, 2);
+	change(&p, (struct profile_change){ LIST(hosts, "www.example.org") }, false, ERR_PERMISSION);
+	change(&p, (struct profile_change){ .network = "host" }, false, ERR_PERMISSION);
+	change(&p, (struct profile_change){ .network = "none" }, false, 0);
+	ck_assert_uint_eq(p.network, PLAN_NET_NONE);
+	profile_done(&p);
+	/* Less than everything is less, whatever it is. */
+	make("workspace", &ann, &p);
+	p.network = PLAN_NET_HOST;
+	change(&p, (struct profile_change){ LIST(hosts, "example.com") }, false, ERR_INVALID); /* it would mean nothing */
+	change(&p, (struct profile_change){ .network = "allow", LIST(hosts, "example.com") }, false, 0);
+	ck_assert_uint_eq(p.network, PLAN_NET_ALLOW);
 	profile_done(&p);
 }
 END_TEST
@@ -310,5 +339,5 @@ int main(void)
 {
 	return SUITE("profile", the_workspace_profile, the_other_profiles, places_without_a_home_or_workspace, the_home_of_root,
 		     a_workspace_inside_a_secret_folder, less_is_always_fine, more_needs_an_operator, a_wider_root_is_protected_too,
-		     what_nobody_may_ask_for, too_many_paths_are_refused, words_go_both_ways);
+		     what_nobody_may_ask_for, hosts_are_widened_by_operators_only, too_many_paths_are_refused, words_go_both_ways);
 }

@@ -385,8 +385,11 @@ static inline struct status_msg run_status(struct run *run)
 	ssize_t n = fd_recv(run->fd[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, 0);
 	ck_assert_msg(n == 0 || n == (ssize_t)sizeof m, "status: %zd bytes", n);
 	if (n > 0 && nfds) {
+		int listens = 0;
+		socklen_t len = sizeof listens;
 		ck_assert_uint_eq(m.kind, STATUS_READY);
-		run->fd[GUARD_SLOT_PTY] = fd;
+		bool net = getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 && listens;
+		run->fd[net ? GUARD_SLOT_NET : GUARD_SLOT_PTY] = fd;
 	}
 	return m;
 }

@@ -518,11 +518,33 @@ START_TEST(network_is_its_own)
 	ck_assert_msg(strncmp(out, "1\n", 2) == 0, "%s", out);
 	succeeds("test \"$(cat /sys/class/net/lo/operstate 2>/dev/null || echo unknown)\" = unknown");
 	succeeds("python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); socket.create_connection(s.getsockname()).close()' || ! test -x /usr/bin/python3");
+}
+END_TEST
+
+/* The socket listens inside, and is served from where we are. */
+START_TEST(the_way_out_is_handed_over)
+{
+	static const char script[] = "exec 3<>/dev/tcp/127.0.0.1/61080 && echo hello >&3 && read -r answer <&3 && echo \"$answer\" && "
+				     "! (: >/dev/tcp/192.0.2.1/80) 2>/dev/null";
+	const char *const argv[] = { "/bin/bash", "-c", script, NULL };
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
-	struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = mounts, .nmounts = 1,
-							   .network = PLAN_NET_ALLOW });
-	ck_assert_uint_eq(m.step, STEP_NETWORK);
-	ck_assert_int_eq(m.error, EOPNOTSUPP);
+	const struct run_spec s = { .argv = argv, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts, .nmounts = 1,
+				    .network = PLAN_NET_ALLOW };
+	char text[16] = "";
+	struct run run;
+	run_start(&rig, &run, &s);
+	ck_assert_int_ge(run.fd[GUARD_SLOT_NET], 0);
+	rig_readable(run.fd[GUARD_SLOT_NET], "a connection from inside");
+	fd_auto int client = accept(run.fd[GUARD_SLOT_NET], NULL, NULL);
+	ck_assert_int_ge(client, 0);
+	ck_assert_int_eq(read(client, text, sizeof text), 6);
+	ck_assert_str_eq(text, "hello\n");
+	ck_assert_int_eq(write(client, "answer\n", 7), 7);
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	ck_assert_str_eq(out, "answer\n");
+	ck_assert_int_eq(run_status(&run).wait_status, 0);
+	run_release(&rig, &run);
+	run_close(&run);
 }
 END_TEST
 
@@ -687,6 +709,7 @@ int main(int argc, char **argv)
 		tcase_add_test(t, own_processes_and_masked_proc);
 		tcase_add_test(t, no_mounting);
 		tcase_add_test(t, network_is_its_own);
+		tcase_add_test(t, the_way_out_is_handed_over);
 		tcase_add_test(t, empty_folders_and_trees_in_them);
 		tcase_add_test(t, bad_plans_are_refused);
 		tcase_add_test(t, mounts_in_a_write_root);
