@@ -151,6 +151,19 @@ def test_resizing(home):
         assert rpc.fails("start_process", command=["true"], tty={"rows": 24, "cols": 80}, stderr="separate").data["field"] == "stderr"
 
 
+def test_facts_fit_the_schemas(home):
+    validators = harness.event_validators()
+    with Terminal(home, ["sh", "-c", "stty -echo; trap '' USR1; echo ready; exec cat"]) as t:
+        t.expect("ready")
+        t.type("secret\n")
+        t.resize(30, 90)
+        t.rpc.call("signal_process", processId=t.id, signal="USR1")
+        t.eof()
+        assert t.wait()["status"] == "completed"
+        assert [i["kind"] for i in t.inputs()] == ["data", "resize", "signal", "eof"]
+        harness.validate(validators, t.rpc.events())
+
+
 def test_a_repl(home):
     with Terminal(home, ["python3", "-q"]) as t:
         t.expect(r">>> $")

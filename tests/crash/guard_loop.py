@@ -26,10 +26,11 @@ def start_some(home, rng, mark):
     """Starts a few; returns those that were acknowledged, and the open link with one more on its way."""
     rpc, ids = Rpc(home.socket), []
     for kind in rng.sample(KINDS, rng.randrange(1, 4)):
-        ids.append(rpc.start([TALKER, "hold", kind, mark])["processId"])
+        terminal = {"tty": {"rows": 24, "cols": 80}} if rng.randrange(3) == 0 else {}
+        ids.append(rpc.start([TALKER, "hold", kind, mark], **terminal)["processId"])
     if rng.random() < 0.5:
         for process in ids:
-            until("it is ready", lambda p=process: b"ready" in rpc.outputs(p)["stdout"])
+            until("it is ready", lambda p=process: b"ready" in b"".join(rpc.outputs(p).values()))
     if rng.random() < 0.7:
         rpc.send("start_process", command=[TALKER, "hold", rng.choice(KINDS), mark])
         time.sleep(rng.random() * 0.004)
