@@ -94,6 +94,16 @@ static void on_decided(void *ctx, const struct store_result *r)
 void deed_commit(struct deed *d)
 {
 	struct store_batch *b = d->batch;
+	const struct err *problem = store_batch_problem(b);
+
+	/* All or nothing: a request that cannot be written down whole has no effect. What the engine found must be told as far as it can. */
+	if (problem && d->reply.fn) {
+		struct err e = *problem;
+
+		err_wrap(&e, "write it down");
+		deed_refuse(d, &e);
+		return;
+	}
 
 	if (d->reply.idem_key) {
 		buf_auto struct buf kept = BUF_INIT;

@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/channel.h"
+#include "runtime/engine/subagent.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -20,6 +21,9 @@ struct engine *engine_new(const struct engine_options *o)
 		g->o.max_processes = 1024;
 	if (!g->o.inline_bytes)
 		g->o.inline_bytes = 2048;
+	TAILQ_INIT(&g->subagents.waiters);
+	TAILQ_INIT(&g->subagents.inputs);
+	TAILQ_INIT(&g->subagents.after);
 	snprintf(g->boot_id, sizeof g->boot_id, "%s", o->boot_id);
 	return g;
 }
@@ -94,6 +98,7 @@ void engine_free(struct engine *g)
 	g->stopped = NULL;
 	engine_each(g, free_process, NULL);
 	strmap_done(&g->processes);
+	subagent_done(g);
 	strmap_each(&g->channels, free_value, NULL);
 	strmap_done(&g->channels);
 	strmap_done(&g->busy_threads);
@@ -179,6 +184,7 @@ void engine_tick(struct engine *g)
 
 	engine_each(g, tick_process, &t);
 	tick_soonest(&t, channel_tick(g, t.now));
+	tick_soonest(&t, subagent_tick(g, t.now));
 	if (t.next != UINT64_MAX)
 		engine_wake(g, t.next);
 }
@@ -218,6 +224,7 @@ void engine_client_gone(struct engine *g, uint64_t connection)
 		return;
 	engine_each(g, forget_connection, &connection);
 	channel_client_gone(g, connection);
+	subagent_client_gone(g, connection);
 }
 
 void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)

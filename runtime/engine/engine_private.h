@@ -10,6 +10,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/ports.h"
 #include "runtime/engine/process.h"
+#include "runtime/engine/subagent_wait.h"
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
 
@@ -17,6 +18,7 @@ struct engine {
 	struct engine_options o;
 	char boot_id[40];
 	struct strmap processes;      /* id → struct process */
+	struct subagent_waits subagents;
 	struct strmap channels;       /* id → struct channel_live (channel.c) */
 	struct strmap busy_threads;   /* thread id → process whose own turn is active there */
 	char system_session[ID_ROOM], system_thread[ID_ROOM], system_turn[ID_ROOM];

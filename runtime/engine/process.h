@@ -119,6 +119,7 @@ struct process {
 	char run_id[ID_ROOM], attempt_id[ID_ROOM], step_id[ID_ROOM], job_id[ID_ROOM], job_item_id[ID_ROOM], subagent_id[ID_ROOM];
 	enum owner_kind owner;    /* for whom it runs; OWNER_NONE = for a client */
 	char owner_id[ID_ROOM];
+	uint64_t owner_told_ns;   /* when its owner last wrote of its output */
 	bool makes_session, makes_thread, owns_turn;
 	uint32_t uid;
 	enum process_state state;

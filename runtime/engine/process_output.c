@@ -159,6 +159,8 @@ int process_output_flush(struct process *p, struct store_batch *b)
 			output_fact(p, i, b);
 			added++;
 		}
+	if (added > 0 && p->owner && process_owners[p->owner]->output)
+		process_owners[p->owner]->output(p, b);
 	return added;
 }
 

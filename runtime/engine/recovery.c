@@ -9,7 +9,7 @@
 #include "runtime/engine/engine_private.h"
 
 #include "runtime/engine/channel.h"
-
+#include "runtime/engine/subagent.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/view/view.h"
@@ -362,8 +362,10 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 	store_flush(g->o.store);
 	for (size_t i = 0; i < r.nlost; i++)
 		release_lost(r.lost[i]);
-	if (status == 0)
+	if (status == 0) {
 		channel_recover(g);
+		subagent_recover(g);
+	}
 	free(r.claimed);
 	free(r.lost);
 	free(r.alive);

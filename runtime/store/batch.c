@@ -49,7 +49,12 @@ static void *grow(void *array, size_t count, size_t *cap, size_t size)
 	return mem_realloc(array, *cap * size);
 }
 
-int store_batch_event(struct store_batch *b, const struct event_draft *d, struct err *e)
+const struct err *store_batch_problem(const struct store_batch *b)
+{
+	return b->problem.code ? &b->problem : NULL;
+}
+
+static int add_event(struct store_batch *b, const struct event_draft *d, struct err *e)
 {
 	size_t before = b->records.len;
 
@@ -70,6 +75,15 @@ int store_batch_event(struct store_batch *b, const struct event_draft *d, struct
 	if (event_info(d->type)->class == EVENT_NOW)
 		b->now = true;
 	return 0;
+}
+
+int store_batch_event(struct store_batch *b, const struct event_draft *d, struct err *e)
+{
+	int r = add_event(b, d, e);
+
+	if (r < 0 && !b->problem.code)
+		b->problem = *e;
+	return r;
 }
 
 void store_batch_spool(struct store_batch *b, const char *output_ref, int fd, uint64_t offset, uint64_t length)

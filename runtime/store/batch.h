@@ -66,6 +66,7 @@ struct store_batch {
 	struct batch_item *items;
 	size_t nitems, items_cap;
 	unsigned weight; /* puts, roughly */
+	struct err problem; /* of the first event that was not taken; code 0 = none */
 	bool now;        /* an event of it must commit at once */
 
 	unsigned flags;

@@ -70,6 +70,8 @@ struct store_batch *store_batch_new(struct store *s);
 void store_batch_free(struct store_batch *b);   /* one that was not submitted */
 /* Encodes now; ERR_INVALID or ERR_EXHAUSTED leaves the batch as it was. */
 int store_batch_event(struct store_batch *b, const struct event_draft *d, struct err *e);
+/* Why an event of it could not be added, if one could not: whoever wants all or nothing asks before submitting. */
+const struct err *store_batch_problem(const struct store_batch *b);
 /*
  * The spool file `fd` (duplicated) is synced and this range of it is checksummed (in chunks) before the commit. Ranges of
  * one output are given once each, in order; gaps are allowed (what lies in a hole is never given).

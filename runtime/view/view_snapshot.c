@@ -5,6 +5,7 @@
 
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_shapes.h"
+#include "runtime/view/view_subagent.h"
 #include "runtime/view/view_channel.h"
 #include "runtime/view/view_money.h"
 
@@ -200,6 +201,9 @@ static int write_thread(struct store *s, const struct thread_doc *d, struct jw *
 		return -1;
 	if (view_write_routing(s, d->threadId, false, w, e) < 0 || view_write_cost(s, COST_OF_THREAD, d->threadId, w, e) < 0 ||
 	    view_write_limits(s, (uint32_t)d->uid, w, e) < 0)
+		return -1;
+	jw_key(w, "subagents");
+	if (view_write_subagents(s, NULL, d->threadId, w, e) < 0)
 		return -1;
 	jw_kobj(w, "evidenceSummary");
 	write_empty_array(w, "evidenceRefs");

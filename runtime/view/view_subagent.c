@@ -1,0 +1,319 @@
+#include "runtime/view/view_subagent.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view_folds.h"
+#include "runtime/view/view_ids.h"
+
+#include <string.h>
+
+#define SHOWN 50u
+#define DESCENDANTS_MAX 1000u
+#define DEPTH_MAX 32u
+
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_ID, subagent_doc, subagentId),
+	VIEW_FIELD(VIEW_ID, subagent_doc, status),       /* running, waiting_input, idle, completed, failed, cancelled, timed_out, lost, closed */
+	VIEW_FIELD(VIEW_JSON, subagent_doc, statusReason),
+	VIEW_FIELD(VIEW_JSON, subagent_doc, role),
+	VIEW_FIELD(VIEW_JSON, subagent_doc, nickname),
+	VIEW_FIELD(VIEW_ID, subagent_doc, sessionId),
+	VIEW_FIELD(VIEW_ID, subagent_doc, parentThreadId),
+	VIEW_FIELD(VIEW_ID, subagent_doc, parentTurnId),
+	VIEW_FIELD(VIEW_ID, subagent_doc, threadId),
+	VIEW_FIELD(VIEW_ID, subagent_doc, taskId),
+	VIEW_FIELD(VIEW_ID, subagent_doc, processId),    /* its last one */
+	VIEW_FIELD(VIEW_JSON, subagent_doc, isolation),
+	VIEW_FIELD(VIEW_JSON, subagent_doc, modelPolicy),
+	VIEW_FIELD(VIEW_JSON, subagent_doc, start),      /* what to run, for resume_subagent */
+	VIEW_FIELD(VIEW_JSON, subagent_doc, requestedBy),
+	VIEW_FIELD(VIEW_JSON, subagent_doc, category),
+	VIEW_FIELD(VIEW_JSON, subagent_doc, exitCode),
+	VIEW_FIELD(VIEW_JSON, subagent_doc, outcome),
+	VIEW_FIELD(VIEW_JSON, subagent_doc, outputRefs),
+	VIEW_FIELD(VIEW_JSON, subagent_doc, lastMessageRef),
+	VIEW_FIELD(VIEW_FLAG, subagent_doc, supervised),
+	VIEW_FIELD(VIEW_FLAG, subagent_doc, closing),
+	VIEW_FIELD(VIEW_UINT, subagent_doc, inputs),
+	VIEW_FIELD(VIEW_UINT, subagent_doc, resumes),
+	VIEW_FIELD(VIEW_UINT, subagent_doc, uid),
+	VIEW_FIELD(VIEW_TIME, subagent_doc, spawnedAt),
+	VIEW_FIELD(VIEW_TIME, subagent_doc, updatedAt),
+	VIEW_FIELD(VIEW_TIME, subagent_doc, endedAt),
+};
+const struct view_shape subagent_shape = { VIEW_SUBAGENT, sizeof(struct subagent_doc), fields, countof(fields) };
+
+/* ---- folds ---- */
+
+static int load(struct models *m, const struct event_view *ev, struct subagent_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_SUBAGENT, id, sizeof id);
+	if (!*id)
+		return 1;
+	if (view_load(m, &subagent_shape, id, d, e) < 0)
+		return -1;
+	if (!d->subagentId[0]) {
+		view_word_set(d->subagentId, id);
+		view_word_set(d->status, "unknown");
+		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof d->sessionId);
+		d->uid = ev->uid;
+		d->spawnedAt = ev->real_us;
+	}
+	d->updatedAt = ev->real_us;
+	return 0;
+}
+
+static int save(struct models *m, const struct subagent_doc *d, struct err *e)
+{
+	if (view_save(m, &subagent_shape, d->subagentId, d, e) < 0)
+		return -1;
+	if (subagent_doc_ended(d))
+		return view_list_del(m, VIEW_LIVE_SUBAGENT, d->subagentId, NULL, e);
+	return view_list_put(m, VIEW_LIVE_SUBAGENT, d->subagentId, NULL, e);
+}
+
+int view_subagent_on_spawned(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct subagent_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&subagent_shape, &d, payload);
+	view_word(d.parentThreadId, jval_get(payload, "parentThreadId"));
+	view_word(d.parentTurnId, jval_get(payload, "parentTurnId"));
+	view_word(d.threadId, jval_get(payload, "childThreadId"));
+	d.supervised = jval_bool(jval_get(payload, "supervised"), false);
+	view_word_set(d.status, "accepted");
+	event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);
+	if (save(m, &d, e) < 0 || view_list_put(m, VIEW_SESSION_SUBAGENT, d.sessionId, d.subagentId, e) < 0 ||
+	    view_list_put(m, VIEW_TASK_SUBAGENT, d.taskId, d.subagentId, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_THREAD_SUBAGENT, d.parentThreadId, d.subagentId, e);
+}
+
+/* Status, input, ends: the envelope's status is the child's. */
+int view_subagent_on_told(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), reason = event_member(ev, "statusReason");
+	struct subagent_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&subagent_shape, &d, payload);
+	if (ev->type == EVENT_SUBAGENT_INPUT) {
+		d.inputs = d.inputs == VIEW_ABSENT ? 1 : d.inputs + 1;
+		return save(m, &d, e);
+	}
+	view_word(d.status, ev->type == EVENT_SUBAGENT_STATUS ? jval_get(payload, "status") : event_member(ev, "status"));
+	d.statusReason = reason;
+	if (ev->ids[ID_PROCESS].text)
+		event_id_copy(ev, ID_PROCESS, d.processId, sizeof d.processId);
+	if (ev->type == EVENT_SUBAGENT_STATUS) {
+		d.closing = jval_bool(jval_get(payload, "closing"), false);
+		if (jval_bool(jval_get(payload, "resumed"), false)) {
+			d.resumes = d.resumes == VIEW_ABSENT ? 1 : d.resumes + 1;
+			d.endedAt = 0;
+			d.exitCode = d.category = d.outcome = d.outputRefs = (struct jval){ 0 };
+		}
+	} else {
+		d.endedAt = ev->real_us;
+		d.closing = false;
+	}
+	return save(m, &d, e);
+}
+
+/* ---- for readers ---- */
+
+static void write_json(struct jw *w, const char *key, struct jval v)
+{
+	if (v.type != JT_NONE)
+		jw_kraw(w, key, v.text, v.len);
+}
+
+static void write_word(struct jw *w, const char *key, const char *s)
+{
+	if (*s)
+		jw_kstr(w, key, s);
+}
+
+static void write_time(struct jw *w, const char *key, uint64_t real_us)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!real_us)
+		return;
+	clock_format(real_us, text);
+	jw_kstr(w, key, text);
+}
+
+void subagent_json(const struct subagent_doc *d, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "subagentId", d->subagentId);
+	jw_kstr(w, "status", d->status);
+	write_json(w, "statusReason", d->statusReason);
+	write_json(w, "role", d->role);
+	write_json(w, "nickname", d->nickname);
+	jw_kstr(w, "parentSessionId", d->sessionId);
+	write_word(w, "parentThreadId", d->parentThreadId);
+	write_word(w, "parentTurnId", d->parentTurnId);
+	write_word(w, "threadId", d->threadId);
+	write_word(w, "taskId", d->taskId);
+	write_word(w, "processId", d->processId);
+	write_json(w, "isolation", d->isolation);
+	write_json(w, "modelPolicy", d->modelPolicy);
+	write_json(w, "category", d->category);
+	write_json(w, "exitCode", d->exitCode);
+	write_json(w, "outcome", d->outcome);
+	write_json(w, "outputRefs", d->outputRefs);
+	for (struct jiter it = jiter_on(d->outputRefs); jiter_next(&it);) {
+		struct jval ref = jval_get(it.value, "outputRef");
+		if (ref.type == JT_STRING) { /* its standard output: what most ask for */
+			jw_kraw(w, "outputRef", ref.text, ref.len);
+			break;
+		}
+	}
+	write_json(w, "lastMessageRef", d->lastMessageRef);
+	jw_kbool(w, "supervised", d->supervised);
+	if (d->closing)
+		jw_kbool(w, "closing", true);
+	jw_kuint(w, "inputs", d->inputs == VIEW_ABSENT ? 0 : d->inputs);
+	jw_kuint(w, "resumes", d->resumes == VIEW_ABSENT ? 0 : d->resumes);
+	jw_kbool(w, "resumable", subagent_doc_ended(d) && (!d->supervised || d->start.type == JT_OBJECT));
+	jw_kuint(w, "uid", d->uid);
+	write_time(w, "spawnedAt", d->spawnedAt);
+	write_time(w, "updatedAt", d->updatedAt);
+	write_time(w, "endedAt", d->endedAt);
+	jw_obj_end(w);
+}
+
+struct listing {
+	struct store *store;
+	struct jw *w;
+	uint32_t uid;
+	unsigned limit, given;
+	struct buf text;
+};
+
+static int give(struct listing *l, const char *id, struct subagent_doc *d, struct err *e)
+{
+	int r = view_read(l->store, &subagent_shape, id, &l->text, d, e);
+
+	if (r)
+		return r;
+	if (l->uid != VIEW_ANY_UID && d->uid != l->uid)
+		return 1;
+	subagent_json(d, l->w);
+	l->given++;
+	return 0;
+}
+
+static int give_tree(struct listing *l, const char *thread_id, bool descendants, unsigned depth, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	char prefix[VIEW_KEY_MAX];
+	const struct view_ids_query q = { .kind = VIEW_THREAD_SUBAGENT, .prefix = prefix, .descending = true, .max = DESCENDANTS_MAX };
+
+	snprintf(prefix, sizeof prefix, "%s/", thread_id);
+	if (view_ids(l->store, &q, &ids, NULL, e) < 0)
+		return -1;
+	for (size_t i = 0; i < ids.n && l->given < l->limit; i++) {
+		struct subagent_doc d;
+		int r = give(l, ids.id[i], &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r == 0 && descendants && d.threadId[0] && depth < DEPTH_MAX) {
+			char child[VIEW_ID_MAX];
+
+			memcpy(child, d.threadId, sizeof child);
+			if (give_tree(l, child, true, depth + 1, e) < 0)
+				return -1;
+		}
+	}
+	return 0;
+}
+
+static int give_page(struct listing *l, const struct view_subagent_query *q, bool *more, char last[VIEW_KEY_MAX], struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	char prefix[VIEW_KEY_MAX], after[VIEW_KEY_MAX];
+	struct view_ids_query page = { .kind = q->session_id ? VIEW_SESSION_SUBAGENT : VIEW_SUBAGENT, .descending = true, .max = q->limit };
+
+	if (q->session_id) {
+		snprintf(prefix, sizeof prefix, "%s/", q->session_id);
+		page.prefix = prefix;
+	}
+	if (q->cursor) {
+		snprintf(after, sizeof after, "%s%s%s", q->session_id ? q->session_id : "", q->session_id ? "/" : "", q->cursor);
+		page.after = after;
+	}
+	int r = view_ids(l->store, &page, &ids, NULL, e);
+	if (r < 0)
+		return -1;
+	*more = r > 0 && ids.n;
+	if (ids.n)
+		snprintf(last, VIEW_KEY_MAX, "%s", ids.id[ids.n - 1]);
+	for (size_t i = 0; i < ids.n; i++) {
+		struct subagent_doc d;
+
+		if (give(l, ids.id[i], &d, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int view_subagents(struct store *s, uint32_t uid, const struct view_subagent_query *q, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+	struct listing l = { .store = s, .w = &w, .uid = uid, .limit = q->limit };
+	char last[VIEW_KEY_MAX] = "";
+	bool more = false;
+
+	if (q->limit < 1 || q->limit > 1000)
+		return err_field(e, "limit", "must be 1 to 1000");
+	if (q->cursor && !id_valid(q->cursor, strlen(q->cursor)))
+		return err_field(e, "cursor", "not a cursor of this method");
+	jw_obj(&w);
+	jw_karr(&w, "subagents");
+	int r = q->parent_thread_id ? give_tree(&l, q->parent_thread_id, q->descendants, 0, e) : give_page(&l, q, &more, last, e);
+	buf_done(&l.text);
+	if (r < 0)
+		return -1;
+	jw_arr_end(&w);
+	if (more)
+		jw_kstr(&w, "nextCursor", last);
+	jw_obj_end(&w);
+	return 0;
+}
+
+int view_write_subagents(struct store *s, const char *session_id, const char *thread_id, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	char prefix[VIEW_KEY_MAX];
+	const struct view_ids_query q = { .kind = thread_id ? VIEW_THREAD_SUBAGENT : VIEW_SESSION_SUBAGENT, .prefix = prefix, .descending = true, .max = SHOWN };
+	struct listing l = { .store = s, .w = w, .uid = VIEW_ANY_UID, .limit = SHOWN };
+	int r = 0;
+
+	snprintf(prefix, sizeof prefix, "%s/", thread_id ? thread_id : session_id);
+	if (view_ids(s, &q, &ids, NULL, e) < 0)
+		return -1;
+	jw_arr(w);
+	for (size_t i = 0; i < ids.n && r >= 0; i++) {
+		struct subagent_doc d;
+
+		r = give(&l, ids.id[i], &d, e);
+	}
+	jw_arr_end(w);
+	buf_done(&l.text);
+	return r < 0 ? -1 : 0;
+}

@@ -1,0 +1,36 @@
+#ifndef BAILIFF_VIEW_SUBAGENT_H
+#define BAILIFF_VIEW_SUBAGENT_H
+
+/* Child agents: whose children they are, what they run as, and how they stand. */
+
+#include "runtime/view/view_shapes.h"
+
+struct jw;
+
+struct subagent_doc {
+	char subagentId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], parentThreadId[VIEW_ID_MAX], parentTurnId[VIEW_ID_MAX], threadId[VIEW_ID_MAX],
+		taskId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX];
+	uint64_t uid, spawnedAt, updatedAt, endedAt, resumes, inputs;
+	bool closing, supervised;    /* closing: its end was asked for; supervised: it is a process of ours */
+	struct jval role, nickname, isolation, modelPolicy, start, requestedBy, statusReason, category, exitCode, outputRefs, lastMessageRef, outcome;
+};
+extern const struct view_shape subagent_shape;
+static inline bool subagent_doc_ended(const struct subagent_doc *d)
+{
+	return d->endedAt != 0;
+}
+
+/* As clients see it. */
+void subagent_json(const struct subagent_doc *d, struct jw *w);
+struct view_subagent_query {
+	const char *session_id, *parent_thread_id; /* NULL = any; one of them, or all of the uid's */
+	bool descendants;            /* of parent_thread_id: children's children too */
+	unsigned limit;
+	const char *cursor;
+};
+/* {"subagents":[…],"nextCursor"?}, newest first; descendants depth first, without a cursor. */
+int view_subagents(struct store *s, uint32_t uid, const struct view_subagent_query *q, struct buf *out, struct err *e);
+/* An array of a session's (or, thread_id given, a thread's direct) subagents, the newest 50. */
+int view_write_subagents(struct store *s, const char *session_id, const char *thread_id, struct jw *w, struct err *e);
+
+#endif

@@ -1,0 +1,129 @@
+"""Child agents: a thread and a sandbox of their own, input, waiting, resuming, closing, also across a restart."""
+
+import harness
+
+
+def parent(rpc):
+    return rpc.call("create_session", title="parent")
+
+
+def spawn(rpc, p, **more):
+    return rpc.call("spawn_subagent", sessionId=p["sessionId"], threadId=p["threadId"], role="worker", **more)
+
+
+def one(rpc, subagent):
+    return next(s for s in rpc.call("list_subagents")["subagents"] if s["subagentId"] == subagent)
+
+
+def kinds(rpc, session, word="subagent."):
+    return [e["type"] for e in rpc.events(sessionId=session) if e["type"].startswith(word)]
+
+
+def test_a_command_is_a_child(home):
+    with home.rpc() as rpc:
+        p = parent(rpc)
+        child = spawn(rpc, p, nickname="ann", command=["cat"], isolation={"profile": "isolated"}, input="one\n", modelPolicy={"only": "small"})
+        harness.until("it runs", lambda: one(rpc, child["subagentId"])["status"] == "running", 5)
+        rpc.call("send_subagent_input", subagentId=child["subagentId"], input="two\n")
+        rpc.call("send_subagent_input", subagentId=child["subagentId"], input="", eof=True)
+        done = rpc.call("wait_subagents", subagentIds=[child["subagentId"]], timeoutMs=60000)
+        assert not done["timedOut"], done
+        s = done["subagents"][0]
+        assert s["status"] == "completed" and s["exitCode"] == 0 and s["nickname"] == "ann" and s["isolation"]["profile"] == "isolated", s
+        assert rpc.call("read_output", outputRef=s["outputRef"])["data"] == "one\ntwo\n"
+        assert s["parentThreadId"] == p["threadId"] and s["threadId"] == child["threadId"] != p["threadId"]
+        process = rpc.call("get_process", processId=s["processId"])
+        assert process["threadId"] == child["threadId"], process
+        assert kinds(rpc, p["sessionId"]).count("subagent.input") == 3
+        thread = rpc.call("get_thread_read", threadId=p["threadId"])
+        assert [x["subagentId"] for x in thread["subagents"]] == [child["subagentId"]], thread
+        validators = harness.schema_validators()
+        harness.validate({n: v for n, v in validators.items() if "snapshot" not in n},
+                         [e for e in rpc.events(sessionId=p["sessionId"]) if e["type"] != "subagent.output"])
+        harness.validate({n: v for n, v in validators.items() if "snapshot" in n}, [rpc.call("get_session", sessionId=p["sessionId"])])
+        rpc.fails("send_subagent_input", {"subagentId": child["subagentId"], "input": "late"}, code=-32015)
+
+
+def test_failure_and_resume(home):
+    with home.rpc() as rpc:
+        p = parent(rpc)
+        child = spawn(rpc, p, commandLine="read x; exit $x", input="3\n")["subagentId"]
+        s = rpc.call("wait_subagents", subagentIds=[child])["subagents"][0]
+        assert s["status"] == "failed" and s["exitCode"] == 3 and s["category"] == "exit" and s["resumable"], s
+        rpc.call("resume_subagent", subagentId=child, input="0\n")
+        s = rpc.call("wait_subagents", subagentIds=[child])["subagents"][0]
+        assert s["status"] == "completed" and s["resumes"] == 1, s
+        refused = spawn(rpc, p, command=["/nonexistent/program"])["subagentId"]
+        s = rpc.call("wait_subagents", subagentIds=[refused])["subagents"][0]
+        assert s["status"] == "failed" and s["category"] == "spawn", s
+
+
+def test_close_ends_the_whole_tree(home):
+    with home.rpc() as rpc:
+        p = parent(rpc)
+        child = spawn(rpc, p, command=["sleep", "1000"])
+        grand = rpc.call("spawn_subagent", threadId=child["threadId"], role="helper", command=["sleep", "1000"])
+        for s in (child, grand):
+            harness.until("it runs", lambda: one(rpc, s["subagentId"])["status"] == "running")
+        below = rpc.call("list_subagents", parentThreadId=p["threadId"], descendants=True)["subagents"]
+        assert [s["subagentId"] for s in below] == [child["subagentId"], grand["subagentId"]], below
+        rpc.call("close_subagent", subagentId=child["subagentId"], reason="enough")
+        done = rpc.call("wait_subagents", subagentIds=[child["subagentId"], grand["subagentId"]])["subagents"]
+        assert [s["status"] for s in done] == ["closed", "closed"], done
+        for s in done:
+            assert rpc.call("get_process", processId=s["processId"])["status"] == "terminated"
+        rpc.fails("close_subagent", {"subagentId": child["subagentId"]}, code=-32015)
+
+
+def test_a_client_runs_it_and_reports(home):
+    with home.rpc() as rpc:
+        p = parent(rpc)
+        child = spawn(rpc, p)["subagentId"]
+        assert one(rpc, child)["status"] == "running" and not one(rpc, child)["supervised"]
+        rpc.call("report_subagent", subagentId=child, status="waiting_input", message="which file?")
+        rpc.call("send_subagent_input", subagentId=child, input="that one")
+        assert rpc.call("wait_subagents", subagentIds=[child], timeoutMs=1)["timedOut"]
+        rpc.call("report_subagent", subagentId=child, status="failed", category="quota", message="no tokens left")
+        s = rpc.call("wait_subagents", subagentIds=[child])["subagents"][0]
+        assert s["status"] == "failed" and s["category"] == "quota" and s["statusReason"] == "no tokens left", s
+        rpc.fails("report_subagent", {"subagentId": child, "status": "running"}, code=-32015)
+        supervised = spawn(rpc, p, command=["sleep", "1000"])["subagentId"]
+        rpc.fails("report_subagent", {"subagentId": supervised, "status": "completed"}, code=-32015)
+        rpc.call("close_subagent", subagentId=supervised)
+
+
+def test_restarts(home):
+    with home.rpc() as rpc:
+        p = parent(rpc)
+        child = spawn(rpc, p, command=["sh", "-c", "read x; echo got $x"])["subagentId"]
+        harness.until("it runs", lambda: one(rpc, child)["status"] == "running")
+    home.kill_part("runtime")
+    with home.rpc() as rpc:
+        assert one(rpc, child)["status"] == "running"
+        rpc.call("send_subagent_input", subagentId=child, input="it\n")
+        s = rpc.call("wait_subagents", subagentIds=[child])["subagents"][0]
+        assert s["status"] == "completed" and rpc.call("read_output", outputRef=s["outputRef"])["data"] == "got it\n", s
+        other = spawn(rpc, p, command=["sleep", "1000"])["subagentId"]
+        harness.until("it runs", lambda: one(rpc, other)["status"] == "running")
+    home.restart()
+    with home.rpc() as rpc:
+        s = one(rpc, other)
+        assert s["status"] == "cancelled" and s["resumable"], s
+        assert rpc.call("verify_store")["ok"]
+        rpc.call("resume_subagent", subagentId=other)
+        harness.until("it runs", lambda: one(rpc, other)["status"] == "running")
+        rpc.call("close_subagent", subagentId=other)
+
+
+def test_mistakes(home):
+    with home.rpc() as rpc:
+        p = parent(rpc)
+        rpc.fails("spawn_subagent", {"threadId": "thr_none", "role": "x"}, code=-32004)
+        assert rpc.fails("spawn_subagent", {"threadId": p["threadId"], "role": ""}).data["field"] == "role"
+        assert rpc.fails("spawn_subagent", {"threadId": p["threadId"], "role": "x", "command": ["a" * 20000]}).data["field"] == "command"
+        rpc.fails("wait_subagents", {"subagentIds": ["sub_none"]}, code=-32004)
+        assert rpc.fails("list_subagents", {"descendants": True}).data["field"] == "descendants"
+
+
+if __name__ == "__main__":
+    harness.main(globals())
