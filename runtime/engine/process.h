@@ -109,6 +109,7 @@ struct process_input {
 	bool canonical;           /* the terminal's mode when that was sent */
 	bool redacted;            /* typed while the terminal asked for a secret */
 	bool intended;            /* the intent of an idempotent write is durable */
+	uint64_t offset;          /* of the terminal's output when it was typed */
 };
 
 struct process {

@@ -120,6 +120,8 @@ static void input_finish(struct process *p, struct process_input *in)
 		jw_kstr(&w, "sent", "eof");
 		jw_kbool(&w, "canonical", in->canonical);
 	}
+	if (process_has_tty(p))
+		jw_kuint(&w, "offset", in->offset);
 	jw_obj_end(&w);
 	input_fact(p, b, in);
 	answer_after(p->engine, b, &in->reply, &json);
@@ -207,6 +209,8 @@ static int input_write(struct process *p, struct process_input *in)
 		input_fail(p, in, &e);
 		return -1;
 	}
+	if (!in->done)
+		in->offset = p->streams[STREAM_PTY].size;
 	while (in->done < in->len) {
 		if (process_has_tty(p))
 			input_look(p, in);

@@ -10,6 +10,7 @@
 
 #include "supervisor/cli/flow.h"
 
+#include "pty/sanitize.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
@@ -58,6 +59,7 @@ struct flow {
 	bool final;                     /* what cannot be read now was not kept */
 	char carry[FLOW_STREAMS][4];    /* the beginning of a character that a piece cut in two */
 	size_t ncarry[FLOW_STREAMS];
+	struct sanitize terminal;       /* what a terminal's output is read with */
 	struct err failure;
 	bool failed;
 };
@@ -363,13 +365,17 @@ static void make_visible(struct flow *f, struct item *it)
 	int s = it->stream;
 	size_t cut;
 
-	buf_append(&whole, f->carry[s], f->ncarry[s]);
-	buf_append(&whole, it->data.data, it->data.len);
-	cut = text_utf8_cut(buf_cstr(&whole), whole.len);
-	f->ncarry[s] = whole.len - cut;
-	if (f->ncarry[s])
-		memcpy(f->carry[s], whole.data + cut, f->ncarry[s]);
-	text_sanitize(buf_cstr(&whole), cut, &shown);
+	if (s == FLOW_PTY) {
+		sanitize_feed(&f->terminal, buf_cstr(&it->data), it->data.len, &shown);
+	} else {
+		buf_append(&whole, f->carry[s], f->ncarry[s]);
+		buf_append(&whole, it->data.data, it->data.len);
+		cut = text_utf8_cut(buf_cstr(&whole), whole.len);
+		f->ncarry[s] = whole.len - cut;
+		if (f->ncarry[s])
+			memcpy(f->carry[s], whole.data + cut, f->ncarry[s]);
+		text_sanitize(buf_cstr(&whole), cut, &shown);
+	}
 	f->under_way = f->under_way - it->data.len + shown.len;
 	buf_done(&whole);
 	buf_done(&it->data);
@@ -429,10 +435,12 @@ static bool show_carry(struct flow *f)
 	bool any = false;
 
 	for (int s = 0; s < FLOW_STREAMS; s++) {
-		if (!f->ncarry[s])
+		if (!f->ncarry[s] && !(s == FLOW_PTY && f->terminal.ncarry))
 			continue;
 		struct item *it = insert_after(f, f->last, s, READY);
 		text_sanitize(f->carry[s], f->ncarry[s], &it->data);
+		if (s == FLOW_PTY)
+			sanitize_end(&f->terminal, &it->data);
 		it->made_visible = true;
 		f->under_way += it->data.len;
 		f->ncarry[s] = 0;

@@ -34,7 +34,7 @@ static void on_written(void *ctx, struct jval result, struct jval error)
 	t->busy = false;
 	if (error.type != JT_NONE) {
 		remote_error(error, &t->failure);
-		t->unknown = jval_is_str(jval_path(error, "data.outcome"), "unknown");
+		t->unknown = remote_broken(error) || jval_is_str(jval_path(error, "data.outcome"), "unknown");
 		/* It closed its stdin or has ended: nothing is wrong. A person at a terminal sees whether the key arrived. */
 		if (t->failure.code == ERR_STATE || t->failure.code == ERR_NOT_FOUND)
 			*(t->terminal ? &t->discard : &t->over) = true;
@@ -58,7 +58,8 @@ static void send_next(struct typing *t)
 	}
 	jw_obj(&w);
 	jw_kstr(&w, "processId", t->process_id);
-	remote_key(t->remote, &w);
+	if (!t->keys)
+		remote_key(t->remote, &w);
 	if (!close) {
 		jw_key(&w, "data");
 		jw_base64(&w, t->pending.data, t->pending.len);
@@ -68,7 +69,8 @@ static void send_next(struct typing *t)
 	buf_reset(&t->pending);
 	t->busy = !close;
 	t->over = close;
-	remote_send(t->remote, close ? "close_process_stdin" : "write_process_stdin", &params, close ? NULL : on_written, t);
+	(t->keys ? remote_send_once : remote_send)(t->remote, close ? "close_process_stdin" : "write_process_stdin", &params,
+						    close ? NULL : on_written, t);
 }
 
 /* What is there now, up to a chunk: a pipe gives 64 KiB at a time. 0 at the end, −1 when there is nothing. */

@@ -3,7 +3,8 @@
 
 /*
  * Our stdin, on its way to a process: one write under way at a time, each under its own idempotency key, so that a daemon
- * which restarts in between gets it exactly once.
+ * which restarts in between gets it exactly once. Single keys go without: making each of them durable before it is pressed
+ * would be felt. One that is under way when the daemon goes is pressed once or not at all, and a person sees which.
  *
  * A pipe or a file is read when there is room, in large pieces. A terminal is read at once, whatever the daemon does, because
  * the keys that detach must work then too; what was typed meanwhile waits in a bounded buffer.

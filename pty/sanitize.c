@@ -1,0 +1,98 @@
+#include "pty/sanitize.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/text.h"
+
+#include <string.h>
+
+enum { GROUND, ESCAPE, INTERMEDIATE, CONTROL, STRING };
+
+static void ground(struct sanitize *s, char c, struct buf *text)
+{
+	switch (c) {
+	case '\r':
+		s->returned = true;
+		return;
+	case '\n':
+		buf_byte(text, '\n');
+		s->returned = s->written = false;
+		return;
+	case '\a': case '\b': case '\016': case '\017': case '\0':
+		return;
+	default:
+		break;
+	}
+	if (s->returned && s->written)
+		buf_byte(text, '\n');
+	s->returned = false;
+	s->written = true;
+	buf_byte(text, c);
+}
+
+static void escape(struct sanitize *s, char c)
+{
+	if (c == '[')
+		s->state = CONTROL;
+	else if (c && strchr("]PX^_", c))
+		s->state = STRING;
+	else
+		s->state = c >= ' ' && c <= '/' ? INTERMEDIATE : GROUND;
+}
+
+static void feed_byte(struct sanitize *s, char c, struct buf *text)
+{
+	if (c == '\033') {
+		s->state = ESCAPE;
+		return;
+	}
+	/* What ends every sequence, finished or not; within one a newline still is one. */
+	if (c == '\n' || c == '\030' || c == '\032') {
+		s->state = GROUND;
+		if (c == '\n')
+			ground(s, c, text);
+		return;
+	}
+	switch (s->state) {
+	case GROUND:
+		ground(s, c, text);
+		break;
+	case ESCAPE:
+		escape(s, c);
+		break;
+	case INTERMEDIATE:
+		if (c < ' ' || c > '/')
+			s->state = GROUND;
+		break;
+	case CONTROL:
+		if (c == '\r')
+			ground(s, c, text);
+		else if (c >= '@' && c <= '~')
+			s->state = GROUND;
+		break;
+	default:
+		if (c == '\a')
+			s->state = GROUND;
+		break;
+	}
+}
+
+void sanitize_feed(struct sanitize *s, const char *bytes, size_t n, struct buf *out)
+{
+	buf_auto struct buf text = BUF_INIT;
+	size_t cut;
+
+	buf_append(&text, s->carry, s->ncarry);
+	for (size_t i = 0; i < n; i++)
+		feed_byte(s, bytes[i], &text);
+	cut = text_utf8_cut(buf_cstr(&text), text.len);
+	s->ncarry = text.len - cut;
+	if (s->ncarry)
+		memcpy(s->carry, text.data + cut, s->ncarry);
+	text_sanitize(buf_cstr(&text), cut, out);
+}
+
+void sanitize_end(struct sanitize *s, struct buf *out)
+{
+	text_sanitize(s->carry, s->ncarry, out);
+	s->ncarry = 0;
+}

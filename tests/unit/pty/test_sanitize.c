@@ -1,0 +1,60 @@
+#include "pty/sanitize.h"
+
+#include "runtime/base/buf.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+
+/* In one piece and byte by byte: both must give the same. */
+static const char *shown(const char *bytes, size_t n)
+{
+	static char text[2][256];
+
+	for (int each = 0; each < 2; each++) {
+		struct sanitize s = SANITIZE_INIT;
+		buf_auto struct buf out = BUF_INIT;
+
+		if (!each)
+			sanitize_feed(&s, bytes, n, &out);
+		for (size_t i = 0; each && i < n; i++)
+			sanitize_feed(&s, bytes + i, 1, &out);
+		sanitize_end(&s, &out);
+		snprintf(text[each], sizeof(text[each]), "%s", buf_cstr(&out));
+	}
+	ck_assert_str_eq(text[0], text[1]);
+	return text[0];
+}
+#define SHOWN(literal) shown(literal, sizeof(literal) - 1)
+
+START_TEST(test_sequences_are_left_out)
+{
+	ck_assert_str_eq(SHOWN("\033[31mred\033[0m\r\n"), "red\n");
+	ck_assert_str_eq(SHOWN("a\033]0;title\ab\033]8;;http://x\033\\link\033]8;;\033\\c"), "ablinkc");
+	ck_assert_str_eq(SHOWN("\033(B\033)0x\033=y\033Pq#0\033\\z\0337\0338\033M"), "xyz");
+	ck_assert_str_eq(SHOWN("\033[?1049h\033[1;24r\033[>4;2m\033[0 q~\r\n"), "~\n");
+}
+END_TEST
+
+START_TEST(test_lines)
+{
+	ck_assert_str_eq(SHOWN("one\r\r\ntwo\r\n\r\n"), "one\ntwo\n\n");
+	ck_assert_str_eq(SHOWN("10%\r20%\r\033[K30%\r\n"), "10%\n20%\n30%\n");
+	ck_assert_str_eq(SHOWN("$ echo\r\n\033[?2004l\r42\r\n"), "$ echo\n42\n");
+	ck_assert_str_eq(SHOWN("tab\tbs\b\a!"), "tab\tbs!");
+}
+END_TEST
+
+START_TEST(test_nothing_harmful)
+{
+	ck_assert_str_eq(SHOWN("\001\177\xc2\x9b" "31m \xff ok \xc3\xa9 \xc3"), "\\x01\\x7f\\xc2\\x9b31m \\xff ok \xc3\xa9 \\xc3");
+	/* what never ends does not hide the next line */
+	ck_assert_str_eq(SHOWN("\033]0;never ends\r\nvisible\r\n"), "\nvisible\n");
+	ck_assert_str_eq(SHOWN("\033[1;2\nvisible"), "\nvisible");
+	ck_assert_str_eq(SHOWN("\033[1\030visible\033]x\032y"), "visibley");
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("sanitize", test_sequences_are_left_out, test_lines, test_nothing_harmful);
+}
