@@ -341,6 +341,24 @@ def test_killed_parts_lose_nothing(home):
         assert at == len(text)
 
 
+def test_killed_while_it_prints_as_fast_as_it_can(home):
+    """What was on its way from the terminal to the spool is found by the next runtime, once."""
+    count = 400000
+    with home.rpc() as rpc:
+        process = rpc.call("start_process", command=["seq", "1", str(count)], tty={"rows": 24, "cols": 80},
+                           limits={"outputBytes": 1 << 30})["processId"]
+    kills, running = 0, True
+    while running:
+        home.kill_part("runtime")
+        kills += 1
+        until("the daemon answers", home.answers)
+        with home.rpc() as rpc:
+            running = rpc.call("get_process", processId=process)["status"] == "running"
+    with home.rpc() as rpc:
+        assert rpc.call("wait_process", processId=process)["exitCode"] == 0
+        assert rpc.outputs(process)["pty"] == "".join(f"{n + 1}\r\n" for n in range(count)).encode(), f"after {kills} kills"
+
+
 def test_an_upgrade_under_a_terminal(home):
     with home.rpc() as rpc:
         process = rpc.call("start_process", command=SHELL, tty={"rows": 24, "cols": 80}, env={"PS1": "ready> "})["processId"]
