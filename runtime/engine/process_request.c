@@ -94,7 +94,7 @@ static void on_answer_committed(void *ctx, const struct store_result *r)
 }
 
 /* Gives `json` (an object) as the answer, with `sequence` added, once the batch is committed. */
-static void answer_after(struct engine *g, struct store_batch *b, struct pending_reply *reply, struct buf *json)
+static void answer_after(struct engine *g, struct store_batch *b, unsigned flags, struct pending_reply *reply, struct buf *json)
 {
 	struct answer *a = mem_zalloc(1, sizeof *a);
 
@@ -103,7 +103,7 @@ static void answer_after(struct engine *g, struct store_batch *b, struct pending
 	a->json = *json;
 	*json = BUF_INIT;
 	reply_remember(&a->reply, b, a->json.data, a->json.len);
-	store_submit(g->o.store, b, STORE_MUST, on_answer_committed, a);
+	store_submit(g->o.store, b, STORE_MUST | flags, on_answer_committed, a);
 }
 
 static void input_finish(struct process *p, struct process_input *in)
@@ -124,7 +124,8 @@ static void input_finish(struct process *p, struct process_input *in)
 		jw_kuint(&w, "offset", in->offset);
 	jw_obj_end(&w);
 	input_fact(p, b, in);
-	answer_after(p->engine, b, &in->reply, &json);
+	/* The terminal's echo comes next. */
+	answer_after(p->engine, b, process_has_tty(p) ? STORE_SHORTLY : 0, &in->reply, &json);
 	input_free(in);
 }
 
@@ -388,7 +389,7 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	jw_kuint(&w, "rows", rows);
 	jw_kuint(&w, "cols", cols);
 	jw_obj_end(&w);
-	answer_after(g, b, &reply, &json);
+	answer_after(g, b, 0, &reply, &json);
 }
 
 void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -422,7 +423,7 @@ void engine_signal_process(struct engine *g, const char *process_id, int sig, co
 	jw_kstr(&w, "processId", p->id);
 	jw_kstr(&w, "signal", text_signal_name(sig));
 	jw_obj_end(&w);
-	answer_after(g, b, &reply, &json);
+	answer_after(g, b, 0, &reply, &json);
 }
 
 void engine_terminate_process(struct engine *g, const char *process_id, const char *reason, int sig, uint64_t grace_ms,

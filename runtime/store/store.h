@@ -88,6 +88,7 @@ void store_batch_meta(struct store_batch *b, const char *key, const void *p, siz
 enum {
 	STORE_MUST = 1 << 0, /* never refused: waits for room */
 	STORE_NOW = 1 << 1,  /* somebody waits for it, whatever its events say */
+	STORE_SHORTLY = 1 << 2, /* something is about to follow that somebody waits for: give it two milliseconds, to share a commit */
 };
 
 struct store_result {

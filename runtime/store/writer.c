@@ -546,10 +546,18 @@ void writer_stop(struct store *s)
 
 /* So many batches share one sync well enough: callers that wait for them are not kept waiting for more. */
 #define COMPANY_ENOUGH 64
+#define SHORTLY_NS (2ull * 1000 * 1000)
+
+static uint64_t due_time(const struct store *s, const struct store_batch *b)
+{
+	if (b->nevents && b->flags & STORE_SHORTLY)
+		return store_mono_ns() + SHORTLY_NS;
+	return b->now || b->nevents == 0 ? 0 : store_mono_ns() + s->soon_ns;
+}
 
 void writer_enqueue(struct store *s, struct store_batch *b)
 {
-	uint64_t due = b->now || b->nevents == 0 ? 0 : store_mono_ns() + s->soon_ns;
+	uint64_t due = due_time(s, b);
 
 	pthread_mutex_lock(&s->mutex);
 	b->next = NULL;
