@@ -105,6 +105,10 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/lib/tests_unit.a $(ARCHIVE
 	$(call say,LINK)
 	$(subst $<,$< $(BUILD)/lib/tests_unit.a,$(LINK)) $(CHECK_LIBS)
 
+# Tests of the control socket bring an engine of their own (fake_engine.h), which wins over the real one where that comes along.
+$(BUILD)/unit/supervisor/control/%: LDFLAGS_ALL += -Wl,-z,muldefs
+$(BUILD)/fuzz/fuzz_params $(BUILD)/fuzz/fuzz_rpc_frame: LDFLAGS_ALL += -Wl,-z,muldefs
+
 # Crash and bench programs that work on the layers directly, and the small programs that the Python tests run.
 CRASH_PROGRAMS := $(patsubst tests/crash/%.c,$(BUILD)/crash/%,$(wildcard tests/crash/crash_*.c))
 BENCH_PROGRAMS := $(patsubst tests/bench/%.c,$(BUILD)/bench/%,$(wildcard tests/bench/bench_*.c))

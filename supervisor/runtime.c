@@ -229,6 +229,8 @@ static void engine_start(struct runtime *r)
 		.stop_grace_ms = r->config.stop_grace_ms,
 		.max_processes = (uint32_t)r->config.max_processes,
 		.inline_bytes = (uint32_t)r->config.inline_bytes,
+		.max_tasks = (uint32_t)r->config.max_tasks,
+		.task_worker_ms = r->config.task_worker_ms,
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
 		.secrets = r->secrets.path,

@@ -24,6 +24,9 @@ struct engine *engine_new(const struct engine_options *o)
 	TAILQ_INIT(&g->subagents.waiters);
 	TAILQ_INIT(&g->subagents.inputs);
 	TAILQ_INIT(&g->subagents.after);
+	if (!g->o.max_tasks)
+		g->o.max_tasks = 64;
+	g->task_look_ns = UINT64_MAX;
 	snprintf(g->boot_id, sizeof g->boot_id, "%s", o->boot_id);
 	return g;
 }
@@ -102,6 +105,7 @@ void engine_free(struct engine *g)
 	strmap_each(&g->channels, free_value, NULL);
 	strmap_done(&g->channels);
 	strmap_done(&g->busy_threads);
+	task_workers_free(g);
 	free(g);
 }
 
@@ -125,10 +129,10 @@ static uint64_t limit_deadline(uint64_t from_ns, uint64_t ms)
 
 static void tick_limits(struct tick *t, struct process *p)
 {
-	uint64_t wall = limit_deadline(p->started_boot_ns, p->limits.wall_ms);
+	uint64_t wall = limit_deadline(p->started_boot_ns + p->held_ns, p->limits.wall_ms);
 	uint64_t idle = limit_deadline(p->last_output_ns, p->limits.idle_ms);
 
-	if (p->state != PROCESS_RUNNING || p->end != PROCESS_END_NONE)
+	if (p->state != PROCESS_RUNNING || p->end != PROCESS_END_NONE || p->paused)
 		return;
 	if (t->now >= wall)
 		process_enforce_end(p, PROCESS_END_WALL, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms, "wall time limit");
@@ -185,6 +189,7 @@ void engine_tick(struct engine *g)
 	engine_each(g, tick_process, &t);
 	tick_soonest(&t, channel_tick(g, t.now));
 	tick_soonest(&t, subagent_tick(g, t.now));
+	tick_soonest(&t, task_tick(g, t.now));
 	if (t.next != UINT64_MAX)
 		engine_wake(g, t.next);
 }
@@ -225,6 +230,7 @@ void engine_client_gone(struct engine *g, uint64_t connection)
 	engine_each(g, forget_connection, &connection);
 	channel_client_gone(g, connection);
 	subagent_client_gone(g, connection);
+	task_client_gone(g, connection);
 }
 
 void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)

@@ -74,6 +74,7 @@ struct start_request {
 	/* Of starts that the engine makes itself (process_owner.h); 0 and NULL otherwise. */
 	int owner;
 	const char *owner_id, *run_id, *attempt_id, *step_id, *job_id, *job_item_id, *subagent_id;
+	const char *process_id;   /* NULL = made */
 	char *ret_process_id;
 };
 
@@ -85,6 +86,8 @@ struct engine_options {
 	uint64_t stop_grace_ms;           /* 0 = 5000 */
 	uint32_t max_processes;           /* 0 = 1024 */
 	uint32_t inline_bytes;            /* 0 = 2048 */
+	uint32_t max_tasks;               /* whose commands run at once; 0 = 64 */
+	uint64_t task_worker_ms;          /* how long a client that works on a task may be gone; 0 = for ever */
 	const char *boot_id;
 	uint32_t owner_uid;               /* of the system session */
 	const char *const *secrets;       /* bailiff's own files and folders: never visible inside. Kept by the caller */

@@ -29,6 +29,8 @@ struct engine {
 	const struct policy_profiles *profiles; /* or NULL */
 	const struct policy_models *models;     /* or NULL */
 	char policy_problem[256];     /* "" = none */
+	struct strmap task_workers;   /* task id → struct task_worker: on which connection a client's attempt hangs */
+	uint64_t task_look_ns;        /* when deadlines of tasks are to be looked at next; UINT64_MAX = never */
 	bool stopping;
 	void (*stopped)(void *ctx);
 	void *stopped_ctx;
@@ -84,6 +86,14 @@ static inline bool process_is_steered_by(const struct process *p, const struct c
 /* The live process if the caller may steer it; ERR_NOT_FOUND, or ERR_STATE when it has ended. */
 struct process *engine_live(struct engine *g, const char *id, const struct caller *c, struct err *e);
 struct process *engine_process(struct engine *g, const char *id);
+
+/* tasks (task_private.h has the rest) */
+uint64_t task_tick(struct engine *g, uint64_t now);
+void task_client_gone(struct engine *g, uint64_t connection);
+void task_workers_free(struct engine *g);
+void task_recover(struct engine *g);
+void task_process_over(struct engine *g, const char *task_id);
+int task_may_run(struct engine *g, const char *task_id, struct err *e); /* a process that a client starts for it */
 
 /* session.c */
 int session_resolve(struct process *p, const struct start_request *r, const struct caller *c, struct err *e);

@@ -176,6 +176,9 @@ struct process {
 	struct process_violations *violations; /* NULL = none so far */
 	struct process_network *network; /* what went through the proxy; NULL = nothing so far */
 	uint64_t violations_before;  /* told by an earlier runtime */
+	bool paused;                 /* its task is: no time limit runs */
+	uint64_t paused_ns, held_ns; /* since when, and how long before that */
+
 	bool settling;               /* refusals may still be on their way */
 	uint64_t settle_until_ns;
 	uint64_t ended_sequence;
@@ -230,6 +233,7 @@ void process_submit_end(struct process *p);
 void process_truncated_facts(struct process *p, struct store_batch *b); /* and sums the kept tail */
 void process_answer_waiters(struct process *p);
 void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig, uint64_t grace_ms, const char *reason);
+void process_hold(struct process *p, bool hold); /* stops the command's process group, or lets it go on */
 void process_escalate(struct process *p, uint64_t now);
 
 /* process_request.c */

@@ -46,6 +46,7 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 	if (sig != SIGKILL && grace_ms > 0) {
 		if (p->state == PROCESS_RUNNING)
 			p->engine->o.ports->signal(p->engine->o.world, p->id, sig);
+		process_hold(p, false); /* what stands still cannot heed it */
 		if (p->kill_step == 0 && kill_at < p->kill_at_ns)
 			p->kill_at_ns = kill_at;
 		engine_wake(p->engine, p->kill_at_ns);
@@ -73,6 +74,24 @@ void process_escalate(struct process *p, uint64_t now)
 		g->o.ports->kill(g->o.world, p->id);
 	p->kill_at_ns = now + KILL_PATIENCE_MS * 1000000ull;
 	engine_wake(g, p->kill_at_ns);
+}
+
+void process_hold(struct process *p, bool hold)
+{
+	uint64_t now = engine_now(p->engine);
+
+	if (p->paused == hold)
+		return;
+	p->paused = hold;
+	if (hold) {
+		p->paused_ns = now;
+	} else {
+		p->held_ns += now - p->paused_ns;
+		p->last_output_ns = now;
+		engine_wake(p->engine, now);
+	}
+	if (p->state == PROCESS_RUNNING)
+		p->engine->o.ports->signal(p->engine->o.world, p->id, hold ? SIGSTOP : SIGCONT);
 }
 
 /* ---- the terminal facts ---- */

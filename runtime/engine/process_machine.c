@@ -8,6 +8,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
+#include <signal.h>
+
 typedef void (*transition_fn)(struct process *p);
 
 static void process_pass_gate(struct process *p)
@@ -127,6 +129,8 @@ static void execing_execed(struct process *p)
 		p->kill_step = 0;
 		process_escalate(p, engine_now(g));
 	}
+	if (p->paused)
+		g->o.ports->signal(g->o.world, p->id, SIGSTOP);
 	process_inputs_pump(p);
 }
 
@@ -165,11 +169,14 @@ static void ending_finish(struct process *p)
 	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
 	g->counts.ended++;
 	const enum owner_kind owner = p->owner;
-	char owner_id[ID_ROOM];
+	char owner_id[ID_ROOM], task_id[ID_ROOM];
 	memcpy(owner_id, p->owner_id, sizeof owner_id);
+	memcpy(task_id, p->task_id, sizeof task_id);
 	process_free(p);
 	if (owner && process_owners[owner]->over)
 		process_owners[owner]->over(g, owner_id);
+	if (task_id[0])
+		task_process_over(g, task_id);
 }
 
 static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {

@@ -248,7 +248,7 @@ static int request_check(struct engine *g, const struct start_request *r, struct
 		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)", g->processes.count);
 	if (store_full(g->o.store))
 		return err_set(e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room");
-	return 0;
+	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
 }
 
 /* May it run? In this version every answer is allow; the facts say why. */
@@ -325,7 +325,10 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 		refuse(&e, fn, ctx);
 		return;
 	}
-	id_make(ID_KIND_PROCESS, id);
+	if (r->process_id)
+		snprintf(id, sizeof id, "%s", r->process_id);
+	else
+		id_make(ID_KIND_PROCESS, id);
 	if (r->ret_process_id)
 		memcpy(r->ret_process_id, id, sizeof id);
 	struct process *p = process_new(g, id);

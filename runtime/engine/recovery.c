@@ -365,6 +365,7 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 	if (status == 0) {
 		channel_recover(g);
 		subagent_recover(g);
+		task_recover(g);
 	}
 	free(r.claimed);
 	free(r.lost);

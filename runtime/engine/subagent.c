@@ -255,7 +255,8 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 		deed_refuse(d, &e);
 		return;
 	}
-	if (parent_of(g, params, c, &doc, &e) < 0 || spawn_check(g, params, start, &start_json, &e) < 0) {
+	if (parent_of(g, params, c, &doc, &e) < 0 || spawn_check(g, params, start, &start_json, &e) < 0 ||
+	    (task && task_may_run(g, task, &e) < 0)) {
 		deed_refuse(d, &e);
 		return;
 	}

@@ -53,6 +53,25 @@ enum view_kind {
 	VIEW_TASK_SUBAGENT = 83,
 	VIEW_LIVE_SUBAGENT = 84, /* id subagentId, while it has not ended */
 	VIEW_ENDED_PROCESS = 22, /* id "<sequence of its end, 20 digits>/<processId>", until its outputs expired */
+	/* tasks and jobs (view_task.h, view_job.h) */
+	VIEW_TASK = 80,          /* taskId */
+	VIEW_TASK_ATTEMPT = 81,  /* "<taskId>/<number, 6 digits>" */
+	VIEW_TASK_EDGE = 82,     /* "<taskId>/<kind>/<targetId>" */
+	VIEW_TASK_COUNT = 83,    /* "s/<sessionId>" or "t/<threadId>": how many tasks have each status */
+	VIEW_SESSION_TASK = 84,  /* lists */
+	VIEW_THREAD_TASK = 85,
+	VIEW_LIVE_TASK = 86,     /* id taskId, while it has not ended */
+	VIEW_BLOCKED_TASK = 87,  /* "<sessionId>/<taskId>", while it waits or is blocked */
+	VIEW_TASK_QUEUE = 88,    /* "<queuedAt, 20 digits>/<taskId>", while only the parallel limit holds it */
+	VIEW_TASK_SLOT = 89,     /* id taskId, while the supervisor runs an attempt of it */
+	VIEW_TASK_ACTION = 90,   /* "<taskId>/<actionId>", while that is not resolved */
+	VIEW_JOB = 91,           /* jobId */
+	VIEW_JOB_ITEM = 92,      /* "<jobId>/<itemId>", once it was begun */
+	VIEW_LIVE_JOB = 93,      /* id jobId, while it has not ended */
+	VIEW_TASK_JOB = 94,      /* "<taskId>/<jobId>" */
+	VIEW_SESSION_JOB = 95,
+	VIEW_JOB_RUNNING = 96,   /* "<jobId>/<itemId>" */
+	VIEW_JOB_AGAIN = 97,     /* "<jobId>/<itemId>": begun before, and to be begun again */
 };
 
 /* The fold given to store_open. */

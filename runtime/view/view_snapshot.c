@@ -8,6 +8,7 @@
 #include "runtime/view/view_subagent.h"
 #include "runtime/view/view_channel.h"
 #include "runtime/view/view_money.h"
+#include "runtime/view/view_task.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -197,7 +198,7 @@ static int write_thread(struct store *s, const struct thread_doc *d, struct jw *
 	write_time(w, "createdAt", d->createdAt);
 	if (d->updatedAt > *updated)
 		*updated = d->updatedAt;
-	if (write_turns(s, d->threadId, w, updated, e) < 0)
+	if (write_turns(s, d->threadId, w, updated, e) < 0 || view_tasks_of_thread(s, d->threadId, w, e) < 0)
 		return -1;
 	if (view_write_routing(s, d->threadId, false, w, e) < 0 || view_write_cost(s, COST_OF_THREAD, d->threadId, w, e) < 0 ||
 	    view_write_limits(s, (uint32_t)d->uid, w, e) < 0)
@@ -233,19 +234,14 @@ static int write_threads(struct store *s, const struct view_ids *ids, struct jw 
 	return 0;
 }
 
-/* Tasks and what hangs on them: nothing writes those facts yet, and a session without them says so. */
-static void write_no_tasks(struct jw *w)
+/* Tasks have documents of their own; what else a session's snapshot must have, nothing writes yet. */
+static int write_session_tail(struct store *s, const char *session, struct jw *w, struct err *e)
 {
-	static const char *const counts[] = { "active", "waiting", "failed", "lost", "terminal" };
-
-	write_empty_array(w, "tasks");
-	jw_kobj(w, "taskSummary");
-	for (size_t i = 0; i < countof(counts); i++)
-		jw_kuint(w, counts[i], 0);
-	write_empty_array(w, "recent");
-	jw_obj_end(w);
+	if (view_tasks_of_session(s, session, w, e) < 0)
+		return -1;
 	write_empty_object(w, "telemetrySummary");
 	write_empty_array(w, "evidenceRefs");
+	return 0;
 }
 
 static void write_session_head(struct store *s, const struct session_doc *d, struct jw *w)
@@ -297,7 +293,8 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 	jw_key(&w, "channelSummary");
 	if (view_channel_summary(s, session_id, &w, e) < 0)
 		return -1;
-	write_no_tasks(&w);
+	if (write_session_tail(s, session_id, &w, e) < 0)
+		return -1;
 	if (more)
 		jw_kstr(&w, "historyCursor", ids.id[ids.n - 1]);
 	jw_obj_end(&w);

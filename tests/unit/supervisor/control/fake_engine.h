@@ -5,6 +5,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/task.h"
 #include "runtime/event/event.h"
 
 #include <stdio.h>
@@ -108,6 +109,14 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 		 (int)ev[0].members_len, ev[0].members ? ev[0].members : "");
 	fake_asked("emit", about, c, fn, ctx);
 }
+#define TASK_METHOD(name) \
+	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx) \
+	{ \
+		fake_asked(#name, json_string_value(json_object_get(params, "taskId")), c, fn, ctx); \
+	}
+TASK_METHODS(TASK_METHOD)
+#undef TASK_METHOD
+
 void engine_client_came(struct engine *g, const struct caller *c)
 {
 }

@@ -1,0 +1,484 @@
+/*
+ * Tasks. One document a task holds everything about it that has a bounded size; attempts, edges, jobs and open actions have
+ * documents or lists of their own. Which status follows from which event stands in one table; the engine decides, the
+ * fold only writes down.
+ */
+
+#include "runtime/view/view_folds.h"
+#include "runtime/view/view_task.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+
+static const struct {
+	const char *name;
+	enum task_class class;
+} statuses[] = {
+#define TASK_STATUS(NAME, name, class) [TASK_##NAME] = { #name, TASK_CLASS_##class },
+#include "runtime/view/task_statuses.def"
+#undef TASK_STATUS
+};
+
+const char *task_status_name(enum task_status s)
+{
+	return s < TASK_STATUS_COUNT ? statuses[s].name : "unknown";
+}
+
+enum task_class task_status_class(enum task_status s)
+{
+	return s < TASK_STATUS_COUNT ? statuses[s].class : TASK_CLASS_LOST;
+}
+
+enum task_status task_status_find(const char *name)
+{
+	int i = 0;
+
+	while (i < TASK_STATUS_COUNT && strcmp(statuses[i].name, name) != 0)
+		i++;
+	return (enum task_status)i;
+}
+
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_ID, task_doc, taskId),
+	VIEW_FIELD(VIEW_ID, task_doc, status),
+	VIEW_FIELD(VIEW_JSON, task_doc, nativeStatus),    /* a peer's own word */
+	VIEW_FIELD(VIEW_JSON, task_doc, statusReason),
+	VIEW_FIELD(VIEW_ID, task_doc, parentTaskId),
+	VIEW_FIELD(VIEW_ID, task_doc, sessionId),
+	VIEW_FIELD(VIEW_ID, task_doc, threadId),          /* given, or that of the last supervised attempt */
+	VIEW_FIELD(VIEW_ID, task_doc, turnId),
+	VIEW_FIELD(VIEW_JSON, task_doc, title),
+	VIEW_FIELD(VIEW_JSON, task_doc, objective),
+	VIEW_FIELD(VIEW_JSON, task_doc, taskKind),
+	VIEW_FIELD(VIEW_JSON, task_doc, taskFamily),
+	VIEW_FIELD(VIEW_JSON, task_doc, visibility),
+	VIEW_FIELD(VIEW_JSON, task_doc, priority),
+	VIEW_FIELD(VIEW_JSON, task_doc, requestedBy),
+	VIEW_FIELD(VIEW_JSON, task_doc, owner),
+	VIEW_FIELD(VIEW_JSON, task_doc, assignee),
+	VIEW_FIELD(VIEW_JSON, task_doc, scope),
+	VIEW_FIELD(VIEW_JSON, task_doc, constraints),
+	VIEW_FIELD(VIEW_JSON, task_doc, taskProfile),
+	VIEW_FIELD(VIEW_JSON, task_doc, acceptance),      /* [{id, text?, required, status: pending|met|unmet|waived …}] */
+	VIEW_FIELD(VIEW_JSON, task_doc, progress),
+	VIEW_FIELD(VIEW_TIME, task_doc, progressAt),
+	VIEW_FIELD(VIEW_JSON, task_doc, retryPolicy),
+	VIEW_FIELD(VIEW_FLAG, task_doc, autoComplete),    /* a clean exit completes it */
+	VIEW_FIELD(VIEW_JSON, task_doc, command),         /* what the supervisor runs, as start_process takes it */
+	VIEW_FIELD(VIEW_JSON, task_doc, commandRef),      /* … behind a ref when that is long */
+	VIEW_FIELD(VIEW_ID, task_doc, currentRunId),
+	VIEW_FIELD(VIEW_ID, task_doc, currentAttemptId),
+	VIEW_FIELD(VIEW_ID, task_doc, currentProcessId),  /* of a supervised attempt */
+	VIEW_FIELD(VIEW_FLAG, task_doc, attemptOpen),
+	VIEW_FIELD(VIEW_UINT, task_doc, attemptCount),
+	VIEW_FIELD(VIEW_TIME, task_doc, attemptStartedAt),
+	VIEW_FIELD(VIEW_ID, task_doc, workerKind),        /* supervisor, client, peer */
+	VIEW_FIELD(VIEW_JSON, task_doc, worker),
+	VIEW_FIELD(VIEW_TIME, task_doc, lastSeenAt),      /* the worker's last word */
+	VIEW_FIELD(VIEW_UINT, task_doc, timeoutMs),       /* from the first start to the end */
+	VIEW_FIELD(VIEW_UINT, task_doc, idleMs),          /* without a word of the worker */
+	VIEW_FIELD(VIEW_UINT, task_doc, heartbeatMs),     /* how long a client may be gone */
+	VIEW_FIELD(VIEW_ID, task_doc, queuedFor),         /* blocked_by, parallel_limit, backoff */
+	VIEW_FIELD(VIEW_TIME, task_doc, queuedAt),
+	VIEW_FIELD(VIEW_TIME, task_doc, dueAt),           /* the next attempt's, after a backoff */
+	VIEW_FIELD(VIEW_ID, task_doc, pausedFrom),
+	VIEW_FIELD(VIEW_JSON, task_doc, waitingFor),
+	VIEW_FIELD(VIEW_ID, task_doc, actionId),
+	VIEW_FIELD(VIEW_JSON, task_doc, blocker),
+	VIEW_FIELD(VIEW_JSON, task_doc, cancellation),    /* the request: reason, requestedBy, propagation */
+	VIEW_FIELD(VIEW_UINT, task_doc, childCount),
+	VIEW_FIELD(VIEW_UINT, task_doc, childrenCompleted),
+	VIEW_FIELD(VIEW_UINT, task_doc, childrenEnded),
+	VIEW_FIELD(VIEW_JSON, task_doc, artifacts),
+	VIEW_FIELD(VIEW_JSON, task_doc, outputs),
+	VIEW_FIELD(VIEW_JSON, task_doc, evidenceRefs),
+	VIEW_FIELD(VIEW_JSON, task_doc, deliveryState),
+	VIEW_FIELD(VIEW_JSON, task_doc, lastError),
+	VIEW_FIELD(VIEW_JSON, task_doc, completionSummary),
+	VIEW_FIELD(VIEW_JSON, task_doc, peer),            /* nativeProtocol, remoteTaskId, … of a peer's task */
+	VIEW_FIELD(VIEW_ID, task_doc, bodyHash),          /* of the request that made it, for repeated ones */
+	VIEW_FIELD(VIEW_UINT, task_doc, uid),
+	VIEW_FIELD(VIEW_TIME, task_doc, createdAt),
+	VIEW_FIELD(VIEW_TIME, task_doc, updatedAt),
+	VIEW_FIELD(VIEW_TIME, task_doc, startedAt),
+	VIEW_FIELD(VIEW_TIME, task_doc, endedAt),
+};
+const struct view_shape task_shape = { VIEW_TASK, sizeof(struct task_doc), fields, countof(fields) };
+
+static const struct view_field count_fields[] = {
+#define TASK_STATUS(NAME, name, class) VIEW_FIELD(VIEW_UINT, task_count_doc, name),
+#include "runtime/view/task_statuses.def"
+#undef TASK_STATUS
+};
+const struct view_shape task_count_shape = { VIEW_TASK_COUNT, sizeof(struct task_count_doc), count_fields, countof(count_fields) };
+
+/* ---- counts and lists ---- */
+
+static void count_add(struct task_count_doc *d, enum task_status s, bool more)
+{
+	uint64_t *n = (uint64_t *)d + s;
+	uint64_t now = (*n == VIEW_ABSENT ? 0 : *n) + (more ? 1 : 0);
+
+	now -= !more && now ? 1 : 0;
+	*n = now ? now : VIEW_ABSENT;
+}
+
+static int count_one(struct models *m, char scope, const char *id, enum task_status before, enum task_status after, struct err *e)
+{
+	char key[VIEW_ID_MAX + 2];
+	struct task_count_doc d;
+
+	if (!*id)
+		return 0;
+	(void)snprintf(key, sizeof(key), "%c/%s", scope, id);
+	if (view_load(m, &task_count_shape, key, &d, e) < 0)
+		return -1;
+	if (before < TASK_STATUS_COUNT)
+		count_add(&d, before, false);
+	if (after < TASK_STATUS_COUNT)
+		count_add(&d, after, true);
+	return view_save(m, &task_count_shape, key, &d, e);
+}
+
+static int set_member(struct models *m, enum view_kind kind, const char *owner, const char *member, bool there, struct err *e)
+{
+	return there ? view_list_put(m, kind, owner, member, e) : view_list_del(m, kind, owner, member, e);
+}
+
+static void queue_owner(uint64_t queued_at, char ret[24])
+{
+	(void)snprintf(ret, 24, "%020llu", (unsigned long long)queued_at);
+}
+
+/* What a document was before an event, as far as lists and counts depend on it. */
+struct before {
+	enum task_status status;  /* TASK_STATUS_COUNT: there was none */
+	char thread[VIEW_ID_MAX], queue[24];
+	bool in_queue, has_slot;
+};
+
+static bool waits_for_slot(const struct task_doc *d)
+{
+	return task_doc_status(d) == TASK_QUEUED && strcmp(d->queuedFor, "parallel_limit") == 0;
+}
+
+static bool has_slot(const struct task_doc *d)
+{
+	return d->attemptOpen && strcmp(d->workerKind, "supervisor") == 0;
+}
+
+static struct before before_of(const struct task_doc *d)
+{
+	struct before b = { .status = d->status[0] ? task_doc_status(d) : TASK_STATUS_COUNT, .in_queue = waits_for_slot(d), .has_slot = has_slot(d) };
+
+	view_word_set(b.thread, d->threadId);
+	queue_owner(d->queuedAt, b.queue);
+	return b;
+}
+
+/* The runtime's own, made because a fact needs a task: found by its id, and in no list. */
+static bool unlisted(const struct task_doc *d)
+{
+	return jval_is_str(d->taskKind, "routing") && jval_is_str(d->visibility, "internal");
+}
+
+static int save_status(struct models *m, const struct task_doc *d, const struct before *b, struct err *e)
+{
+	enum task_status now = task_doc_status(d);
+	bool fresh = b->status == TASK_STATUS_COUNT, moved = strcmp(b->thread, d->threadId) != 0;
+	char queue[24];
+
+	queue_owner(d->queuedAt, queue);
+	if (now != b->status && count_one(m, 's', d->sessionId, b->status, now, e) < 0)
+		return -1;
+	if (moved && b->thread[0] && (count_one(m, 't', b->thread, b->status, TASK_STATUS_COUNT, e) < 0 ||
+				      view_list_del(m, VIEW_THREAD_TASK, b->thread, d->taskId, e) < 0))
+		return -1;
+	if ((moved || now != b->status) && count_one(m, 't', d->threadId, moved ? TASK_STATUS_COUNT : b->status, now, e) < 0)
+		return -1;
+	if (fresh && view_list_put(m, VIEW_SESSION_TASK, d->sessionId, d->taskId, e) < 0)
+		return -1;
+	if (moved && view_list_put(m, VIEW_THREAD_TASK, d->threadId, d->taskId, e) < 0)
+		return -1;
+	if (set_member(m, VIEW_LIVE_TASK, d->taskId, NULL, !task_status_ended(now), e) < 0 ||
+	    set_member(m, VIEW_BLOCKED_TASK, d->sessionId, d->taskId, task_status_class(now) == TASK_CLASS_WAITING, e) < 0)
+		return -1;
+	if (b->in_queue && view_list_del(m, VIEW_TASK_QUEUE, b->queue, d->taskId, e) < 0)
+		return -1;
+	if (waits_for_slot(d) && view_list_put(m, VIEW_TASK_QUEUE, queue, d->taskId, e) < 0)
+		return -1;
+	return has_slot(d) == b->has_slot ? 0 : set_member(m, VIEW_TASK_SLOT, d->taskId, NULL, has_slot(d), e);
+}
+
+/* ---- folding ---- */
+
+static int load(struct models *m, const struct event_view *ev, struct task_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_TASK, id, sizeof(id));
+	if (!*id)
+		return 1;
+	if (view_load(m, &task_shape, id, d, e) < 0)
+		return -1;
+	if (!d->taskId[0]) {
+		view_word_set(d->taskId, id);
+		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
+		d->uid = ev->uid;
+		d->createdAt = ev->real_us;
+	}
+	d->updatedAt = ev->real_us;
+	return 0;
+}
+
+static int save(struct models *m, const struct task_doc *d, const struct before *b, struct err *e)
+{
+	bool listed = !unlisted(d); /* before the slices go */
+
+	if (view_save(m, &task_shape, d->taskId, d, e) < 0)
+		return -1;
+	return listed ? save_status(m, d, b, e) : 0;
+}
+
+static void take_time(struct jval v, uint64_t *ret)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (jval_str(v, text, sizeof(text)) < sizeof(text) && text[0])
+		(void)clock_parse(text, ret);
+}
+
+static void take_uint(struct jval payload, const char *member, uint64_t *ret)
+{
+	*ret = jval_uint(jval_get(payload, member), *ret);
+}
+
+/* What belongs to a status goes with it. */
+static void leave(struct task_doc *d)
+{
+	d->waitingFor = d->blocker = d->statusReason = (struct jval){ 0 };
+	d->actionId[0] = d->queuedFor[0] = '\0';
+	d->dueAt = d->queuedAt = 0;
+}
+
+static void set_status(struct task_doc *d, const struct event_view *ev, const char *status)
+{
+	struct jval reason = event_member(ev, "statusReason");
+	bool was_paused = strcmp(d->status, "paused") == 0, pauses = strcmp(status, "paused") == 0;
+
+	if (task_status_find(status) == TASK_STATUS_COUNT)
+		return;
+	if (pauses && !was_paused)
+		view_word_set(d->pausedFrom, d->status);
+	leave(d);
+	if (reason.type == JT_STRING)
+		d->statusReason = reason;
+	view_word_set(d->status, status);
+	if (!pauses)
+		d->pausedFrom[0] = '\0';
+	d->endedAt = task_status_ended(task_doc_status(d)) ? (d->endedAt ? d->endedAt : ev->real_us) : 0;
+}
+
+static void close_attempt(struct task_doc *d)
+{
+	d->attemptOpen = false;
+	d->currentProcessId[0] = '\0';
+}
+
+/* Which status an event means; NULL: the one that its payload names, if it names one. */
+static const struct {
+	enum event_type type;
+	const char *status;
+} meanings[] = {
+	{ EVENT_TASK_CREATED, "draft" }, { EVENT_TASK_ACCEPTED, "accepted" }, { EVENT_TASK_QUEUED, "queued" },
+	{ EVENT_TASK_BLOCKED, "blocked" }, { EVENT_TASK_PAUSED, "paused" }, { EVENT_TASK_RETRYING, "retrying" },
+	{ EVENT_TASK_CANCEL_REQUESTED, "cancelling" }, { EVENT_TASK_CANCELLED, "cancelled" }, { EVENT_TASK_TIMED_OUT, "timed_out" },
+	{ EVENT_TASK_FAILED, "failed" }, { EVENT_TASK_LOST, "lost" }, { EVENT_TASK_COMPLETED, "completed" },
+	{ EVENT_TASK_ARCHIVED, "archived" },
+};
+
+static void take_status(struct task_doc *d, const struct event_view *ev, struct jval payload)
+{
+	char named[VIEW_ID_MAX] = "";
+
+	for (size_t i = 0; i < countof(meanings); i++)
+		if (meanings[i].type == ev->type) {
+			set_status(d, ev, meanings[i].status);
+			return;
+		}
+	view_word(named, jval_get(payload, "status"));
+	if (*named && ev->type != EVENT_TASK_ATTEMPT_FAILED && ev->type != EVENT_TASK_ATTEMPT_COMPLETED)
+		set_status(d, ev, named);
+}
+
+static void take_created(struct task_doc *d, const struct event_view *ev, struct jval payload)
+{
+	event_id_copy(ev, ID_THREAD, d->threadId, sizeof(d->threadId));
+	event_id_copy(ev, ID_TURN, d->turnId, sizeof(d->turnId));
+	event_id_copy(ev, ID_PARENT_TASK, d->parentTaskId, sizeof(d->parentTaskId));
+	view_word(d->bodyHash, jval_get(payload, "bodyHash"));
+	d->autoComplete = jval_bool(jval_get(payload, "autoComplete"), false);
+}
+
+static void take_attempt(struct task_doc *d, const struct event_view *ev, struct jval payload)
+{
+	event_id_copy(ev, ID_RUN, d->currentRunId, sizeof(d->currentRunId));
+	event_id_copy(ev, ID_ATTEMPT, d->currentAttemptId, sizeof(d->currentAttemptId));
+	d->currentProcessId[0] = '\0';
+	event_id_copy(ev, ID_PROCESS, d->currentProcessId, sizeof(d->currentProcessId));
+	view_word(d->workerKind, jval_get(jval_get(payload, "worker"), "kind"));
+	take_uint(payload, "attempt", &d->attemptCount);
+	d->attemptOpen = true;
+	d->attemptStartedAt = d->lastSeenAt = ev->real_us;
+}
+
+int view_task_on_event(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct task_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	const struct before b = before_of(&d);
+	take_status(&d, ev, payload);
+	view_take(&task_shape, &d, payload);
+	take_uint(payload, "timeoutMs", &d.timeoutMs);
+	take_uint(payload, "idleMs", &d.idleMs);
+	take_uint(payload, "heartbeatMs", &d.heartbeatMs);
+	switch (ev->type) {
+	case EVENT_TASK_CREATED:
+		take_created(&d, ev, payload);
+		break;
+	case EVENT_TASK_QUEUED:
+		view_word(d.queuedFor, jval_get(payload, "reason"));
+		take_time(jval_get(payload, "dueAt"), &d.dueAt);
+		d.queuedAt = ev->real_us;
+		break;
+	case EVENT_TASK_RETRYING:
+		take_time(jval_get(payload, "notBefore"), &d.dueAt);
+		break;
+	case EVENT_TASK_STARTED:
+		d.startedAt = ev->real_us;
+		break;
+	case EVENT_TASK_WAITING:
+		event_id_copy(ev, ID_ACTION, d.actionId, sizeof(d.actionId));
+		take_time(jval_get(payload, "dueAt"), &d.dueAt);
+		break;
+	case EVENT_TASK_ATTEMPT_STARTED:
+		take_attempt(&d, ev, payload);
+		break;
+	case EVENT_TASK_ATTEMPT_COMPLETED:
+	case EVENT_TASK_ATTEMPT_FAILED:
+		close_attempt(&d);
+		break;
+	default:
+		break;
+	}
+	return save(m, &d, &b, e);
+}
+
+int view_task_on_updated(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), changes = jval_get(payload, "changes"), flag = jval_get(changes, "autoComplete");
+	char status[VIEW_ID_MAX] = "";
+	struct task_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	const struct before b = before_of(&d);
+	view_word(status, jval_get(payload, "status"));
+	if (*status)
+		set_status(&d, ev, status);
+	view_take(&task_shape, &d, changes);
+	if (jval_get(changes, "command").type == JT_OBJECT)
+		d.commandRef = (struct jval){ 0 };
+	if (jval_get(changes, "commandRef").type == JT_STRING)
+		d.command = (struct jval){ 0 };
+	if (jval_get(payload, "nativeStatus").type == JT_STRING)
+		d.nativeStatus = jval_get(payload, "nativeStatus");
+	if (flag.type != JT_NONE)
+		d.autoComplete = jval_bool(flag, false);
+	take_uint(changes, "timeoutMs", &d.timeoutMs);
+	take_uint(changes, "idleMs", &d.idleMs);
+	take_uint(changes, "heartbeatMs", &d.heartbeatMs);
+	if (jval_bool(jval_get(payload, "byWorker"), false))
+		d.lastSeenAt = ev->real_us;
+	return save(m, &d, &b, e);
+}
+
+/* ---- progress: members that are told replace what was said before, the others stay ---- */
+
+static const char *const progress_members[] = { "phase", "percent", "step", "summary", "counters", "outputRefs", "plan", "validation", "usage" };
+
+static void merge_progress(struct jval old, struct jval payload, uint64_t real_us, struct buf *out)
+{
+	struct jw w = jw_on(out);
+	char at[CLOCK_TEXT_MAX];
+
+	jw_obj(&w);
+	for (size_t i = 0; i < countof(progress_members); i++) {
+		struct jval v = jval_get(payload, progress_members[i]);
+
+		if (v.type == JT_NONE)
+			v = jval_get(old, progress_members[i]);
+		if (v.type != JT_NONE)
+			jw_kraw(&w, progress_members[i], v.text, v.len);
+	}
+	clock_format(real_us, at);
+	jw_kstr(&w, "updatedAt", at);
+	jw_obj_end(&w);
+}
+
+int view_task_on_progress(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), delivery = jval_get(payload, "delivery"), acceptance = jval_get(payload, "acceptance");
+	buf_auto struct buf merged = BUF_INIT;
+	struct task_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	merge_progress(d.progress, payload, ev->real_us, &merged);
+	d.progress = jval_of(merged.data, merged.len);
+	d.progressAt = ev->real_us;
+	if (delivery.type == JT_OBJECT)
+		d.deliveryState = delivery;
+	if (acceptance.type == JT_ARRAY)
+		d.acceptance = acceptance;
+	if (!jval_bool(jval_get(payload, "derived"), false))
+		d.lastSeenAt = ev->real_us;
+	return view_save(m, &task_shape, d.taskId, &d, e);
+}
+
+/* The supervised attempt's own phase: it runs now, here. */
+int view_task_on_run_status(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct task_doc d;
+	int r = event_from_client(ev) ? 1 : load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	const struct before b = before_of(&d);
+	if (!jval_is_str(jval_get(event_payload(ev), "phase"), "running") || !d.attemptOpen)
+		return 0;
+	if (strcmp(d.status, "preparing") == 0 || strcmp(d.status, "waiting_resource") == 0)
+		set_status(&d, ev, "running");
+	event_id_copy(ev, ID_THREAD, d.threadId, sizeof(d.threadId));
+	event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
+	d.lastSeenAt = ev->real_us;
+	return save(m, &d, &b, e);
+}
+
+/* Questions that are open for a task. */
+int view_task_on_action(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char task[VIEW_ID_MAX], action[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_TASK, task, sizeof(task));
+	event_id_copy(ev, ID_ACTION, action, sizeof(action));
+	return set_member(m, VIEW_TASK_ACTION, task, action, ev->type == EVENT_ACTION_REQUIRED, e);
+}

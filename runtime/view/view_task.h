@@ -1,0 +1,93 @@
+#ifndef BAILIFF_VIEW_TASK_H
+#define BAILIFF_VIEW_TASK_H
+
+/*
+ * The documents of tasks, their attempts and edges, as structs; what the members mean stands beside the field tables
+ * (view_task.c, view_task_attempt.c, view_task_edge.c), and how they are read in view_task_query.c.
+ */
+
+#include "runtime/view/view_codec.h"
+
+enum task_status {
+#define TASK_STATUS(NAME, name, class) TASK_##NAME,
+#include "runtime/view/task_statuses.def"
+#undef TASK_STATUS
+	TASK_STATUS_COUNT
+};
+enum task_class { TASK_CLASS_ACTIVE, TASK_CLASS_WAITING, TASK_CLASS_FAILED, TASK_CLASS_LOST, TASK_CLASS_DONE, TASK_CLASS_COUNT };
+
+const char *task_status_name(enum task_status s);
+enum task_status task_status_find(const char *name); /* TASK_STATUS_COUNT when there is none */
+enum task_class task_status_class(enum task_status s);
+static inline bool task_status_ended(enum task_status s)
+{
+	return task_status_class(s) >= TASK_CLASS_FAILED;
+}
+
+struct task_doc {
+	char taskId[VIEW_ID_MAX], status[VIEW_ID_MAX], parentTaskId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX],
+		turnId[VIEW_ID_MAX], currentRunId[VIEW_ID_MAX], currentAttemptId[VIEW_ID_MAX], currentProcessId[VIEW_ID_MAX],
+		pausedFrom[VIEW_ID_MAX], bodyHash[VIEW_ID_MAX], workerKind[VIEW_ID_MAX], queuedFor[VIEW_ID_MAX], actionId[VIEW_ID_MAX];
+	uint64_t uid, attemptCount, childCount, childrenCompleted, childrenEnded, timeoutMs, idleMs, heartbeatMs;
+	uint64_t createdAt, updatedAt, startedAt, endedAt, queuedAt, dueAt, lastSeenAt, attemptStartedAt, progressAt;
+	bool autoComplete, attemptOpen;
+	struct jval title, objective, taskKind, taskFamily, visibility, nativeStatus, statusReason, priority, requestedBy, owner, assignee,
+		scope, constraints, taskProfile, acceptance, progress, retryPolicy, command, commandRef, worker, waitingFor, blocker,
+		artifacts, outputs, evidenceRefs, deliveryState, lastError, completionSummary, cancellation, peer;
+};
+extern const struct view_shape task_shape;
+static inline enum task_status task_doc_status(const struct task_doc *d)
+{
+	return task_status_find(d->status);
+}
+
+struct attempt_doc {
+	char runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX], threadId[VIEW_ID_MAX],
+		turnId[VIEW_ID_MAX];
+	uint64_t attempt, startedAt, endedAt;
+	struct jval reason, worker, inputRefs, outputRefs, checkpointRefs, retryPolicy, lastError, completionSummary;
+};
+extern const struct view_shape attempt_shape;
+/* The key of an attempt: "<taskId>/<number>", in the order in which they were made. */
+#define VIEW_ATTEMPT_KEY_MAX (VIEW_ID_MAX + 16)
+void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEMPT_KEY_MAX]);
+
+struct edge_doc {
+	char kind[VIEW_ID_MAX], targetId[VIEW_ID_MAX], status[VIEW_ID_MAX];
+	uint64_t createdAt, updatedAt;
+	struct jval reason;
+};
+extern const struct view_shape edge_shape;
+#define VIEW_EDGE_KEY_MAX (3 * VIEW_ID_MAX)
+/* "<taskId>/<kind>/<targetId>"; kind and target may be NULL: the prefix of all, or of all of a kind. */
+void view_edge_key(const char *task_id, const char *kind, const char *target, char ret[VIEW_EDGE_KEY_MAX]);
+
+/* How many tasks have each status: of a session ("s/<id>") or a thread ("t/<id>"). */
+struct task_count_doc {
+#define TASK_STATUS(NAME, name, class) uint64_t name;
+#include "runtime/view/task_statuses.def"
+#undef TASK_STATUS
+};
+extern const struct view_shape task_count_shape;
+
+/* ---- for clients and snapshots ---- */
+
+struct jw;
+/* The whole record: the document with its attempts, relationships, jobs and open actions. Valid as the snapshot schema's task. */
+int view_task(struct store *s, uint32_t uid, const char *task_id, struct buf *out, struct err *e);
+struct view_task_query {
+	const char *session_id, *thread_id, *parent_id, *status; /* NULL = any */
+	const char *match;        /* NULL, or what a person typed: the beginning of the id, with or without "task_", or its end */
+	bool live_only;
+	unsigned limit;           /* 1 … 1000 */
+	const char *cursor;
+};
+int view_tasks(struct store *s, uint32_t uid, const struct view_task_query *q, struct buf *out, struct err *e);
+/* `"tasks":[…],"taskSummary":{…},"taskGraph":{…},"blockedTasks":[…]` of a session or a thread, in an object that is open. */
+int view_tasks_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e);
+int view_tasks_of_thread(struct store *s, const char *thread_id, struct jw *w, struct err *e);
+/* The task_snapshot of get_snapshot: one task, or the tasks of a session or thread. Exactly one id is given. */
+int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, const char *thread_id, const char *task_id, struct buf *out,
+		       struct err *e);
+
+#endif

@@ -1,0 +1,547 @@
+/*
+ * Reading tasks: the whole record, lists, and what snapshots say of the tasks of a session or thread. Each document is read
+ * in a short transaction of its own.
+ */
+
+#include "runtime/view/view_ids.h"
+#include "runtime/view/view_task.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/event/id.h"
+#include "runtime/store/store.h"
+
+#define SEEN_MAX 20000u
+#define SEEN_IDS_MAX 200000u
+#define PAGE 256u
+#define PAGE_BYTES (4u << 20)
+#define DEPTH_MAX 64          /* of parents */
+#define ATTEMPTS_SHOWN 50u
+#define EDGES_SHOWN 1000u
+#define RECENT 10u
+#define BLOCKED_SHOWN 50u
+
+static bool visible(uint32_t uid, uint64_t owner)
+{
+	return uid == VIEW_ANY_UID || owner == uid;
+}
+
+static void write_json(struct jw *w, const char *key, struct jval v)
+{
+	if (v.type != JT_NONE)
+		jw_kraw(w, key, v.text, v.len);
+}
+
+static void write_word(struct jw *w, const char *key, const char *s)
+{
+	if (*s)
+		jw_kstr(w, key, s);
+}
+
+static void write_time(struct jw *w, const char *key, uint64_t real_us)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!real_us)
+		return;
+	clock_format(real_us, text);
+	jw_kstr(w, key, text);
+}
+
+/* ---- attempts ---- */
+
+/* The specification's small set of words for an attempt. */
+static const char *attempt_status(const char *native)
+{
+	static const struct { const char *native, *status; } rows[] = {
+		{ "lost", "unknown" }, { "timed_out", "failed" }, { "accepted", "queued" }, { "paused", "idle" },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++)
+		if (strcmp(rows[i].native, native) == 0)
+			return rows[i].status;
+	return strncmp(native, "waiting", 7) == 0 ? "blocked" : native;
+}
+
+static void write_attempt(const struct attempt_doc *d, struct jw *w)
+{
+	const char *status = attempt_status(d->status);
+
+	jw_obj(w);
+	jw_kstr(w, "runId", d->runId);
+	write_word(w, "attemptId", d->attemptId);
+	jw_kstr(w, "status", status);
+	if (strcmp(status, d->status) != 0)
+		jw_kstr(w, "nativeStatus", d->status);
+	jw_kuint(w, "attemptCount", d->attempt);
+	write_json(w, "reason", d->reason);
+	write_json(w, "worker", d->worker);
+	write_word(w, "processId", d->processId);
+	write_word(w, "threadId", d->threadId);
+	write_word(w, "turnId", d->turnId);
+	write_json(w, "inputRefs", d->inputRefs);
+	write_json(w, "outputRefs", d->outputRefs);
+	write_json(w, "checkpointRefs", d->checkpointRefs);
+	write_json(w, "retryPolicy", d->retryPolicy);
+	write_json(w, "lastError", d->lastError);
+	write_json(w, "completionSummary", d->completionSummary);
+	write_time(w, "startedAt", d->startedAt);
+	write_time(w, "endedAt", d->endedAt);
+	jw_obj_end(w);
+}
+
+/* The latest, in the order in which they were made. */
+static int write_attempts(struct store *s, const struct task_doc *d, struct jw *w, struct err *e)
+{
+	uint64_t n = d->attemptCount == VIEW_ABSENT ? 0 : d->attemptCount;
+	buf_auto struct buf text = BUF_INIT;
+	char key[VIEW_ATTEMPT_KEY_MAX];
+	struct attempt_doc a;
+
+	jw_karr(w, "attempts");
+	for (uint64_t i = n > ATTEMPTS_SHOWN ? n - ATTEMPTS_SHOWN + 1 : 1; i <= n; i++) {
+		view_attempt_key(d->taskId, i, key);
+		int r = view_read(s, &attempt_shape, key, &text, &a, e);
+
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			write_attempt(&a, w);
+	}
+	jw_arr_end(w);
+	if (n > ATTEMPTS_SHOWN)
+		jw_kbool(w, "attemptsTruncated", true);
+	return 0;
+}
+
+/* ---- edges ---- */
+
+struct edge_scan {
+	struct jw *w;
+	unsigned n;
+	const char *from; /* NULL: as a relationship; else with this end named, too */
+};
+
+static bool on_edge(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct edge_scan *sc = ctx;
+
+	if (sc->n++ >= EDGES_SHOWN)
+		return false;
+	if (!sc->from) {
+		jw_raw(sc->w, json, len);
+		return true;
+	}
+	jw_obj(sc->w);
+	jw_kstr(sc->w, "taskId", sc->from);
+	jw_kraw(sc->w, "kind", jval_get(jval_of(json, len), "kind").text, jval_get(jval_of(json, len), "kind").len);
+	write_json(sc->w, "targetId", jval_get(jval_of(json, len), "targetId"));
+	write_json(sc->w, "status", jval_get(jval_of(json, len), "status"));
+	jw_obj_end(sc->w);
+	return true;
+}
+
+static int write_edges(struct store *s, const char *task, bool as_graph, unsigned *seen, struct jw *w, struct err *e)
+{
+	char prefix[VIEW_EDGE_KEY_MAX];
+	struct edge_scan sc = { .w = w, .n = *seen, .from = as_graph ? task : NULL };
+
+	view_edge_key(task, NULL, NULL, prefix);
+	if (store_model_scan(s, VIEW_TASK_EDGE, prefix, NULL, false, on_edge, &sc, e) < 0)
+		return -1;
+	*seen = sc.n;
+	return 0;
+}
+
+/* ---- one task ---- */
+
+static int read_task(struct store *s, uint32_t uid, const char *id, struct buf *text, struct task_doc *d, struct err *e)
+{
+	int r = view_read(s, &task_shape, id, text, d, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || !visible(uid, d->uid))
+		return err_set(e, ERR_NOT_FOUND, "no task '%.80s'", id);
+	return 0;
+}
+
+static int write_root(struct store *s, const struct task_doc *d, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char root[VIEW_ID_MAX];
+	struct task_doc up;
+
+	view_word_set(root, d->parentTaskId[0] ? d->parentTaskId : d->taskId);
+	for (int depth = 0; depth < DEPTH_MAX; depth++) {
+		int r = view_read(s, &task_shape, root, &text, &up, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0 || !up.parentTaskId[0])
+			break;
+		view_word_set(root, up.parentTaskId);
+	}
+	jw_kstr(w, "rootTaskId", root);
+	return 0;
+}
+
+static int write_members(struct store *s, enum view_kind kind, const char *task, const char *key, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	char prefix[VIEW_KEY_MAX];
+	struct view_ids_query q = { .kind = kind, .prefix = prefix, .max = EDGES_SHOWN };
+
+	(void)snprintf(prefix, sizeof(prefix), "%s/", task);
+	if (view_ids(s, &q, &ids, NULL, e) < 0)
+		return -1;
+	jw_karr(w, key);
+	for (size_t i = 0; i < ids.n; i++)
+		jw_str(w, ids.id[i]);
+	jw_arr_end(w);
+	return 0;
+}
+
+/* The document and what is joined to it. */
+static int write_task(struct store *s, const struct buf *text, const struct task_doc *d, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+	unsigned seen = 0;
+
+	buf_append(out, text->data, text->len - 1); /* without its closing brace */
+	w.need_comma = true;
+	if (write_root(s, d, &w, e) < 0 || write_attempts(s, d, &w, e) < 0)
+		return -1;
+	jw_karr(&w, "relationships");
+	if (write_edges(s, d->taskId, false, &seen, &w, e) < 0)
+		return -1;
+	jw_arr_end(&w);
+	if (write_members(s, VIEW_TASK_JOB, d->taskId, "jobIds", &w, e) < 0 ||
+	    write_members(s, VIEW_TASK_ACTION, d->taskId, "openActions", &w, e) < 0)
+		return -1;
+	jw_obj_end(&w);
+	return 0;
+}
+
+int view_task(struct store *s, uint32_t uid, const char *task_id, struct buf *out, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct task_doc d;
+
+	if (read_task(s, uid, task_id, &text, &d, e) < 0 || write_task(s, &text, &d, &whole, e) < 0)
+		return -1;
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
+/* ---- lists ---- */
+
+struct task_page {
+	struct store *store;
+	uint32_t uid;
+	const struct view_task_query *query;
+	struct jw w;
+	unsigned found, seen;
+	bool more;
+	char last[VIEW_ID_MAX];
+};
+
+static bool wanted(const struct task_page *p, const struct task_doc *d)
+{
+	const struct view_task_query *q = p->query;
+
+	return visible(p->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
+	       (!q->thread_id || strcmp(q->thread_id, d->threadId) == 0) &&
+	       (!q->parent_id || strcmp(q->parent_id, d->parentTaskId) == 0) && (!q->status || strcmp(q->status, d->status) == 0) &&
+	       !(q->live_only && task_status_ended(task_doc_status(d)));
+}
+
+static int page_ids(struct task_page *p, const struct view_ids *ids, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	for (size_t i = 0; i < ids->n; i++) {
+		struct task_doc d;
+
+		if (p->found == p->query->limit || p->seen == SEEN_MAX || p->w.buf->len > PAGE_BYTES) {
+			p->more = true;
+			return 0;
+		}
+		int r = view_read(p->store, &task_shape, ids->id[i], &text, &d, e);
+		if (r < 0)
+			return -1;
+		p->seen++;
+		view_word_set(p->last, ids->id[i]);
+		if (r > 0 || !wanted(p, &d))
+			continue;
+		jw_raw(&p->w, text.data, text.len);
+		p->found++;
+	}
+	return 0;
+}
+
+static int scan_tasks(struct task_page *p, struct view_ids_query q, const char *owner, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	char after[VIEW_EDGE_KEY_MAX], last[VIEW_KEY_MAX];
+	int more;
+
+	if (p->query->cursor) {
+		(void)snprintf(after, sizeof(after), "%s%s", owner, p->query->cursor);
+		q.after = after;
+	}
+	do {
+		more = view_ids(p->store, &q, &ids, last, e);
+		if (more < 0 || page_ids(p, &ids, e) < 0)
+			return -1;
+		memcpy(after, last, sizeof(last));
+		q.after = after;
+	} while (more && !p->more && ids.n && p->found < p->query->limit && p->seen < SEEN_MAX);
+	if (more)
+		p->more = true;
+	return 0;
+}
+
+/* Chooses the shortest list that holds everything asked for. */
+static int find_tasks(struct task_page *p, struct err *e)
+{
+	const struct view_task_query *q = p->query;
+	struct view_ids_query ids = { .kind = VIEW_TASK, .descending = true, .max = PAGE };
+	char prefix[VIEW_EDGE_KEY_MAX] = "";
+
+	if (q->match) {
+		size_t n = strlen(q->match);
+
+		ids.prefix = q->match;
+		if (scan_tasks(p, ids, "", e) < 0)
+			return -1;
+		if (!p->found && !p->more) {
+			(void)snprintf(prefix, sizeof(prefix), "task_%s", q->match);
+			ids.prefix = prefix;
+			if (scan_tasks(p, ids, "", e) < 0)
+				return -1;
+		}
+		if (p->found || p->more || n < 4)
+			return 0;
+		ids.prefix = NULL;
+		ids.ending = q->match;
+		ids.max_seen = SEEN_IDS_MAX;
+		return scan_tasks(p, ids, "", e);
+	}
+	if (q->parent_id) {
+		view_edge_key(q->parent_id, "child", NULL, prefix);
+		ids.kind = VIEW_TASK_EDGE;
+	} else if (q->thread_id || q->session_id) {
+		(void)snprintf(prefix, sizeof(prefix), "%s/", q->thread_id ? q->thread_id : q->session_id);
+		ids.kind = q->thread_id ? VIEW_THREAD_TASK : VIEW_SESSION_TASK;
+	} else if (q->live_only) {
+		ids.kind = VIEW_LIVE_TASK;
+	}
+	ids.prefix = *prefix ? prefix : NULL;
+	return scan_tasks(p, ids, prefix, e);
+}
+
+int view_tasks(struct store *s, uint32_t uid, const struct view_task_query *q, struct buf *out, struct err *e)
+{
+	buf_auto struct buf whole = BUF_INIT;
+	struct task_page p = { .store = s, .uid = uid, .query = q, .w = jw_on(&whole) };
+
+	if (q->limit < 1 || q->limit > 1000)
+		return err_field(e, "limit", "must be 1 to 1000");
+	if (q->cursor && !id_valid(q->cursor, strlen(q->cursor)))
+		return err_field(e, "cursor", "not an id");
+	jw_obj(&p.w);
+	jw_karr(&p.w, "tasks");
+	if (find_tasks(&p, e) < 0)
+		return -1;
+	jw_arr_end(&p.w);
+	if (p.more && p.last[0])
+		jw_kstr(&p.w, "nextCursor", p.last);
+	jw_obj_end(&p.w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
+/* ---- what snapshots say ---- */
+
+static int write_summary(struct store *s, char scope, const char *id, const struct view_ids *recent, struct jw *w, struct err *e)
+{
+	static const char *const names[] = { "active", "waiting", "failed", "lost" };
+	uint64_t sums[TASK_CLASS_COUNT] = { 0 }, *counts;
+	buf_auto struct buf text = BUF_INIT;
+	struct task_count_doc d;
+	char key[VIEW_ID_MAX + 2];
+
+	(void)snprintf(key, sizeof(key), "%c/%s", scope, id);
+	int r = view_read(s, &task_count_shape, key, &text, &d, e);
+	if (r < 0)
+		return -1;
+	if (r > 0)
+		view_clear(&task_count_shape, &d);
+	counts = (uint64_t *)&d;
+	jw_kobj(w, "taskSummary");
+	for (int i = 0; i < TASK_STATUS_COUNT; i++)
+		sums[task_status_class((enum task_status)i)] += counts[i] == VIEW_ABSENT ? 0 : counts[i];
+	for (size_t i = 0; i < countof(names); i++)
+		jw_kuint(w, names[i], sums[i]);
+	jw_kuint(w, "terminal", sums[TASK_CLASS_FAILED] + sums[TASK_CLASS_DONE]);
+	jw_kobj(w, "byStatus");
+	for (int i = 0; i < TASK_STATUS_COUNT; i++)
+		if (counts[i] != VIEW_ABSENT)
+			jw_kuint(w, task_status_name((enum task_status)i), counts[i]);
+	jw_obj_end(w);
+	jw_karr(w, "recent");
+	for (size_t i = 0; i < recent->n && i < RECENT; i++)
+		jw_str(w, recent->id[i]);
+	jw_arr_end(w);
+	jw_obj_end(w);
+	return 0;
+}
+
+/* Nodes are the tasks shown, edges all that they have. */
+static int write_graph(struct store *s, const struct view_ids *ids, struct jw *w, struct err *e)
+{
+	unsigned seen = 0;
+
+	jw_kobj(w, "taskGraph");
+	jw_karr(w, "nodes");
+	for (size_t i = 0; i < ids->n; i++)
+		jw_str(w, ids->id[i]);
+	jw_arr_end(w);
+	jw_karr(w, "edges");
+	for (size_t i = 0; i < ids->n && seen < EDGES_SHOWN; i++)
+		if (write_edges(s, ids->id[i], true, &seen, w, e) < 0)
+			return -1;
+	jw_arr_end(w);
+	if (seen > EDGES_SHOWN)
+		jw_kbool(w, "edgesTruncated", true);
+	jw_obj_end(w);
+	return 0;
+}
+
+static int write_blocked(struct store *s, const struct view_ids *ids, const char *thread, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	jw_karr(w, "blockedTasks");
+	for (size_t i = 0; i < ids->n; i++) {
+		struct task_doc d;
+		int r = view_read(s, &task_shape, ids->id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0 || task_status_class(task_doc_status(&d)) != TASK_CLASS_WAITING || (thread && strcmp(thread, d.threadId) != 0))
+			continue;
+		jw_obj(w);
+		jw_kstr(w, "taskId", d.taskId);
+		jw_kstr(w, "status", d.status);
+		write_json(w, "statusReason", d.statusReason);
+		write_json(w, "waitingFor", d.waitingFor);
+		write_word(w, "actionId", d.actionId);
+		write_json(w, "blocker", d.blocker);
+		write_time(w, "since", d.updatedAt);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+	return 0;
+}
+
+static int write_tasks(struct store *s, const struct view_ids *ids, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	bool cut = false;
+	size_t began = w->buf->len;
+
+	jw_karr(w, "tasks");
+	for (size_t i = ids->n; i-- > 0;) {
+		struct task_doc d;
+		int r = view_read(s, &task_shape, ids->id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		cut |= w->buf->len - began > PAGE_BYTES / 4;
+		if (r > 0 || cut)
+			continue;
+		buf_auto struct buf one = BUF_INIT;
+		if (write_task(s, &text, &d, &one, e) < 0)
+			return -1;
+		jw_raw(w, one.data, one.len);
+	}
+	jw_arr_end(w);
+	if (cut)
+		jw_kbool(w, "tasksTruncated", true);
+	return 0;
+}
+
+static int latest(struct store *s, enum view_kind kind, const char *owner, size_t max, struct view_ids *ret, struct err *e)
+{
+	char prefix[VIEW_KEY_MAX];
+	struct view_ids_query q = { .kind = kind, .prefix = prefix, .descending = true, .max = max };
+
+	(void)snprintf(prefix, sizeof(prefix), "%s/", owner);
+	return view_ids(s, &q, ret, NULL, e) < 0 ? -1 : 0;
+}
+
+int view_tasks_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT, blocked = VIEW_IDS_INIT;
+
+	if (latest(s, VIEW_SESSION_TASK, session_id, VIEW_WINDOW, &ids, e) < 0 ||
+	    latest(s, VIEW_BLOCKED_TASK, session_id, BLOCKED_SHOWN, &blocked, e) < 0)
+		return -1;
+	return write_tasks(s, &ids, w, e) < 0 || write_summary(s, 's', session_id, &ids, w, e) < 0 || write_graph(s, &ids, w, e) < 0 ||
+	       write_blocked(s, &blocked, NULL, w, e) < 0 ? -1 : 0;
+}
+
+int view_tasks_of_thread(struct store *s, const char *thread_id, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+
+	if (latest(s, VIEW_THREAD_TASK, thread_id, VIEW_WINDOW, &ids, e) < 0)
+		return -1;
+	if (ids.n == 0)
+		return 0;
+	return write_tasks(s, &ids, w, e) < 0 || write_summary(s, 't', thread_id, &ids, w, e) < 0 || write_graph(s, &ids, w, e) < 0 ||
+	       write_blocked(s, &ids, thread_id, w, e) < 0 ? -1 : 0;
+}
+
+int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, const char *thread_id, const char *task_id, struct buf *out,
+		       struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, one = BUF_INIT, whole = BUF_INIT;
+	struct jw w = jw_on(&whole);
+	struct view_session_brief session;
+	struct view_thread_brief thread;
+	struct task_doc d;
+	int r = 0;
+
+	jw_obj(&w);
+	jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
+	jw_kstr(&w, "runtimeId", store_runtime_id(s));
+	if (task_id) {
+		if (read_task(s, uid, task_id, &text, &d, e) < 0 || write_task(s, &text, &d, &one, e) < 0)
+			return -1;
+		jw_kstr(&w, "sessionId", d.sessionId);
+		jw_kraw(&w, "task", one.data, one.len);
+		write_time(&w, "updatedAt", d.updatedAt);
+	} else if (thread_id) {
+		if ((r = view_thread_brief(s, uid, thread_id, &thread, e)) == 0) {
+			jw_kstr(&w, "sessionId", thread.session_id);
+			jw_kstr(&w, "threadId", thread_id);
+			r = view_tasks_of_thread(s, thread_id, &w, e);
+		}
+	} else if ((r = view_session_brief(s, uid, session_id, &session, e)) == 0) {
+		jw_kstr(&w, "sessionId", session_id);
+		r = view_tasks_of_session(s, session_id, &w, e);
+	}
+	if (r > 0)
+		return err_set(e, ERR_NOT_FOUND, "no %s '%.80s'", thread_id ? "thread" : "session", thread_id ? thread_id : session_id);
+	if (r < 0)
+		return -1;
+	jw_obj_end(&w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}

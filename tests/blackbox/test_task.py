@@ -1,0 +1,409 @@
+"""Tasks: every status and verb, attempts that are kept, edges, cancellation with proof, and all of it across restarts."""
+
+import signal
+
+import harness
+from harness import until
+
+ENDED = ("cancelled", "timed_out", "failed", "lost", "completed", "archived")
+
+
+def make(rpc, objective="work", **more):
+    return rpc.call("create_task", objective=objective, **more)["taskId"]
+
+
+def task(rpc, task_id):
+    return rpc.call("get_task", taskId=task_id)
+
+
+def reaches(rpc, task_id, *statuses):
+    return until(f"{task_id} is {statuses}", lambda: (lambda t: t if t["status"] in statuses else None)(task(rpc, task_id)))
+
+
+def kinds(rpc, task_id):
+    return [e["type"] for e in rpc.events(taskId=task_id)]
+
+
+def edge(record, kind, target):
+    return next((r for r in record["relationships"] if (r["kind"], r["targetId"]) == (kind, target)), None)
+
+
+def check_all(home, rpc):
+    """Every event and snapshot is valid, and the store's models equal its log."""
+    log = rpc.events()
+    harness.validate(harness.event_validators(), log)
+    snapshots = {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
+    for session in {e["sessionId"] for e in log}:
+        snapshot = rpc.call("get_session", sessionId=session)
+        harness.validate(snapshots, [snapshot])
+        for one in rpc.call("list_tasks", sessionId=session)["tasks"]:
+            full = dict(snapshot, tasks=[task(rpc, one["taskId"])])
+            harness.validate(snapshots, [full])
+    assert home.cli("store", "verify").status == 0
+
+
+def crash(home):
+    """The runtime is killed under everything; the guard starts it again."""
+    home.note_tree()
+    pid = home.kill_part("runtime")
+    until("another runtime runs", lambda: home.part("runtime") not in (None, pid))
+    until("the daemon answers", home.answers)
+
+
+def test_a_clients_task_from_draft_to_archive(home):
+    with home.rpc() as rpc:
+        made = rpc.call("create_task", objective="write it", title="t", taskKind="code", taskFamily="dev", visibility="background", priority="high",
+                        owner={"kind": "user", "id": "me"}, assignee={"kind": "agent"}, scope={"repo": "x"}, constraints={"cost": 1},
+                        taskProfile={"kind": "coding"}, acceptance=["tests pass", {"id": "docs", "required": False}], draft=True)
+        id = made["taskId"]
+        assert made["status"] == "draft" and id.startswith("task_"), made
+        rpc.fails("start_task", {"taskId": id}, code=-32015)
+        assert rpc.call("update_task", taskId=id, status="accepted")["status"] == "accepted"
+        started = rpc.call("start_task", taskId=id)
+        assert started["status"] == "running" and started["runId"].startswith("run_") and started["attemptId"].startswith("att_"), started
+        rpc.call("append_task_progress", taskId=id, phase="working", percent=12.5, counters={"files": 3}, summary="going",
+                 outputRefs=["out_x", {"outputRef": "out_y", "offset": 7}], plan=[{"step": 1}])
+        rpc.call("append_task_progress", taskId=id, percent=50)
+        progress = task(rpc, id)["progress"]
+        assert progress["phase"] == "working" and progress["percent"] == 50 and progress["counters"] == {"files": 3}, progress
+        assert progress["outputRefs"][0] == {"outputRef": "out_x"}, progress
+        e = rpc.fails("update_task", {"taskId": id, "status": "waiting_input"}, code=-32602)
+        assert "reason" in e.message or e.data.get("field") == "reason", e
+        rpc.call("update_task", taskId=id, status="waiting_input", reason="which branch?")
+        assert task(rpc, id)["status"] == "waiting_input" and task(rpc, id)["statusReason"] == "which branch?"
+        rpc.call("update_task", taskId=id, status="running")
+        e = rpc.fails("complete_task", {"taskId": id}, code=-32015)
+        assert e.data["missing"] == [{"what": "acceptance_unmet", "id": "a1"}], e.data
+        done = rpc.call("complete_task", taskId=id, summary="done", acceptance=[{"id": "a1", "status": "met", "evidenceRef": "evd_1"}],
+                        artifacts=["art_1"], evidenceRefs=["evd_1"], outputs=["out_1"])
+        assert done["status"] == "completed", done
+        record = task(rpc, id)
+        assert record["attempts"][0]["status"] == "completed" and record["attempts"][0]["completionSummary"] == "done", record
+        assert record["deliveryState"] == {"state": "not_applicable"} and record["artifacts"] == [{"artifactId": "art_1"}], record
+        assert record["acceptance"][0]["status"] == "met" and record["evidenceRefs"] == ["evd_1"] and record["endedAt"], record
+        rpc.fails("append_task_progress", {"taskId": id, "percent": 1}, code=-32015)
+        rpc.call("archive_task", taskId=id, reason="old")
+        assert kinds(rpc, id) == ["task.created", "task.accepted", "task.started", "task.attempt.started", "task.progress", "task.progress",
+                                  "task.waiting", "task.resumed", "task.attempt.completed", "task.completed", "task.archived"], kinds(rpc, id)
+        check_all(home, rpc)
+
+
+def test_ids_are_idempotent_and_private(home):
+    with home.rpc() as rpc:
+        one = rpc.call("create_task", taskId="mine", objective="x")
+        assert rpc.call("create_task", taskId="mine", objective="x")["taskId"] == one["taskId"]
+        rpc.fails("create_task", {"taskId": "mine", "objective": "y"}, code=-32009)
+        assert kinds(rpc, "mine").count("task.created") == 1
+        rpc.fails("get_task", {"taskId": "task_none"}, code=-32004)
+        rpc.fails("create_task", {"objective": "x", "parentTaskId": "task_none"}, code=-32004)
+        rpc.fails("create_task", {"objective": "x" * 9000}, code=-32602)
+        rpc.fails("create_task", {"objective": "x", "command": []}, code=-32602)
+        rpc.fails("create_task", {}, code=-32602)
+        both = [rpc.send("start_task", taskId="mine"), rpc.send("start_task", taskId="mine")]
+        rpc.reply(both[0])
+        try:
+            rpc.reply(both[1])
+            raise AssertionError("started twice")
+        except harness.RpcError as e:
+            assert e.code == -32015, e
+
+
+def test_commands_are_run(home):
+    with home.rpc() as rpc:
+        id = make(rpc, commandLine="echo hello; sleep 0.1", autoComplete=True, retryPolicy={"maxAttempts": 2})
+        started = rpc.call("start_task", taskId=id)
+        assert started["processId"].startswith("proc_"), started
+        record = reaches(rpc, id, *ENDED)
+        assert record["status"] == "completed", record
+        process = rpc.call("get_process", processId=started["processId"])
+        assert process["taskId"] == id and process["exitCode"] == 0, process
+        assert record["attempts"][0]["outputRefs"] and record["attempts"][0]["worker"]["kind"] == "supervisor", record
+        assert record["threadId"] == process["threadId"]
+        log = kinds(rpc, id)
+        assert log.index("task.attempt.started") < log.index("process.started") < log.index("run.status") < log.index("process.completed") < \
+            log.index("task.attempt.completed") < log.index("task.completed"), log
+        assert "task.progress" in log, log
+
+        waits = make(rpc, commandLine="true")
+        rpc.call("start_task", taskId=waits)
+        record = reaches(rpc, waits, "waiting_input")
+        assert record["waitingFor"] == "complete_task", record
+        assert rpc.call("complete_task", taskId=waits)["status"] == "completed"
+
+        unmet = make(rpc, commandLine="true", autoComplete=True, acceptance=["reviewed"])
+        rpc.call("start_task", taskId=unmet)
+        assert reaches(rpc, unmet, "waiting_input")["waitingFor"] == "acceptance"
+        rpc.call("complete_task", taskId=unmet, acceptance=["a1"])
+
+        later = make(rpc)
+        rpc.call("start_task", taskId=later, command=["sh", "-c", "exit 3"])
+        record = reaches(rpc, later, *ENDED)
+        assert record["status"] == "failed" and record["lastError"]["exitCode"] == 3 and record["lastError"]["category"] == "exit", record
+        big = make(rpc, command=["sh", "-c", "exit 0", "x" * 20000], autoComplete=True)
+        rpc.call("start_task", taskId=big)
+        record = reaches(rpc, big, *ENDED)
+        assert record["status"] == "completed" and record["commandRef"] and "command" not in record, record
+        refused = make(rpc, command=["/no/such/program"])
+        rpc.call("start_task", taskId=refused)
+        record = reaches(rpc, refused, *ENDED)
+        assert record["status"] == "failed" and record["lastError"]["category"] == "spawn", record
+        check_all(home, rpc)
+
+
+def test_retries(home):
+    with home.rpc() as rpc:
+        id = make(rpc, commandLine="exit 1", retryPolicy={"maxAttempts": 3, "backoffMs": 20, "backoffFactor": 2})
+        rpc.call("start_task", taskId=id)
+        record = reaches(rpc, id, *ENDED)
+        assert record["status"] == "failed" and len(record["attempts"]) == 3, record
+        assert len({a["runId"] for a in record["attempts"]}) == 3, record
+        log = kinds(rpc, id)
+        assert log.count("task.retrying") == 2 and log.count("task.queued") == 2 and log.count("task.attempt.failed") == 3, log
+        again = rpc.call("retry_task", taskId=id, reason="once more")
+        assert again["attempt"] == 4 and again["runId"], again
+        assert len(reaches(rpc, id, *ENDED)["attempts"]) == 4
+        never = make(rpc, commandLine="exit 1", retryPolicy={"maxAttempts": 3, "nonRetryable": ["exit"]})
+        rpc.call("start_task", taskId=never)
+        assert len(reaches(rpc, never, *ENDED)["attempts"]) == 1
+        client = make(rpc)
+        rpc.call("start_task", taskId=client)
+        rpc.call("fail_task", taskId=client, error={"category": "tool_failed", "message": "no"})
+        record = task(rpc, client)
+        assert record["status"] == "failed" and record["lastError"]["category"] == "tool_failed", record
+        rpc.call("retry_task", taskId=client)
+        rpc.call("complete_task", taskId=client)
+        assert [a["status"] for a in task(rpc, client)["attempts"]] == ["failed", "completed"]
+        check_all(home, rpc)
+
+
+def test_time_limits(home):
+    with home.rpc() as rpc:
+        wall = make(rpc, commandLine="sleep 100", timeoutMs=100)
+        idle = make(rpc, commandLine="sleep 100", idleMs=100)
+        each = make(rpc, commandLine="sleep 100", retryPolicy={"maxAttempts": 2, "timeoutMs": 100})
+        client = make(rpc, timeoutMs=100)
+        quiet = make(rpc, idleMs=100)
+        for id in (wall, idle, each, client, quiet):
+            rpc.call("start_task", taskId=id)
+        for id, limit, attempts in ((wall, "wall", 1), (idle, "idle", 1), (each, "wall", 2), (client, "task", 1), (quiet, "idle", 1)):
+            record = reaches(rpc, id, *ENDED)
+            assert record["status"] == "timed_out" and len(record["attempts"]) == attempts, record
+            assert record["attempts"][0]["status"] == "failed" and record["attempts"][0]["nativeStatus"] == "timed_out", record
+            said = [e for e in rpc.events(taskId=id) if e["type"] == "task.timed_out"]
+            assert len(said) == 1 and said[0]["payload"]["limit"] == limit, said
+        check_all(home, rpc)
+
+
+def test_edges_and_scheduling(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session", title="s")["sessionId"]
+        a, b, c = (make(rpc, n, sessionId=session, commandLine="true", autoComplete=True) for n in "abc")
+        rpc.call("link_tasks", taskId=b, kind="blocked_by", targetId=a, reason="order")
+        rpc.call("link_tasks", taskId=b, kind="blocks", targetId=c)
+        for source, kind, target in ((a, "blocked_by", c), (c, "blocks", a), (a, "blocked_by", a), (c, "child", c)):
+            rpc.fails("link_tasks", {"taskId": source, "kind": kind, "targetId": target}, code=-32009)
+        rpc.fails("link_tasks", {"taskId": a, "kind": "blocks", "targetId": "task_none"}, code=-32004)
+        assert edge(task(rpc, a), "blocks", b)["status"] == "active" and edge(task(rpc, b), "blocked_by", a)["reason"] == "order"
+        assert rpc.call("start_task", taskId=b)["status"] == "queued"
+        assert rpc.call("start_task", taskId=c)["status"] == "queued"
+        snapshot = rpc.call("get_session", sessionId=session)
+        assert snapshot["taskSummary"]["active"] == 3, snapshot["taskSummary"]
+        assert {(e["taskId"], e["kind"], e["targetId"]) for e in snapshot["taskGraph"]["edges"]} >= {(a, "blocks", b), (b, "blocked_by", a)}
+        rpc.call("start_task", taskId=a)
+        for id in (a, b, c):
+            assert reaches(rpc, id, *ENDED)["status"] == "completed"
+        assert edge(task(rpc, c), "blocked_by", b)["status"] == "satisfied"
+        order = [e["taskId"] for e in rpc.events(sessionId=session) if e["type"] == "task.completed"]
+        assert order == [a, b, c], order
+        assert rpc.call("get_session", sessionId=session)["taskSummary"]["terminal"] == 3
+
+        bad, after = make(rpc, commandLine="false"), make(rpc, commandLine="true", autoComplete=True)
+        rpc.call("link_tasks", taskId=bad, kind="blocks", targetId=after)
+        rpc.call("start_task", taskId=after)
+        rpc.call("start_task", taskId=bad)
+        record = reaches(rpc, after, "blocked")
+        assert record["blocker"] == {"kind": "task", "id": bad}, record
+        assert [t["taskId"] for t in rpc.call("get_session", sessionId=record["sessionId"])["blockedTasks"]] == [after]
+        rpc.call("unlink_tasks", taskId=after, kind="blocked_by", targetId=bad)
+        assert reaches(rpc, after, *ENDED)["status"] == "completed"
+        rpc.fails("unlink_tasks", {"taskId": after, "kind": "blocked_by", "targetId": bad}, code=-32004)
+        rpc.call("link_tasks", taskId=after, kind="produced_artifact", targetId="art_1")
+        assert edge(task(rpc, after), "produced_artifact", "art_1")
+        check_all(home, rpc)
+
+
+def test_families(home):
+    with home.rpc() as rpc:
+        parent = make(rpc, "parent")
+        rpc.call("start_task", taskId=parent)
+        one, two = (make(rpc, n, parentTaskId=parent) for n in ("one", "two"))
+        below = make(rpc, "below", parentTaskId=one)
+        assert task(rpc, below)["rootTaskId"] == parent and task(rpc, below)["sessionId"] == task(rpc, parent)["sessionId"]
+        assert {t["taskId"] for t in rpc.call("list_tasks", parentTaskId=parent)["tasks"]} == {one, two}
+        assert [e["payload"]["delegateId"] for e in rpc.events(taskId=parent) if e["type"] == "task.delegated"] == [one, two]
+        rpc.fails("link_tasks", {"taskId": below, "kind": "child", "targetId": parent}, code=-32009)
+        rpc.fails("link_tasks", {"taskId": below, "kind": "blocked_by", "targetId": parent}, code=-32009)
+        assert rpc.fails("complete_task", {"taskId": parent}, code=-32015).data["missing"][0]["what"] == "child_unfinished"
+        for id in (below, one, two):
+            rpc.call("start_task", taskId=id)
+            rpc.call("complete_task", taskId=id)
+        record = until("all are counted", lambda: (lambda t: t if t.get("childrenCompleted") == 2 else None)(task(rpc, parent)))
+        assert record["progress"]["counters"]["childrenCompleted"] == 2, record
+        assert task(rpc, two)["deliveryState"] == {"state": "delivered"}
+        rpc.call("complete_task", taskId=parent)
+        check_all(home, rpc)
+
+
+def test_cancellation_is_intent_then_proof(home):
+    with home.rpc() as rpc:
+        parent = make(rpc, "parent")
+        rpc.call("start_task", taskId=parent)
+        stubborn = make(rpc, "child", parentTaskId=parent, commandLine="trap '' TERM; while :; do sleep 0.05; done")
+        waiting = make(rpc, "second", parentTaskId=parent)
+        process = rpc.call("start_task", taskId=stubborn)["processId"]
+        reaches(rpc, stubborn, "running")
+        own = rpc.start(["sleep", "1000"], taskId=parent)["processId"]
+        answer = rpc.call("cancel_task", taskId=parent, reason="enough")
+        assert answer["status"] == "cancelling", answer
+        rpc.fails("create_task", {"objective": "x", "parentTaskId": parent}, code=-32015)
+        rpc.fails("start_process", {"command": ["true"], "taskId": parent}, code=-32015)
+        for id in (parent, stubborn, waiting):
+            assert reaches(rpc, id, *ENDED)["status"] == "cancelled"
+        log = rpc.events()
+        at = {(e["type"], e.get("taskId"), e.get("processId")): e["sequence"] for e in log}
+        for id in (parent, stubborn, waiting):
+            assert at["task.cancel_requested", id, None] < at["task.cancelled", id, None] <= at["task.cancelled", parent, None]
+        assert at["process.terminated", stubborn, process] < at["task.cancelled", stubborn, None]
+        assert at["process.terminated", parent, own] < at["task.cancelled", parent, None]
+        assert at["task.cancel_requested", parent, None] < at["process.terminated", parent, own]
+        record = task(rpc, parent)
+        assert record["attempts"][0]["status"] == "cancelled" and record["statusReason"] == "enough", record
+        rpc.fails("retry_task", {"taskId": parent}, code=-32015)
+        lone, kept = make(rpc), None
+        kept = make(rpc, parentTaskId=lone)
+        rpc.call("cancel_task", taskId=lone, propagate=False)
+        assert reaches(rpc, lone, *ENDED)["status"] == "cancelled" and task(rpc, kept)["status"] == "accepted"
+        assert "parentTaskId" not in task(rpc, kept)
+        check_all(home, rpc)
+
+
+def test_pause_and_resume(home):
+    with home.rpc() as rpc:
+        id = make(rpc, commandLine="while :; do echo tick; sleep 0.02; done", idleMs=60000)
+        process = rpc.call("start_task", taskId=id)["processId"]
+        reaches(rpc, id, "running")
+        pid = rpc.call("get_process", processId=process)["pid"]
+        stopped = lambda: all(harness.stat_of(p)[1] == "T" for p, _ in harness.descendants_of(pid) if harness.stat_of(p))
+        until("it prints", lambda: rpc.outputs(process)["stdout"])
+        rpc.call("pause_task", taskId=id, reason="lunch")
+        record = task(rpc, id)
+        assert record["status"] == "paused" and record["statusReason"] == "lunch", record
+        until("everything stands still", stopped)
+        said = next(e for e in rpc.events(taskId=id) if e["type"] == "task.paused")
+        assert said["payload"]["stopped"][0]["processId"] == process, said
+        rpc.fails("append_task_progress", {"taskId": id, "percent": 1}, code=-32015)
+    crash(home)
+    with home.rpc() as rpc:
+        assert task(rpc, id)["status"] == "paused"
+        rpc.call("resume_task", taskId=id)
+        assert task(rpc, id)["status"] == "running"
+        size = len(rpc.outputs(process)["stdout"])
+        until("it prints again", lambda: len(rpc.outputs(process)["stdout"]) > size)
+        rpc.call("pause_task", taskId=id)
+        rpc.call("cancel_task", taskId=id)
+        assert reaches(rpc, id, *ENDED)["status"] == "cancelled"
+        queued, first = make(rpc), make(rpc)
+        rpc.call("link_tasks", taskId=queued, kind="blocked_by", targetId=first)
+        rpc.call("start_task", taskId=queued)
+        rpc.call("pause_task", taskId=queued)
+        assert rpc.call("resume_task", taskId=queued)["status"] == "queued"
+        check_all(home, rpc)
+
+
+def test_parallel_limit():
+    with harness.Home(config={"maxTasks": 2}) as home, home.rpc() as rpc:
+        ids = [make(rpc, commandLine="while ! test -e go; do sleep 0.02; done", cwd=home.work, autoComplete=True) for _ in range(5)]
+        got = [rpc.call("start_task", taskId=i)["status"] for i in ids]
+        assert got == ["preparing"] * 2 + ["queued"] * 3, got
+        said = [e["payload"] for e in rpc.events() if e["type"] == "task.queued"]
+        assert [p["position"] for p in said] == [1, 2, 3] and {p["reason"] for p in said} == {"parallel_limit"}, said
+        rpc.call("cancel_task", taskId=ids[2])
+        reaches(rpc, ids[2], "cancelled")
+        crash(home)
+        open(f"{home.work}/go", "w").close()
+    # the connection broke with the runtime
+        with home.rpc() as again:
+            for i in ids[:2] + ids[3:]:
+                assert reaches(again, i, *ENDED)["status"] == "completed"
+            check_all(home, again)
+
+
+def test_a_restart_loses_nothing(home):
+    """The runtime crashes: supervised attempts go on. The whole daemon goes: what cannot be proved is lost, and retried if that is allowed."""
+    with home.rpc() as rpc:
+        lasting = make(rpc, commandLine="sleep 1000")
+        again = make(rpc, commandLine="test -e again && exit 0; sleep 1000", cwd=home.work, retryPolicy={"maxAttempts": 2}, autoComplete=True)
+        never = make(rpc, commandLine="sleep 1000")
+        waiting, first = make(rpc, commandLine="true", autoComplete=True), make(rpc)
+        rpc.call("link_tasks", taskId=waiting, kind="blocked_by", targetId=first)
+        for id in (lasting, again, never, waiting, first):
+            rpc.call("start_task", taskId=id)
+        for id in (lasting, again, never):
+            reaches(rpc, id, "running")
+    crash(home)
+    with home.rpc() as rpc:
+        assert [task(rpc, i)["status"] for i in (lasting, again, never, waiting, first)] == ["running"] * 3 + ["queued", "running"]
+        rpc.call("cancel_task", taskId=lasting)
+        assert reaches(rpc, lasting, *ENDED)["status"] == "cancelled"
+    open(f"{home.work}/again", "w").close()
+    home.stop(signal.SIGKILL)
+    home.start()
+    with home.rpc() as rpc:
+        record = reaches(rpc, never, *ENDED)
+        assert record["status"] == "lost" and record["attempts"][0]["status"] == "unknown" and record["attempts"][0]["nativeStatus"] == "lost", record
+        record = reaches(rpc, again, "completed", "failed")
+        assert len(record["attempts"]) == 2, record
+        assert [t for t in kinds(rpc, again) if t in ("task.lost", "task.retrying")] == ["task.lost", "task.retrying"]
+        rpc.call("complete_task", taskId=first)
+        assert reaches(rpc, waiting, *ENDED)["status"] == "completed"
+        check_all(home, rpc)
+
+
+def test_an_orderly_stop(home):
+    with home.rpc() as rpc:
+        plain = make(rpc, commandLine="sleep 1000")
+        again = make(rpc, commandLine="test -e again && exit 0; sleep 1000", cwd=home.work, retryPolicy={"maxAttempts": 2}, autoComplete=True)
+        for id in (plain, again):
+            rpc.call("start_task", taskId=id)
+            reaches(rpc, id, "running")
+    open(f"{home.work}/again", "w").close()
+    home.restart()
+    with home.rpc() as rpc:
+        record = task(rpc, plain)
+        assert record["status"] == "failed" and record["lastError"]["category"] == "shutdown", record
+        record = until("it was tried again", lambda: (lambda t: t if len(t["attempts"]) == 2 and t["status"] in ("completed", "failed") else None)(task(rpc, again)))
+        check_all(home, rpc)
+
+
+def test_a_worker_that_is_gone(home):
+    with home.rpc() as rpc:
+        id = make(rpc, heartbeatMs=200)
+        stays = make(rpc)
+        with home.rpc() as worker:
+            worker.call("start_task", taskId=id)
+            worker.call("start_task", taskId=stays)
+            worker.call("append_task_progress", taskId=id, percent=1)
+            assert task(rpc, id)["status"] == "running"
+        record = reaches(rpc, id, *ENDED)
+        assert record["status"] == "lost", record
+        said = next(e for e in rpc.events(taskId=id) if e["type"] == "task.lost")
+        assert said["payload"]["worker"]["kind"] == "client" and said["payload"]["lastSeenAt"], said
+        rpc.fails("append_task_progress", {"taskId": id, "percent": 2}, code=-32015)
+        rpc.call("retry_task", taskId=id)
+        rpc.call("complete_task", taskId=id)
+        assert task(rpc, stays)["status"] == "running"
+        check_all(home, rpc)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
