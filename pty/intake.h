@@ -4,8 +4,11 @@
 /*
  * What goes into libvterm, and how much of it must.
  *
- * Control strings other than OSC (DCS, APC, PM, SOS and screen's titles) are turned into an OSC that nobody knows: libvterm
- * 0.1 prints most of them as text, and answers a DCS that it does not know by reading memory that is not there.
+ * What a terminal prints is written by whoever runs there, and libvterm 0.1 trusts it: a control sequence with many
+ * parameters overwrites memory, a DCS that it does not know is answered from memory that is not there, and a character that is cut
+ * in two loses its place. (All found by fuzzing.) So libvterm does not get to see that output. It is read here, and
+ * what is passed on are whole characters and whole control sequences from a list, with bounded parameters; all else is left
+ * out, or, if it is no UTF-8, shown as U+FFFD.
  *
  * A flood of lines is mostly out of sight before anybody could have looked. While nothing but text and colours comes, what
  * scrolls past the screen and its scrollback leaves nothing behind but the colours; it need not be drawn. intake_skim finds how much
@@ -18,18 +21,39 @@
 
 struct buf;
 
-enum intake_state { INTAKE_TEXT, INTAKE_ESCAPE, INTAKE_CSI };
+enum intake_state {
+	INTAKE_TEXT,
+	INTAKE_ESCAPE,
+	INTAKE_ESCAPE_MORE, /* with an intermediate */
+	INTAKE_CSI,
+	INTAKE_OSC,
+	INTAKE_STRING,      /* DCS, APC, PM, SOS: nothing is kept of it */
+	INTAKE_STATES
+};
+
+#define INTAKE_ARGS_MAX 16u   /* libvterm's own limit is 16 */
+#define INTAKE_ARG_MAX 16383u
+#define INTAKE_TITLE_MAX 256u
+#define INTAKE_REPEAT_MAX 1000u
 
 struct intake {
 	enum intake_state state;
-	char params[32];    /* of the control sequence that is being read */
-	size_t nparams;
-	bool region;        /* not all of the screen scrolls */
-	bool margins;
+	char leader, middle;          /* of a control sequence: one of <=>? and an intermediate, or 0 */
+	unsigned args[INTAKE_ARGS_MAX];
+	bool given[INTAKE_ARGS_MAX], sub[INTAKE_ARGS_MAX]; /* has digits; a ':' follows */
+	unsigned nargs;
+	bool bad;                     /* too much of something: the sequence is left out */
+	char osc[INTAKE_TITLE_MAX + 8];
+	size_t nosc;
+	char cut[4], last[4];         /* the beginning of a character; the last whole one, for REP */
+	unsigned char ncut, nlast;
+	bool region, margins;         /* not all of the screen scrolls */
 };
 
 /* Appends to `out` what libvterm gets to see of these bytes. `rows` as the screen has now. */
 void intake_clean(struct intake *in, const void *p, size_t n, unsigned rows, struct buf *out);
+/* Something is missing here: what was begun will not end. */
+void intake_break(struct intake *in);
 
 /*
  * How many of these bytes, from the first, can be left out when what matters are the `keep` lines before the end; what of

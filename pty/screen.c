@@ -12,7 +12,7 @@
 
 #define PIECE 256u             /* bytes interpreted at once: how finely cells remember when they were drawn */
 #define STILL_MAX (32u * 1024) /* non-ASCII bytes that may come without the cursor moving */
-#define TITLE_MAX 256u
+#define TITLE_MAX INTAKE_TITLE_MAX
 
 /* The normal and the alternate screen, for each cell the offset that drew it. */
 enum { PLANE_NORMAL, PLANE_ALTERNATE, PLANES };
@@ -37,7 +37,7 @@ struct screen {
 
 	uint64_t offset, skipped;
 	struct intake intake;
-	struct buf clean;            /* begins with the cut off part of a character */
+	struct buf clean;
 	size_t still;                /* see STILL_MAX */
 	bool moved;
 	struct buf replies;
@@ -190,23 +190,20 @@ static int on_movecursor(VTermPos pos, VTermPos old, int visible, void *ctx)
 	return 1;
 }
 
-static void title_add(struct screen *s, const char *text, size_t n, bool first)
+/* The intake bounds it, and lets no control characters through. */
+static void title_set(struct screen *s, const char *text, size_t n, bool first)
 {
-	buf_auto struct buf clean = BUF_INIT;
+	buf_auto struct buf title = BUF_INIT;
 
 	if (!first)
-		buf_str(&clean, s->title);
-	for (size_t i = 0, len; i < n && clean.len <= TITLE_MAX; i += len) {
+		buf_str(&title, s->title);
+	for (size_t i = 0, len; i < n; i += len) {
 		len = text_utf8_len(text + i, n - i);
-		if (!len) {
-			buf_str(&clean, "\xef\xbf\xbd");
-			len = 1;
-		} else if (!((unsigned char)text[i] < 0x20 || text[i] == 0x7f || (len == 2 && text[i] == '\xc2' && (unsigned char)text[i + 1] < 0xa0))) {
-			buf_append(&clean, text + i, len);
-		}
+		buf_append(&title, len ? text + i : "?", len ? len : 1);
+		len = len ? len : 1;
 	}
-	n = clean.len > TITLE_MAX ? text_utf8_cut(buf_cstr(&clean), TITLE_MAX) : clean.len;
-	memcpy(s->title, buf_cstr(&clean), n);
+	n = title.len > TITLE_MAX ? text_utf8_cut(title.data, TITLE_MAX) : title.len;
+	memcpy(s->title, buf_cstr(&title), n);
 	s->title[n] = '\0';
 }
 
@@ -230,9 +227,9 @@ static int on_settermprop(VTermProp prop, VTermValue *val, void *ctx)
 		break;
 	case VTERM_PROP_TITLE:
 #if VTERM_VERSION_MAJOR > 0 || VTERM_VERSION_MINOR >= 2
-		title_add(s, val->string.str, val->string.len, val->string.initial);
+		title_set(s, val->string.str, val->string.len, val->string.initial);
 #else
-		title_add(s, val->string ? val->string : "", val->string ? strlen(val->string) : 0, true);
+		title_set(s, val->string ? val->string : "", val->string ? strlen(val->string) : 0, true);
 #endif
 		break;
 	default:
@@ -337,14 +334,12 @@ void screen_feed(struct screen *s, const void *p, size_t n)
 	const unsigned char *at = p;
 
 	while (n) {
-		size_t piece = n < PIECE ? n : PIECE, whole;
+		size_t piece = n < PIECE ? n : PIECE;
 
 		s->stamp = s->offset + piece;
+		buf_reset(&s->clean);
 		intake_clean(&s->intake, at, piece, s->rows, &s->clean);
-		/* libvterm 0.1 loses its place when a character is cut in two */
-		whole = text_utf8_cut(s->clean.data, s->clean.len);
-		feed_piece(s, (const unsigned char *)s->clean.data, whole);
-		buf_consume(&s->clean, whole);
+		feed_piece(s, (const unsigned char *)s->clean.data, s->clean.len);
 		s->offset += piece;
 		at += piece;
 		n -= piece;
@@ -353,16 +348,17 @@ void screen_feed(struct screen *s, const void *p, size_t n)
 
 size_t screen_skim(struct screen *s, const void *p, size_t n)
 {
-	buf_auto struct buf rest = BUF_INIT;
+	buf_auto struct buf rest = BUF_INIT, clean = BUF_INIT;
 	size_t skimmed;
 
-	if (s->info.alternate || s->clean.len)
+	if (s->info.alternate)
 		return 0;
 	/* What was on the screen before must be out of sight too. */
 	skimmed = intake_skim(&s->intake, p, n, s->limits.lines + 2 * (size_t)s->rows, &rest);
 	if (skimmed) {
-		vterm_input_write(s->vt, buf_cstr(&rest), rest.len);
-		vterm_input_write(s->vt, "\r", 1);
+		buf_byte(&rest, '\r');
+		intake_clean(&s->intake, rest.data, rest.len, s->rows, &clean);
+		vterm_input_write(s->vt, clean.data, clean.len);
 		s->offset += skimmed;
 	}
 	return skimmed;
@@ -370,10 +366,7 @@ size_t screen_skim(struct screen *s, const void *p, size_t n)
 
 void screen_skip(struct screen *s, uint64_t n)
 {
-	/* CAN: what came before may end within a control sequence */
-	vterm_input_write(s->vt, "\030", 1);
-	s->intake.state = INTAKE_TEXT;
-	buf_reset(&s->clean);
+	intake_break(&s->intake);
 	s->offset += n;
 	s->skipped += n;
 }

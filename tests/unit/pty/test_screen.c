@@ -366,6 +366,32 @@ START_TEST(control_strings_are_not_text)
 }
 END_TEST
 
+/* Sequences that no program writes, some of which libvterm would take badly: nothing of them is left on the screen. */
+START_TEST(strange_sequences)
+{
+	struct screen *s = screen_new(4, 40, NULL);
+	mem_auto char *many = mem_zalloc(5000, 1);
+
+	memset(many, ':', 4000);
+	feed(s, "a\033[1");
+	feed(s, many);
+	feed(s, "mb\033[99999999999999999999Cc\033[999999999999;5Hd\033[?\030e\033[1\r\n;3Hf\033[>>>4;2mg\033[ !qh\033%@i\033[31\xc3\xa9");
+	expect_text(s, UINT_MAX, "ab                                     c\n  fghi\xc3\xa9\n\n    de\n");
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(repeats)
+{
+	struct screen *s = shown(2, 30, "x\033[4b-\xe6\xbc\xa2\033[b");
+
+	expect_text(s, 0, "xxxxx-\xe6\xbc\xa2\xe6\xbc\xa2\n");
+	feed(s, "\033[99999999b");
+	ck_assert_uint_eq(offset_of(s), 23);
+	screen_free(s);
+}
+END_TEST
+
 START_TEST(controls_are_never_shown)
 {
 	struct screen *s = shown(4, 30, "a\xc2\x85" "b\xc2\x9b" "31mc\x9b" "1md\x01\x7f\xe2\x80\xae" "e\033]52;c;aGk=\007f\033]8;;http://x\033\\g");
@@ -387,5 +413,5 @@ int main(void)
 		     wide_and_combining_characters, characters_cut_between_feeds, colours_and_attributes, ansi_draws_the_same,
 		     scrollback_is_bounded, resizes, answers_are_given_once, only_what_was_drawn_since,
 		     leaving_the_alternate_screen_draws_nothing_new, left_out_output_is_counted, a_flood_of_combining_characters,
-		     skimming_changes_nothing, control_strings_are_not_text, controls_are_never_shown);
+		     skimming_changes_nothing, control_strings_are_not_text, strange_sequences, repeats, controls_are_never_shown);
 }
