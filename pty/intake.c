@@ -153,6 +153,8 @@ static void escape_byte(struct intake *in, char c, struct buf *out)
 			in->region = in->margins = false;
 		buf_byte(out, '\033');
 		buf_byte(out, c);
+		if (c == '8') /* the saved place may be outside by now; any control sequence brings it back */
+			buf_str(out, "\033[?9999l");
 	}
 }
 
@@ -331,12 +333,12 @@ static size_t harmless_csi(const char *p, size_t n)
 	return i < n && (p[i] == 'm' || p[i] == 'K') ? i + 1 : 0;
 }
 
-/* The length of the control or text at p that leaves nothing behind once it has scrolled out; 0 if it might. */
+/* The length of the control at p that leaves nothing behind once it has scrolled out; 0 if it might. */
 static size_t harmless(const char *p, size_t n)
 {
 	unsigned char c = (unsigned char)*p;
 
-	if (c >= 0x20 || (c >= '\a' && c <= '\n') || c == '\r')
+	if ((c >= '\a' && c <= '\n') || c == '\r')
 		return 1;
 	return c == '\033' ? harmless_csi(p, n) : 0;
 }
@@ -348,8 +350,17 @@ size_t intake_skim(const struct intake *in, const void *bytes, size_t n, size_t 
 
 	if (in->state != INTAKE_TEXT || in->ncut || in->region || in->margins)
 		return 0;
-	for (size_t len; end < n && (len = harmless(p + end, n - end)) > 0; end += len)
-		lines += p[end] == '\n' && end && p[end - 1] == '\r';
+	for (size_t len; end < n; end += len) {
+		unsigned char c = (unsigned char)p[end];
+
+		len = 1;
+		if (c >= 0x20)
+			continue;
+		len = harmless(p + end, n - end);
+		if (!len)
+			break;
+		lines += c == '\n' && end && p[end - 1] == '\r';
+	}
 	if (lines <= keep)
 		return 0;
 	for (size_t drop = lines - keep; drop;) {

@@ -5,8 +5,8 @@
  * What goes into libvterm, and how much of it must.
  *
  * What a terminal prints is written by whoever runs there, and libvterm 0.1 trusts it: a control sequence with many
- * parameters overwrites memory, a DCS that it does not know is answered from memory that is not there, and a character that is cut
- * in two loses its place. (All found by fuzzing.) So libvterm does not get to see that output. It is read here, and
+ * parameters overwrites memory, a DCS that it does not know is answered from memory that is not there, a restored cursor may lie
+ * outside of the screen, and a character that is cut in two loses its place. (All found by fuzzing.) So libvterm does not get to see that output. It is read here, and
  * what is passed on are whole characters and whole control sequences from a list, with bounded parameters; all else is left
  * out, or, if it is no UTF-8, shown as U+FFFD.
  *

@@ -47,6 +47,13 @@ static bool style_same(struct line_style a, struct line_style b)
 	return a.fg == b.fg && a.bg == b.bg && a.attrs == b.attrs;
 }
 
+/* Nothing there and nothing to see; most cells are like that. */
+static bool nothing(const VTermScreenCell *c)
+{
+	return c->chars[0] == 0 && (c->fg.type & VTERM_COLOR_DEFAULT_MASK) && (c->bg.type & VTERM_COLOR_DEFAULT_MASK) &&
+	       !(c->attrs.bold || c->attrs.italic || c->attrs.blink || c->attrs.reverse || c->attrs.strike || c->attrs.underline);
+}
+
 static bool written(const VTermScreenCell *c)
 {
 	return c->chars[0] && c->chars[0] != SECOND_HALF;
@@ -118,7 +125,7 @@ void line_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsigned co
 	size_t nruns = 0, room = countof(few), nbytes = 0;
 	struct line l = { 0 };
 
-	while (cols && cells[cols - 1].chars[0] == 0 && style_same(style_of(&cells[cols - 1]), LINE_STYLE_DEFAULT))
+	while (cols && nothing(&cells[cols - 1]))
 		cols--;
 	mem_auto char *bytes = mem_alloc((size_t)cols * VTERM_MAX_CHARS_PER_CELL * 4 + 1);
 	for (unsigned i = 0; i < cols;) {

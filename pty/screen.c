@@ -371,6 +371,22 @@ void screen_skip(struct screen *s, uint64_t n)
 	s->skipped += n;
 }
 
+/*
+ * libvterm 0.1 can leave the cursor above the first row, and margins beyond the last, when a screen shrinks, and then draws
+ * outside of its memory. Other terminals give up margins at such a time, too.
+ */
+static void settle(struct screen *s)
+{
+	struct screen_info i;
+	char text[64];
+	int n;
+
+	screen_info(s, &i);
+	n = snprintf(text, sizeof(text), "\033[?69l\033[r\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
+	vterm_input_write(s->vt, text, (size_t)n);
+	s->intake.region = s->intake.margins = false;
+}
+
 void screen_resize(struct screen *s, unsigned rows, unsigned cols)
 {
 	size_clamp(&rows, &cols);
@@ -380,6 +396,7 @@ void screen_resize(struct screen *s, unsigned rows, unsigned cols)
 	stamps_resize(s, rows > s->rows ? rows : s->rows, cols > s->cols ? cols : s->cols);
 	s->resizing = true;
 	vterm_set_size(s->vt, (int)rows, (int)cols);
+	settle(s);
 	s->resizing = false;
 	stamps_resize(s, rows, cols);
 	s->rows = rows;
@@ -391,6 +408,11 @@ void screen_replies(struct screen *s, struct buf *out)
 	if (out)
 		buf_append(out, buf_cstr(&s->replies), s->replies.len);
 	buf_reset(&s->replies);
+}
+
+bool screen_has_replies(const struct screen *s)
+{
+	return s->replies.len > 0;
 }
 
 /* ---- output ---- */

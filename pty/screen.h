@@ -67,6 +67,7 @@ void screen_resize(struct screen *s, unsigned rows, unsigned cols);
  */
 #define SCREEN_REPLY_MAX 1024u
 void screen_replies(struct screen *s, struct buf *out);
+bool screen_has_replies(const struct screen *s);
 
 void screen_info(const struct screen *s, struct screen_info *ret);
 

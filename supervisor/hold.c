@@ -6,6 +6,7 @@
 #include "runtime/base/mem.h"
 #include "pty/master.h"
 #include "runtime/store/store.h"
+#include "supervisor/screens.h"
 #include "supervisor/world.h"
 
 #include <errno.h>
@@ -402,6 +403,8 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 	}
 	int error = n < 0 ? errno : 0;
 	engine_on_output(g, s->hold->key.id, s->index, s->spool.size);
+	if (s->index == STREAM_PTY && s->spool.size && s->hold->world->screens)
+		screens_on_output(s->hold->world->screens, s->hold->key.id, s->spool.size);
 	if (n == 0) {
 		stream_close(s);
 		engine_on_output_end(g, s->hold->key.id, s->index);

@@ -21,6 +21,7 @@
 #include "supervisor/control/control.h"
 #include "supervisor/policy_files.h"
 #include "supervisor/retention.h"
+#include "supervisor/screens.h"
 #include "supervisor/secrets.h"
 #include "supervisor/world.h"
 
@@ -50,6 +51,7 @@ struct runtime {
 	struct control *control;
 	struct world world;
 	struct changes changes;
+	struct screens screens;
 	struct event *store_ev, *idle_ev, *retention_ev;
 	bool pruning;
 	uint64_t idle_since_ns; /* 0 = not idle */
@@ -279,6 +281,7 @@ static void control_start(struct runtime *r)
 		.store = r->store,
 		.engine = r->engine,
 		.changes = &r->changes,
+		.screens = &r->screens,
 		.config = &r->config,
 		.listen_fd = GUARD_FD_LISTEN,
 		.is_sandbox_init = world_is_init,
@@ -307,12 +310,16 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	engine_start(r);
 	changes_init(&r->changes, r->store, r->engine, &r->world.spawner);
 	r->world.changes = &r->changes;
+	screens_init(&r->screens, r->base, r->store, r->engine, &r->world);
+	r->world.screens = &r->screens;
 	if (world_recover(&r->world, e) < 0)
 		return -1;
 	policy_files_load(&r->policy, r->files, r->engine);
 	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
 	event_add(r->store_ev, NULL);
 	control_start(r);
+	r->screens.attended = control_attends;
+	r->screens.attended_ctx = r->control;
 	world_listen(&r->world);
 	changes_sweep(&r->changes);
 	warn_of_audit(r);
@@ -335,6 +342,9 @@ static void runtime_tear_down(struct runtime *r)
 	control_free(r->control);
 	if (r->world.changes)
 		changes_done(&r->changes);
+	if (r->world.screens)
+		screens_done(&r->screens);
+	r->world.screens = NULL;
 	engine_free(r->engine);
 	policy_files_done(&r->policy);
 	secrets_done(&r->secrets);

@@ -8,6 +8,7 @@
 #include "sandbox/audit.h"
 #include "supervisor/changes.h"
 #include "supervisor/hold.h"
+#include "supervisor/screens.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -291,11 +292,17 @@ static int port_line(void *world, const char *id, struct port_line *ret)
 static int port_resize(void *world, const char *id, uint32_t rows, uint32_t cols)
 {
 	const struct hold *h = hold_of(world, id);
+	struct world *w = world;
 
-	if (h)
-		return hold_resize(h, rows, cols);
-	errno = ESRCH;
-	return -1;
+	if (!h) {
+		errno = ESRCH;
+		return -1;
+	}
+	if (hold_resize(h, rows, cols) < 0)
+		return -1;
+	if (w->screens)
+		screens_on_resize(w->screens, id, h->streams[STREAM_PTY].spool.size, rows, cols);
+	return 0;
 }
 
 static int port_output_fd(void *world, const char *id, int stream)
@@ -351,6 +358,7 @@ void world_settled(struct world *w, const char *id)
 
 static void port_release(void *world, const char *id, unsigned unspilled)
 {
+	struct world *w = world;
 	struct hold *h = hold_of(world, id);
 
 	if (!h)
@@ -360,6 +368,8 @@ static void port_release(void *world, const char *id, unsigned unspilled)
 	if (h->cow && h->world->changes)
 		changes_on_ended(h->world->changes, id);
 	hold_free(h, unspilled);
+	if (w->screens)
+		screens_on_ended(w->screens, id);
 }
 
 const struct ports world_ports = {

@@ -19,6 +19,7 @@ struct err;
 struct event;
 struct event_base;
 struct hold;
+struct screens;
 struct store;
 struct takeover;
 
@@ -36,6 +37,7 @@ struct world {
 	struct event *timer;
 	uint64_t timer_at;          /* UINT64_MAX = not armed */
 	unsigned grown_pipes;
+	struct screens *screens;    /* of terminals; NULL = they are not looked at */
 	struct changes *changes;    /* of copy-on-write runs; NULL = they are not looked at */
 	struct takeover *takeover;  /* while engine_recover runs: its ports look up what the guard handed over */
 	void (*stop)(void *ctx);    /* the guard wants us to end */

@@ -58,6 +58,8 @@ static void input_fact(struct process *p, struct store_batch *b, const struct pr
 			jw_kstr(&f.w, "encoding", "base64");
 		}
 	}
+	if (process_has_tty(p))
+		jw_kuint(&f.w, "offset", in->offset);
 	jw_kbool(&f.w, "redacted", in->redacted);
 	fact_requester(&f.w, "by", &in->by);
 	fact_close(&f, b);
@@ -379,6 +381,7 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	jw_kstr(&f.w, "kind", "resize");
 	jw_kuint(&f.w, "rows", rows);
 	jw_kuint(&f.w, "cols", cols);
+	jw_kuint(&f.w, "offset", p->streams[STREAM_PTY].size); /* where in its output: the screen can be drawn again */
 	jw_kbool(&f.w, "redacted", false);
 	fact_requester(&f.w, "by", &by);
 	fact_close(&f, b);

@@ -8,6 +8,7 @@
 #include "supervisor/control/rpc.h"
 #include "supervisor/control/state.h"
 #include "supervisor/control/subscription.h"
+#include "supervisor/screens.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -139,6 +140,8 @@ void client_end(struct client *cl)
 		engine_client_gone(k->o.engine, cl->number); /* answers those that wait for a process */
 	if (k->o.engine)
 		attachment_gone(&k->attachments, cl->number, resize_left, k);
+	if (k->o.screens)
+		screens_client_gone(k->o.screens, cl->number);
 	leave(cl);
 }
 

@@ -250,6 +250,17 @@ void control_stop_accepting(struct control *k)
 	event_del(k->accept_again_ev);
 }
 
+bool control_attends(void *control, const char *process_id)
+{
+	const struct control *k = control;
+	const struct subscription *s;
+
+	LIST_FOREACH(s, &k->subscriptions, entry)
+		if (s->terminal && strcmp(s->terminal, process_id) == 0)
+			return true;
+	return false;
+}
+
 unsigned control_clients(const struct control *k)
 {
 	return k->nclients;

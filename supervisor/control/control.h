@@ -29,12 +29,14 @@ struct control;
 struct client;
 struct err;
 struct event_base;
+struct screens;
 struct store;
 
 struct control_options {
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
+	struct screens *screens;  /* of terminals; NULL = there are none */
 	struct changes *changes;  /* of copy-on-write runs; NULL = there are none */
 	const struct config *config;
 	int listen_fd;            /* non-blocking, not closed by control */
@@ -51,6 +53,8 @@ struct control *control_new(const struct control_options *o);
 /* Before engine_free, which then must call none of the callbacks that were given to it. */
 void control_free(struct control *k);
 void control_stop_accepting(struct control *k);
+/* Whether some client shows this process's terminal to a person (subscribe_events with terminal). */
+bool control_attends(void *control, const char *process_id);
 unsigned control_clients(const struct control *k);   /* connections at present (embedded idle exit) */
 
 /* ---- what a handler sees ---- */

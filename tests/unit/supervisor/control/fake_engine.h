@@ -7,6 +7,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/task.h"
 #include "runtime/event/event.h"
+#include "supervisor/screens.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +133,16 @@ void engine_client_follows(struct engine *g, const char *id, const struct caller
 void engine_counts_get(const struct engine *g, struct engine_counts *ret)
 {
 	*ret = (struct engine_counts){ .live = 3 };
+}
+
+/* There are no terminals. */
+void screens_ask(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx)
+{
+	abort();
+}
+void screens_client_gone(struct screens *s, uint64_t connection)
+{
+	abort();
 }
 
 #endif

@@ -1,0 +1,199 @@
+#include "supervisor/control/methods.h"
+
+#include "pty/screen.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/view/view.h"
+#include "supervisor/control/control.h"
+#include "supervisor/control/state.h"
+#include "supervisor/screens.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define TIMEOUT_DEFAULT_MS 30000u
+#define TIMEOUT_MAX_MS (24u * 3600 * 1000)
+#define IDLE_MIN_MS 1u
+
+struct look {
+	struct call *call;
+	const char *format;
+	unsigned scrollback;
+	bool wait;
+};
+
+/* ---- answers ---- */
+
+static const char *const shapes[] = { [SCREEN_SHAPE_BLOCK] = "block", [SCREEN_SHAPE_UNDERLINE] = "underline", [SCREEN_SHAPE_BAR] = "bar" };
+
+static void write_info(struct jw *w, const struct screen_info *i, bool ended)
+{
+	jw_kuint(w, "rows", i->rows);
+	jw_kuint(w, "cols", i->cols);
+	jw_kobj(w, "cursor");
+	jw_kuint(w, "row", i->cursor_row);
+	jw_kuint(w, "col", i->cursor_col);
+	jw_kbool(w, "visible", i->cursor_visible);
+	jw_kbool(w, "blink", i->cursor_blink);
+	jw_kstr(w, "shape", shapes[i->cursor_shape]);
+	jw_obj_end(w);
+	jw_kstr(w, "title", i->title);
+	jw_kbool(w, "alternate", i->alternate);
+	jw_kuint(w, "scrollbackLines", i->scrollback);
+	jw_kuint(w, "offset", i->offset);
+	if (i->skipped)
+		jw_kuint(w, "omittedBytes", i->skipped);
+	jw_kbool(w, "ended", ended);
+}
+
+static void write_screen(const struct look *l, const struct screen *s, struct jw *w)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	if (strcmp(l->format, "cells") == 0) {
+		jw_key(w, "cells");
+		screen_cells(s, l->scrollback, w);
+	} else if (strcmp(l->format, "ansi") == 0) {
+		screen_ansi(s, l->scrollback, &text);
+		jw_kstrn(w, "ansi", buf_cstr(&text), text.len);
+	} else {
+		screen_text(s, l->scrollback, &text);
+		jw_kstrn(w, "text", buf_cstr(&text), text.len);
+		jw_key(w, "lines");
+		screen_lines(s, l->scrollback, w);
+	}
+}
+
+static void write_reason(struct jw *w, enum screens_reason why)
+{
+	static const char *const names[] = { [SCREENS_TEXT] = "text", [SCREENS_REGEX] = "regex", [SCREENS_IDLE] = "idleMs", [SCREENS_EXIT] = "exit" };
+
+	jw_kbool(w, "matched", why != SCREENS_TIMED_OUT && why != SCREENS_NOW);
+	if (why == SCREENS_TIMED_OUT)
+		jw_kbool(w, "timedOut", true);
+	else if (why != SCREENS_NOW)
+		jw_kstr(w, "condition", names[why]);
+}
+
+static void fail(struct call *c, const struct err *e)
+{
+	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention and are gone; the facts "
+				   "about them remain.\"";
+
+	if (e->code == ERR_EXPIRED)
+		call_fail_data(c, e, data, sizeof(data) - 1);
+	else
+		call_fail(c, e);
+}
+
+static void on_screen(void *ctx, const struct err *e, const struct screen *s, enum screens_reason why, bool ended)
+{
+	struct look *l = ctx;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	struct screen_info i;
+
+	if (e) {
+		fail(l->call, e);
+		free(l);
+		return;
+	}
+	screen_info(s, &i);
+	jw_obj(&w);
+	jw_kstr(&w, "processId", call_str(l->call, "processId"));
+	if (l->wait)
+		write_reason(&w, why);
+	write_info(&w, &i, ended);
+	write_screen(l, s, &w);
+	jw_obj_end(&w);
+	call_reply(l->call, out.data, out.len);
+	free(l);
+}
+
+/* ---- requests ---- */
+
+static void ask(struct call *c, struct look *l, struct screens_request *r)
+{
+	struct screens *screens = c->control->o.screens;
+	struct look *kept;
+	struct err e = ERR_INIT;
+
+	if (!screens) {
+		err_set(&e, ERR_UNAVAILABLE, "terminals are not looked after here");
+		until_done(&r->until);
+		call_fail(c, &e);
+		return;
+	}
+	r->process_id = call_str(c, "processId");
+	r->viewer = call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
+	r->connection = c->caller.connection;
+	l->call = c;
+	kept = mem_dup(l, sizeof(*l));
+	screens_ask(screens, r, on_screen, kept);
+}
+
+/* true = all there is, a number = so many lines. */
+static int scrollback_of(const struct call *c, unsigned *ret, struct err *e)
+{
+	const json_t *v = call_obj(c, "scrollback");
+
+	if (!v || json_is_false(v))
+		*ret = 0;
+	else if (json_is_true(v))
+		*ret = UINT_MAX;
+	else if (json_is_integer(v) && json_integer_value(v) >= 0)
+		*ret = json_integer_value(v) > UINT_MAX ? UINT_MAX : (unsigned)json_integer_value(v);
+	else
+		return err_field(e, "scrollback", "must be true, for all that is kept, or a number of lines");
+	return 0;
+}
+
+void method_get_screen(struct call *c)
+{
+	struct screens_request r = { .idle_ms = UINT64_MAX, .timeout_ms = UINT64_MAX };
+	struct look l = { .format = call_str(c, "format") };
+	struct err e = ERR_INIT;
+
+	if (!l.format)
+		l.format = "text";
+	if (scrollback_of(c, &l.scrollback, &e) < 0)
+		call_fail(c, &e);
+	else
+		ask(c, &l, &r);
+}
+
+static int until_of(const struct call *c, struct screens_request *r, struct err *e)
+{
+	const json_t *until = call_obj(c, "until"), *idle = json_object_get(until, "idleMs"), *after = call_obj(c, "after");
+	const char *text = json_string_value(json_object_get(until, "text")), *regex = json_string_value(json_object_get(until, "regex"));
+
+	r->wait = true;
+	r->exit = json_is_true(json_object_get(until, "exit"));
+	r->timeout_ms = call_uint(c, "timeoutMs", TIMEOUT_DEFAULT_MS);
+	r->idle_ms = idle ? (uint64_t)json_integer_value(idle) : UINT64_MAX;
+	if (!text && !regex && !idle && !r->exit)
+		return err_field(e, "until", "needs one or more of text, regex, idleMs and exit: true");
+	if (r->timeout_ms > TIMEOUT_MAX_MS)
+		return err_field(e, "timeoutMs", "must be at most %u", TIMEOUT_MAX_MS);
+	if (idle && (r->idle_ms < IDLE_MIN_MS || r->idle_ms > TIMEOUT_MAX_MS))
+		return err_field(e, "until.idleMs", "must be %u to %u", IDLE_MIN_MS, TIMEOUT_MAX_MS);
+	if (until_init(&r->until, text, regex, e) < 0)
+		return -1;
+	r->until.has_after = after != NULL;
+	r->until.after = call_uint(c, "after", 0);
+	return 0;
+}
+
+void method_wait_screen(struct call *c)
+{
+	struct screens_request r = { 0 };
+	struct look l = { .format = "text", .wait = true };
+	struct err e = ERR_INIT;
+
+	if (until_of(c, &r, &e) < 0)
+		call_fail(c, &e);
+	else
+		ask(c, &l, &r);
+}
