@@ -253,12 +253,9 @@ void control_stop_accepting(struct control *k)
 bool control_attends(void *control, const char *process_id)
 {
 	const struct control *k = control;
-	const struct subscription *s;
+	struct attachment_size size;
 
-	LIST_FOREACH(s, &k->subscriptions, entry)
-		if (s->terminal && strcmp(s->terminal, process_id) == 0)
-			return true;
-	return false;
+	return attachment_size(&k->attachments, process_id, &size);
 }
 
 unsigned control_clients(const struct control *k)

@@ -53,7 +53,7 @@ struct control *control_new(const struct control_options *o);
 /* Before engine_free, which then must call none of the callbacks that were given to it. */
 void control_free(struct control *k);
 void control_stop_accepting(struct control *k);
-/* Whether some client shows this process's terminal to a person (subscribe_events with terminal). */
+/* Whether some client shows this process's terminal to somebody (resize_process with policy). */
 bool control_attends(void *control, const char *process_id);
 unsigned control_clients(const struct control *k);   /* connections at present (embedded idle exit) */
 

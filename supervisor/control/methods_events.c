@@ -38,10 +38,6 @@ static int subscribe_check(struct call *c, uint64_t after, uint64_t last, struct
 	uint64_t most = call_config(c)->max_subscriptions_per_uid;
 	if (c->client->account->subscriptions >= most)
 		return err_set(e, ERR_EXHAUSTED, "uid %u already has %llu subscriptions (maxSubscriptionsPerUid)", c->caller.uid, (unsigned long long)most);
-	if (call_bool(c, "terminal", false) && !call_str(c, "processId"))
-		return err_field(e, "terminal", "goes with processId");
-	if (call_bool(c, "terminal", false) && c->caller.role == ROLE_OBSERVER)
-		return err_field(e, "terminal", "an observer cannot type what a terminal answers");
 	if (after > last)
 		return err_field(e, "afterSequence", "expected at most %llu, the last sequence there is", (unsigned long long)last);
 	return 0;
@@ -66,8 +62,6 @@ void method_subscribe_events(struct call *c)
 	struct subscription *s = subscription_new(c->client, &filter, after);
 	if (call_str(c, "processId"))
 		engine_client_follows(call_engine(c), call_str(c, "processId"), &c->caller);
-	if (call_bool(c, "terminal", false))
-		s->terminal = mem_strdup(call_str(c, "processId"));
 	char result[160];
 	int n = snprintf(result, sizeof result, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu,\"lastSequence\":%llu}", s->id,
 			 (unsigned long long)after, (unsigned long long)last);

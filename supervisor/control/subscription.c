@@ -50,7 +50,6 @@ void subscription_free(struct subscription *s)
 	s->client->control->nsubscriptions--;
 	s->client->account->subscriptions--;
 	filter_done(&s->filter);
-	free(s->terminal);
 	free(s);
 }
 

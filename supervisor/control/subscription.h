@@ -31,7 +31,6 @@ struct subscription {
 	uint64_t cursor;                /* everything up to here was sent or not wanted */
 	const struct batch *held;       /* its own reply is still in that batch: nothing may be sent before */
 	bool queued;
-	char *terminal;                 /* the process whose terminal it shows to a person, or NULL */
 };
 
 /* Takes the filter. Inactive until subscription_start, which is called when its reply is on its way. */

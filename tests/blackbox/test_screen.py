@@ -187,6 +187,7 @@ def test_resizes_are_drawn_again():
         t.does("printf '%060d\\n' 7\n", regex="^ready> $")
         t.rpc.call("resize_process", processId=t.id, rows=10, cols=30)
         t.does("printf '%060d\\n' 8; stty size\n", regex="^10 30$")
+        t.sees(after=t.at, regex="^ready> $")
         before = t.look(format="cells", scrollback=True)
         assert (before["rows"], before["cols"]) == (10, 30), before
         home.kill_part("runtime")
@@ -215,7 +216,7 @@ def test_questions_are_answered_when_nobody_is_there():
             assert len(inputs(t)) == 1, inputs(t)
         with home.rpc() as rpc:
             started = rpc.call("start_process", command=["sh", "-c", "read x; " + script], tty={"rows": 24, "cols": 80})
-            rpc.call("subscribe_events", processId=started["processId"], terminal=True)
+            rpc.call("resize_process", processId=started["processId"], rows=24, cols=80, policy="newest")
             rpc.call("write_process_stdin", processId=started["processId"], data="go\n")
             answer = rpc.call("wait_screen", processId=started["processId"], until={"idleMs": 400}, timeoutMs=60000)
             assert "033" not in answer["text"], answer
