@@ -108,7 +108,6 @@ struct process_input {
 	bool eof;                 /* close after this; for a terminal `data` is what says so */
 	bool canonical;           /* the terminal's mode when that was sent */
 	bool redacted;            /* typed while the terminal asked for a secret */
-	uint64_t offset;          /* of a terminal's output, when it was typed */
 	bool intended;            /* the intent of an idempotent write is durable */
 	uint64_t offset;          /* of the terminal's output when it was typed */
 };
