@@ -46,7 +46,7 @@ static void escape_byte(unsigned char c, struct buf *out)
 		buf_printf(out, "\\x%02x", c);
 }
 
-static void quote(const char *s, size_t n, struct buf *out)
+void command_quote(const char *s, size_t n, struct buf *out)
 {
 	switch (quoting_of(s, n)) {
 	case QUOTE_NONE:
@@ -81,7 +81,7 @@ void command_display(const char *const *argv, size_t argc, struct buf *out)
 		if (i)
 			buf_byte(&text, ' ');
 		/* Longer than this it is cut below anyway. */
-		quote(argv[i], n > COMMAND_DISPLAY_MAX ? text_utf8_cut(argv[i], COMMAND_DISPLAY_MAX + 1) : n, &text);
+		command_quote(argv[i], n > COMMAND_DISPLAY_MAX ? text_utf8_cut(argv[i], COMMAND_DISPLAY_MAX + 1) : n, &text);
 	}
 	if (text.len <= COMMAND_DISPLAY_MAX) {
 		buf_append(out, buf_cstr(&text), text.len);

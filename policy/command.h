@@ -15,6 +15,8 @@ struct buf;
  * UTF-8 appear as $'\xNN', so the text is harmless on a terminal and still means the same command.
  */
 void command_display(const char *const *argv, size_t argc, struct buf *out);
+/* One word, without a limit. */
+void command_quote(const char *s, size_t n, struct buf *out);
 
 /*
  * permission.evaluated's `command`: {"display":…,"argv":[…],"argvTruncated"?:true,"subcommands":[],"paths":[],"network":[]}.

@@ -10,14 +10,15 @@
  * run what is in the list anyway).
  *
  * What cannot be known is said, never guessed: `unknown` has a bit for each reason (unknowns.def), of the command it belongs to
- * and, taken together, of the whole line. A line with any unknown may do anything: ask, do not allow.
+ * and, taken together, of the whole line. Such a line may do anything: ask, do not allow. Some reasons lie in the nature of a
+ * program (COMMAND_UNKNOWN_COVERED: ssh, python -c, source): a rule that allows just that command covers them.
  * Words that are not known (variables, substitutions, globs) are NULL in argv and do not by themselves make a command
  * unknown; the tables take them for anything, so a command with such words is not found read_only unless its words
  * do not matter.
  *
  * Where sh and bash read a text differently, both readings are in the list (shell.h).
  *
- * Paths are made absolute by their text: from cwd, with `cd` followed where it is certain; symbolic links are not
+ * Paths are made absolute by their text: from cwd, as if every `cd` before them succeeded; symbolic links are not
  * resolved. The sandbox enforces; this explains.
  */
 
@@ -30,12 +31,21 @@ struct shell_arena;
 #define COMMAND_NESTING_MAX 16    /* sh -c in sh -c … */
 
 enum command_unknown {
-#define UNKNOWN(NAME, name, text) COMMAND_UNKNOWN_BIT_##NAME,
+#define UNKNOWN(NAME, name, covered, text) COMMAND_UNKNOWN_BIT_##NAME,
 #include "policy/unknowns.def"
 #undef UNKNOWN
 	COMMAND_UNKNOWN_COUNT,
 };
 #define COMMAND_UNKNOWN(NAME) (1u << COMMAND_UNKNOWN_BIT_##NAME)
+enum {
+#define UNKNOWN(NAME, name, covered, text) COMMAND_UNKNOWN_COVERS_##NAME = (covered) << COMMAND_UNKNOWN_BIT_##NAME,
+#include "policy/unknowns.def"
+#undef UNKNOWN
+	COMMAND_UNKNOWN_COVERED = 0
+#define UNKNOWN(NAME, name, covered, text) | COMMAND_UNKNOWN_COVERS_##NAME
+#include "policy/unknowns.def"
+#undef UNKNOWN
+};
 
 /* What is known of a simple command, as bits. */
 enum command_flag {

@@ -24,6 +24,7 @@ void parser_emit(struct parser *p, const struct shell_command *c)
 	s->command = shell_arena_grow(p->arena, s->command, s->count, sizeof(*s->command));
 	s->command[s->count] = *c;
 	s->command[s->count].context |= p->context;
+	s->command[s->count].scope = p->scope;
 	s->command[s->count++].function = p->function;
 }
 
@@ -61,11 +62,13 @@ void parser_nested(struct parser *p, unsigned context)
 
 	if (!parser_enter(p))
 		return;
+	const size_t scope = parser_scope_enter(p);
 	p->at++; /* ( */
 	p->pending = NULL;
 	p->context |= context;
 	parser_list(p);
 	p->context = saved;
+	p->scope = scope;
 	if (parser_op(p) != OP_CLOSE)
 		parser_unexpected(p);
 	else
@@ -83,8 +86,11 @@ void parser_nested(struct parser *p, unsigned context)
 
 static void subshell(struct parser *p)
 {
+	const size_t scope = parser_scope_enter(p);
+
 	p->at++;
 	body(p, SHELL_IN_SUBSHELL);
+	p->scope = scope;
 	if (parser_op(p) != OP_CLOSE)
 		parser_unexpected(p);
 	else

@@ -48,6 +48,17 @@ void parser_leave(struct parser *p)
 	p->depth--;
 }
 
+size_t parser_scope_enter(struct parser *p)
+{
+	struct shell_script *s = p->script;
+	const size_t before = p->scope;
+
+	s->scope = shell_arena_grow(p->arena, s->scope, s->nscopes, sizeof(*s->scope));
+	s->scope[s->nscopes] = before;
+	p->scope = s->nscopes++;
+	return before;
+}
+
 size_t parser_offset(const struct parser *p, const char *at)
 {
 	return p->fixed ? p->fixed - 1 : (size_t)(at - p->text);

@@ -33,6 +33,7 @@ struct parser {
 	struct heredoc *pending;  /* whose bodies begin after the next newline */
 	unsigned depth, context, pipelines;
 	const char *function;
+	size_t scope;
 	size_t braces;            /* bytes that braces have made so far */
 	bool failed, compound;    /* the last command was a compound one */
 	bool redirected;          /* … with redirections: no reserved word may follow directly */
@@ -61,6 +62,7 @@ void parser_fail(struct parser *p, const char *fmt, ...) __attribute__((format(p
 void parser_limit(struct parser *p, const char *what);
 bool parser_enter(struct parser *p);     /* one level deeper; false: too deep, and failed */
 void parser_leave(struct parser *p);
+size_t parser_scope_enter(struct parser *p); /* returns the scope before, to be put back */
 size_t parser_offset(const struct parser *p, const char *at);
 int parser_peek(struct parser *p);       /* the character here; line continuations are skipped */
 int parser_peek2(struct parser *p);      /* the one after it */

@@ -19,24 +19,34 @@ static void read_all(struct parser *p)
 		parser_unexpected(p);
 }
 
-int shell_parse(const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret)
+int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret)
 {
 	const char *nul = len ? memchr(text, '\0', len) : NULL;
 
-	*ret = (struct shell_script){ .arena = shell_arena_new() };
-	struct parser p = { .script = ret, .arena = ret->arena, .dialect = dialect };
+	*ret = (struct shell_script){ 0 };
+	struct parser p = { .script = ret, .arena = a, .dialect = dialect };
+	parser_scope_enter(&p);
 	if (len > SHELL_TEXT_MAX) {
 		p.text = p.at = p.end = "";
 		parser_limit(&p, "too long");
 		return 1;
 	}
 	p.len = len;
-	p.text = p.at = shell_arena_strndup(ret->arena, text, len);
+	p.text = p.at = shell_arena_strndup(a, text, len);
 	p.end = p.text + (nul ? (size_t)(nul - text) : len);
 	read_all(&p);
 	if (nul && !p.failed)
 		parser_fail(&p, "a NUL byte");
 	return p.failed;
+}
+
+int shell_parse(const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret)
+{
+	struct shell_arena *a = shell_arena_new();
+	int rc = shell_parse_into(a, text, len, dialect, ret);
+
+	ret->arena = a;
+	return rc;
 }
 
 void shell_script_done(struct shell_script *s)

@@ -119,6 +119,7 @@ struct shell_command {
 	unsigned pipeline;    /* commands of one pipeline share a number; 0: none */
 	unsigned stage;       /* in it, from 0 */
 	const char *function; /* whose body it is in, or NULL */
+	size_t scope;         /* subshells and substitutions are scopes of their own: `cd` in one is not felt outside. 0: the text */
 	size_t offset;
 };
 
@@ -135,9 +136,11 @@ struct shell_script {
 	size_t count;
 	const char **function; /* names defined in the text */
 	size_t nfunctions;
+	size_t *scope;        /* for each scope the one around it */
+	size_t nscopes;
 	bool bashisms;        /* the other dialect may read it differently */
 	struct shell_error error;
-	struct shell_arena *arena;
+	struct shell_arena *arena; /* its own; NULL after shell_parse_into */
 };
 
 /*
@@ -145,6 +148,8 @@ struct shell_script {
  * the commands up to there, because shells run the lines before a mistake.
  */
 int shell_parse(const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret);
+/* The same with the memory of somebody else, who need not call shell_script_done. */
+int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret);
 void shell_script_done(struct shell_script *s);
 /* From 1; for offsets of the text that was parsed. */
 void shell_position(const char *text, size_t len, size_t offset, size_t *ret_line, size_t *ret_column);

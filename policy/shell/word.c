@@ -87,7 +87,9 @@ static void backquote(struct parser *p, struct word_parts *w, bool quoted)
 	p->end = text + n;
 	p->pending = NULL;
 	p->context |= SHELL_IN_SUBSTITUTION;
+	const size_t scope = parser_scope_enter(p);
 	parser_list(p);
+	p->scope = scope;
 	if (!p->failed && parser_op(p) != OP_END)
 		parser_unexpected(p);
 	parser_leave(p);

@@ -1,0 +1,278 @@
+#include "policy/args.h"
+
+#include "policy/shell/arena.h"
+#include "policy/shell/shell.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <ctype.h>
+
+enum args_style {
+	ARGS_OLD = 1 << 0,
+	ARGS_STOP = 1 << 1,
+	ARGS_WORDS = 1 << 2,
+	ARGS_DIGITS = 1 << 3, /* -9 is an option with this name, not a cluster */
+};
+
+static const struct values {
+	const char *names;
+	unsigned style;
+	const char *letters;
+	const char *longs;
+} values[] = {
+#define OPTION_VALUES(names, style, letters, longs) { names, style, letters, longs },
+#include "policy/option_values.def"
+#undef OPTION_VALUES
+};
+
+const char *args_basename(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+/* One of a|b|c, up to a blank or the end; with globs. */
+static bool one_of(const char *list, size_t len, const char *s, bool fold)
+{
+	char item[128], lower[8192];
+
+	if (fold) {
+		size_t n = 0;
+
+		for (; s[n] && n + 1 < sizeof(lower); n++)
+			lower[n] = (char)tolower((unsigned char)s[n]);
+		lower[n] = '\0';
+		s = lower;
+	}
+	for (const char *from = list, *end = list + len; from <= end;) {
+		const char *bar = memchr(from, '|', (size_t)(end - from));
+		size_t n = (size_t)((bar ? bar : end) - from);
+
+		if (n < sizeof(item)) {
+			memcpy(item, from, n);
+			item[n] = '\0';
+			if (strpbrk(item, "*?") ? text_glob(item, s) : strcmp(item, s) == 0)
+				return true;
+		}
+		if (!bar)
+			break;
+		from = bar + 1;
+	}
+	return false;
+}
+
+bool args_named(const char *name, const char *pattern)
+{
+	return one_of(pattern, strcspn(pattern, " "), name, false);
+}
+
+static const struct values *values_of(const char *name)
+{
+	for (size_t i = 0; name && i < countof(values); i++)
+		if (args_named(name, values[i].names))
+			return &values[i];
+	return NULL;
+}
+
+static bool word_in(const char *list, const char *word, size_t n)
+{
+	for (const char *s = list; *s;) {
+		size_t len = strcspn(s, " ");
+
+		if (len == n && memcmp(s, word, n) == 0)
+			return true;
+		s += len + (s[len] == ' ');
+	}
+	return false;
+}
+
+static void add_option(struct command_args *a, struct command_option o)
+{
+	a->option[a->noptions++] = o;
+	if (o.letter && !(o.letter & 0x80))
+		a->letters[o.letter >> 6] |= 1ull << (o.letter & 63);
+}
+
+/* Could a word that is not known be an option, or become more than one word? */
+static bool is_open(const struct command_word *w)
+{
+	if (w->value)
+		return false;
+	if (w->many && w->unknown != SHELL_GLOB)
+		return true;
+	return !w->lead || *w->plain == '-';
+}
+
+/* The value of an option at i that is not in its own word; moves i onto it. */
+static const struct command_word *next_word(const struct command_args *a, size_t *i)
+{
+	return *i + 1 < a->count ? &a->word[++*i] : NULL;
+}
+
+static void cluster(struct command_args *a, const char *letters, const struct values *v, size_t *i)
+{
+	for (const char *s = letters; *s && isgraph((unsigned char)*s); s++) {
+		struct command_option o = { .letter = *s };
+
+		if (v && strchr(v->letters, *s)) {
+			o.value = s[1] ? s + 1 : NULL;
+			o.value_word = s[1] ? NULL : next_word(a, i);
+			if (o.value_word)
+				o.value = o.value_word->value;
+			add_option(a, o);
+			return;
+		}
+		add_option(a, o);
+	}
+}
+
+/* tar cf x: letters that want values take the words that follow, in order. */
+static void old_cluster(struct command_args *a, const char *letters, const struct values *v, size_t *i)
+{
+	for (const char *s = letters; *s && isalpha((unsigned char)*s); s++) {
+		struct command_option o = { .letter = *s };
+
+		if (strchr(v->letters, *s) && (o.value_word = next_word(a, i)))
+			o.value = o.value_word->value;
+		add_option(a, o);
+	}
+}
+
+static void named(struct command_args *a, const char *text, const struct values *v, size_t *i)
+{
+	const char *equals = strchr(text, '=');
+	struct command_option o = { .name = text, .name_len = equals ? (size_t)(equals - text) : strlen(text) };
+
+	if (equals)
+		o.value = equals + 1;
+	else if (v && word_in(v->longs, text, o.name_len) && (o.value_word = next_word(a, i)))
+		o.value = o.value_word->value;
+	add_option(a, o);
+}
+
+void args_init(struct command_args *a, const struct command_word *word, size_t count, struct shell_arena *arena)
+{
+	size_t letters = 0;
+
+	*a = (struct command_args){ .word = word, .count = count };
+	if (!count)
+		return;
+	if (word[0].value)
+		a->name = args_basename(word[0].value);
+	for (size_t i = 1; i < count; i++)
+		letters += *word[i].plain == '-' || i == 1 ? strlen(word[i].plain) : 1;
+	a->option = shell_arena_alloc(arena, (letters + 1) * sizeof(*a->option));
+	a->operand = shell_arena_alloc(arena, count * sizeof(*a->operand));
+	const struct values *v = values_of(a->name);
+	const unsigned style = v ? v->style : 0;
+	bool ended = false;
+	for (size_t i = 1; i < count; i++) {
+		const struct command_word *w = &word[i];
+		const char *s = w->plain;
+
+		a->open |= !ended && is_open(w);
+		if (ended || *s != '-' || !s[1] || !w->lead) {
+			if (i == 1 && (style & ARGS_OLD) && w->value && isalpha((unsigned char)*s)) {
+				old_cluster(a, s, v, &i);
+				continue;
+			}
+			a->operand[a->noperands++] = w;
+			ended |= (style & ARGS_STOP) != 0;
+		} else if (s[1] == '-' && !s[2]) {
+			ended = true;
+		} else if (s[1] == '-') {
+			named(a, s + 2, v, &i);
+		} else if (style & ARGS_WORDS) {
+			named(a, s + 1, v, &i);
+		} else if ((style & ARGS_DIGITS) && isdigit((unsigned char)s[1])) {
+			add_option(a, (struct command_option){ .name = s + 1, .name_len = strlen(s + 1) });
+		} else {
+			cluster(a, s + 1, v, &i);
+		}
+	}
+}
+
+const struct command_option *args_option(const struct command_args *a, char letter, const char *name)
+{
+	const size_t len = name ? strlen(name) : 0;
+
+	for (size_t i = 0; i < a->noptions; i++) {
+		const struct command_option *o = &a->option[i];
+
+		if (letter && o->letter == letter)
+			return o;
+		/* An abbreviation of at least three letters. */
+		if (name && o->name && (o->name_len == len || (o->name_len >= 3 && o->name_len < len)) && memcmp(o->name, name, o->name_len) == 0)
+			return o;
+	}
+	return NULL;
+}
+
+static bool has_option(const struct command_args *a, const char *list, size_t len)
+{
+	char name[64];
+
+	for (const char *s = list, *end = list + len; s < end;) {
+		const char *bar = memchr(s, '|', (size_t)(end - s));
+		size_t n = (size_t)((bar ? bar : end) - s);
+
+		if (n >= 2 && s[1] != '-' && n == 2) {
+			if (!(s[1] & 0x80) && a->letters[s[1] >> 6] & 1ull << (s[1] & 63))
+				return true;
+		} else if (n > 2 && n < sizeof(name)) {
+			const size_t dashes = s[1] == '-' ? 2 : 1;
+
+			memcpy(name, s + dashes, n - dashes);
+			name[n - dashes] = '\0';
+			if (args_option(a, 0, name))
+				return true;
+		}
+		s = bar ? bar + 1 : end;
+	}
+	return false;
+}
+
+static bool has_word(const struct command_args *a, const char *list, size_t len, bool fold)
+{
+	for (size_t i = 1; i < a->count; i++)
+		if (one_of(list, len, a->word[i].value ? a->word[i].value : a->word[i].plain, fold))
+			return true;
+	return false;
+}
+
+bool args_match(const struct command_args *a, const char *pattern)
+{
+	size_t operand = 0;
+
+	if (!a->name || !args_named(a->name, pattern))
+		return false;
+	for (const char *s = pattern + strcspn(pattern, " "); *s;) {
+		const char *term = ++s;
+		const bool not = *term == '!';
+		size_t n;
+		bool is;
+
+		s += strcspn(s, " ");
+		/* Blanks inside of a ^ term are its own. */
+		if (term[not] == '^')
+			s = term + strlen(term);
+		term += not;
+		n = (size_t)(s - term);
+		if (*term == '=') {
+			const char *value = operand < a->noperands ? a->operand[operand]->value : NULL;
+
+			is = value && one_of(term + 1, n - 1, value, false);
+			operand++;
+		} else if (*term == '@' || *term == '^') {
+			is = has_word(a, term + 1, n - 1, *term == '^');
+		} else if (*term == '#') {
+			is = a->noperands >= (size_t)(term[1] - '0');
+		} else {
+			is = has_option(a, term, n);
+		}
+		if (is == not || (not && a->open))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,63 @@
+#ifndef BAILIFF_POLICY_ARGS_H
+#define BAILIFF_POLICY_ARGS_H
+
+/*
+ * The words of one command, told apart as its own option parser would: options, their values, operands. Which options take a
+ * value is in option_values.def.
+ *
+ * The tables of this folder (harms.def, readonly.def, paths.def …) begin with a pattern on such words:
+ *
+ *   rm|unlink            the program: one of these names; * ? as in globs
+ *   -r|-R|--recursive    has one of these options, in a cluster (-fr) or by itself; long ones also abbreviated (--recurs)
+ *   =push|fetch          the next operand is one of these: `git =remote =remove`; * ? as in globs
+ *   @of=*                some word after the program is like that
+ *   ^*drop table*        the same without regard to case
+ *   #2                   has at least two operands
+ *   !…                   the opposite of what follows; not true if words that are not known could change it
+ *
+ * All parts of a pattern must be true. A word that is not known is never taken for what a pattern looks for.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct shell_arena;
+
+struct command_word {
+	const char *value;   /* NULL: not known */
+	const char *plain;   /* with expansions as written; never NULL */
+	unsigned unknown;    /* enum shell_unknown */
+	bool many;           /* may become several words, or none */
+	bool lead;           /* the first character of `plain` is certain */
+};
+
+struct command_option {
+	char letter;         /* or … */
+	const char *name;    /* … of a long one, without dashes; may be abbreviated */
+	size_t name_len;
+	const char *value;   /* in the same word or the next; NULL: none, or not known */
+	const struct command_word *value_word; /* if the value is a word of its own */
+};
+
+struct command_args {
+	const struct command_word *word;
+	size_t count;
+	const char *name;    /* of the program, without folders; NULL: not known */
+	struct command_option *option;
+	size_t noptions;
+	const struct command_word **operand;
+	size_t noperands;
+	uint64_t letters[2]; /* set of option letters */
+	bool open;           /* a word that is not known could be an option, or several words */
+};
+
+/* `word` must stay; the rest is of the arena. */
+void args_init(struct command_args *a, const struct command_word *word, size_t count, struct shell_arena *arena);
+bool args_match(const struct command_args *a, const char *pattern);
+/* The pattern's names only: a quick way to pass over a row. */
+bool args_named(const char *name, const char *pattern);
+const struct command_option *args_option(const struct command_args *a, char letter, const char *name);
+const char *args_basename(const char *path);
+
+#endif

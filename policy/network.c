@@ -1,0 +1,141 @@
+/* What a command would talk to (network.def), as far as its words name it. */
+
+#include "policy/reading.h"
+
+#include "runtime/base/mem.h"
+
+#include <ctype.h>
+
+enum where { WHERE_URLS, WHERE_FIRST, WHERE_REMOTES, WHERE_HOST, WHERE_NONE };
+
+static const struct row {
+	const char *pattern, *intent;
+	enum where where;
+} rows[] = {
+#define NETWORK(pattern, intent, where) { pattern, intent, WHERE_##where },
+#include "policy/network.def"
+#undef NETWORK
+};
+
+static void add_host(struct reading *r, size_t index, const char *host, size_t len, unsigned port, const char *intent)
+{
+	struct command_facts *f = r->facts;
+
+	f->host = shell_arena_grow(r->arena, f->host, f->nhosts, sizeof(*f->host));
+	f->host[f->nhosts++] = (struct command_host){
+		.host = len ? shell_arena_strndup(r->arena, host, len) : NULL, .port = port, .intent = intent, .command = index };
+	reading_simple(r, index)->flags |= COMMAND_NETWORK;
+}
+
+static unsigned port_of(const char *s)
+{
+	unsigned port = 0;
+
+	for (; isdigit((unsigned char)*s) && port < 100000; s++)
+		port = port * 10 + (unsigned)(*s - '0');
+	return port < 65536 && (!*s || *s == '/' || *s == '?' || *s == '#') ? port : 0;
+}
+
+/* [user@]host[:port][/…], with the brackets of an IPv6 address taken off. */
+static bool authority(struct reading *r, size_t index, const char *s, const char *intent)
+{
+	const size_t all = strcspn(s, "/?#");
+	const char *at = memrchr(s, '@', all), *host = at ? at + 1 : s;
+	size_t left = (size_t)(s + all - host), len;
+
+	if (left && *host == '[') {
+		const char *close = memchr(host, ']', left);
+
+		if (!close)
+			return false;
+		add_host(r, index, host + 1, (size_t)(close - host) - 1, close[1] == ':' ? port_of(close + 2) : 0, intent);
+		return true;
+	}
+	len = strcspn(host, ":/?#");
+	len = len < left ? len : left;
+	if (!len || strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") < len)
+		return false;
+	add_host(r, index, host, len, host[len] == ':' ? port_of(host + len + 1) : 0, intent);
+	return true;
+}
+
+static bool url(struct reading *r, size_t index, const char *s, const char *intent)
+{
+	const char *scheme = strstr(s, "://");
+
+	if (!scheme || scheme == s || strncmp(s, "file://", 7) == 0)
+		return false;
+	for (const char *c = s; c < scheme; c++)
+		if (!isalnum((unsigned char)*c) && !strchr("+.-", *c))
+			return false;
+	return authority(r, index, scheme + 3, intent);
+}
+
+/* user@host:path or host:path; not a path with a colon in it */
+static bool remote(struct reading *r, size_t index, const char *s, const char *intent)
+{
+	const char *colon = strchr(s, ':'), *slash = strchr(s, '/');
+
+	if (url(r, index, s, intent))
+		return true;
+	if (!colon || colon == s || (slash && slash < colon))
+		return false;
+	char *host = shell_arena_strndup(r->arena, s, (size_t)(colon - s));
+	return authority(r, index, host, intent);
+}
+
+static bool from_words(struct reading *r, const struct reading_command *c, const struct row *row)
+{
+	const struct command_args *a = c->args;
+	bool found = false;
+
+	if (row->where == WHERE_HOST) {
+		const struct command_option *o = args_option(a, 'h', "host");
+
+		return o && o->value && authority(r, c->index, o->value, row->intent);
+	}
+	if (row->where == WHERE_URLS) {
+		const struct command_option *o = args_option(a, 0, "url");
+
+		found = o && o->value && url(r, c->index, o->value, row->intent);
+	}
+	for (size_t i = 0; i < a->noperands && row->where != WHERE_NONE; i++) {
+		const char *s = a->operand[i]->value;
+		/* https://host/$path still names its host */
+		const char *text = s ? s : a->operand[i]->lead ? a->operand[i]->plain : NULL;
+
+		if (!text)
+			continue;
+		if (row->where == WHERE_REMOTES)
+			found |= remote(r, c->index, text, row->intent);
+		else if (url(r, c->index, text, row->intent))
+			found = true;
+		else if (s && (row->where == WHERE_URLS || i == 0))
+			found |= authority(r, c->index, s, row->intent);
+	}
+	return found;
+}
+
+/* bash's own: >/dev/tcp/host/port */
+static void device(struct reading *r, const struct reading_command *c, const struct shell_redirect *d)
+{
+	const char *s = d->target.plain;
+
+	if (strncmp(s, "/dev/tcp/", 9) != 0 && strncmp(s, "/dev/udp/", 9) != 0)
+		return;
+	s += 9;
+	size_t n = strcspn(s, "/");
+	add_host(r, c->index, d->target.value ? s : NULL, d->target.value ? n : 0, s[n] && d->target.value ? port_of(s + n + 1) : 0, "connect");
+}
+
+void network_of_command(struct reading *r, const struct reading_command *c)
+{
+	for (size_t i = 0; c->args->name && i < countof(rows); i++)
+		if (args_match(c->args, rows[i].pattern)) {
+			if (!from_words(r, c, &rows[i]))
+				add_host(r, c->index, NULL, 0, 0, rows[i].intent);
+			break;
+		}
+	for (size_t i = 0; i < c->nredirects; i++)
+		device(r, c, &c->redirect[i]);
+}

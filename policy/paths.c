@@ -1,0 +1,219 @@
+/* The paths that a command's words show (paths.def), and those of its redirections. */
+
+#include "policy/reading.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+
+#include <ctype.h>
+
+static const struct row {
+	const char *pattern, *operands, *options;
+} rows[] = {
+#define PATHS(pattern, operands, options) { pattern, operands, options },
+#include "policy/paths.def"
+#undef PATHS
+};
+
+static unsigned access_of(char role)
+{
+	switch (role) {
+	case 'r':
+		return COMMAND_READS;
+	case 'w':
+		return COMMAND_WRITES;
+	case 'W':
+		return COMMAND_WRITES | COMMAND_RECURSES;
+	case 'd':
+		return COMMAND_DELETES;
+	case 'D':
+		return COMMAND_DELETES | COMMAND_RECURSES;
+	case 'b':
+		return COMMAND_READS | COMMAND_WRITES;
+	default:
+		return 0;
+	}
+}
+
+bool paths_harmless_target(const char *path)
+{
+	static const char *const names[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty" };
+
+	for (size_t i = 0; i < countof(names); i++)
+		if (strcmp(path, names[i]) == 0)
+			return true;
+	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/dev/pts/", 9) == 0;
+}
+
+/* From cwd, cleaned; NULL if that is not possible. */
+static const char *absolute(struct reading *r, const char *cwd, const char *path)
+{
+	char joined[PATH_MAX], clean[PATH_MAX];
+	int n;
+
+	if (*path == '/')
+		n = snprintf(joined, sizeof(joined), "%s", path);
+	else if (cwd)
+		n = snprintf(joined, sizeof(joined), "%s/%s", cwd, path);
+	else
+		return NULL;
+	if (n < 0 || (size_t)n >= sizeof(joined) || path_clean(joined, clean, NULL) < 0)
+		return NULL;
+	return shell_arena_strdup(r->arena, clean);
+}
+
+static void add_path(struct reading *r, const struct reading_command *c, const char *value, const char *plain, unsigned why, unsigned access)
+{
+	struct command_facts *f = r->facts;
+	const char *text = value ? value : plain;
+	struct command_path p = { .word = plain, .access = access, .command = c->index, .exact = value != NULL };
+
+	if (!*text || !access)
+		return;
+	/* A pattern stays within its folder; anything else that is not known may be anywhere. */
+	const char *path = value || why == SHELL_GLOB ? absolute(r, c->cwd, text) : NULL;
+	p.path = path ? path : shell_arena_strdup(r->arena, text);
+	p.exact &= path != NULL;
+	p.outside = !path || !path_within(r->workspace, path);
+	if (path && paths_harmless_target(path))
+		return;
+	f->path = shell_arena_grow(r->arena, f->path, f->npaths, sizeof(*f->path));
+	f->path[f->npaths++] = p;
+}
+
+static void add_word(struct reading *r, const struct reading_command *c, const struct command_word *w, unsigned access)
+{
+	add_path(r, c, w->value, w->plain, w->unknown, access);
+}
+
+/* The role of operand i of n: letters before * count from the front, those after it from the back. */
+static char role_of(const char *spec, size_t i, size_t n)
+{
+	const char *star = strchr(spec, '*');
+
+	if (!star)
+		return i < strlen(spec) ? spec[i] : '-';
+	const size_t front = (size_t)(star - spec) - 1, back = strlen(star + 1);
+	if (i < front)
+		return spec[i];
+	if (n >= front + back && i >= n - back)
+		return star[1 + (i - (n - back))];
+	return star[-1];
+}
+
+static void option_path(struct reading *r, const struct reading_command *c, const char *name, size_t len, char role)
+{
+	const struct command_args *a = c->args;
+
+	for (size_t i = 0; i < a->noptions; i++) {
+		const struct command_option *o = &a->option[i];
+		const bool is = len == 1 ? o->letter == *name : o->name && o->name_len >= 3 && o->name_len <= len && memcmp(o->name, name, o->name_len) == 0;
+
+		if (is && o->value_word)
+			add_word(r, c, o->value_word, access_of(role));
+		else if (is && o->value)
+			add_path(r, c, o->value, o->value, 0, access_of(role));
+	}
+}
+
+/* dd's of=file */
+static void operand_path(struct reading *r, const struct reading_command *c, const char *name, size_t len, char role)
+{
+	const struct command_args *a = c->args;
+
+	for (size_t i = 0; i < a->noperands; i++) {
+		const struct command_word *w = a->operand[i];
+
+		if (strncmp(w->plain, name, len) == 0)
+			add_path(r, c, w->value ? w->value + len : NULL, w->plain + len, w->unknown, access_of(role));
+	}
+}
+
+static void option_paths(struct reading *r, const struct reading_command *c, const char *spec)
+{
+	for (const char *s = spec; *s;) {
+		const char *colon = strchr(s, ':');
+		const size_t len = (size_t)(colon - s);
+
+		if (s[len - 1] == '=')
+			operand_path(r, c, s, len, colon[1]);
+		else
+			option_path(r, c, s, len, colon[1]);
+		s = colon + 2;
+		s += *s == ' ';
+	}
+}
+
+static void redirect_path(struct reading *r, const struct reading_command *c, const struct shell_redirect *d)
+{
+	const struct shell_word *t = &d->target;
+	unsigned access;
+
+	switch (d->op) {
+	case SHELL_READ:
+		access = COMMAND_READS;
+		break;
+	case SHELL_READ_WRITE:
+		access = COMMAND_READS | COMMAND_WRITES;
+		break;
+	case SHELL_APPEND:
+	case SHELL_BOTH_APPEND:
+		access = COMMAND_WRITES;
+		break;
+	case SHELL_WRITE:
+	case SHELL_CLOBBER:
+	case SHELL_BOTH:
+		access = COMMAND_WRITES | COMMAND_DELETES; /* what was in it is gone */
+		break;
+	case SHELL_DUP_OUT:
+		/* >&file; a number or - is a descriptor */
+		if (t->value && (!t->value[strspn(t->value, "0123456789")] || strcmp(t->value, "-") == 0 || t->value[strlen(t->value) - 1] == '-'))
+			return;
+		if (!t->value && d->fd >= 0)
+			return;
+		access = COMMAND_WRITES | COMMAND_DELETES;
+		break;
+	default:
+		return;
+	}
+	if (t->unknown & SHELL_PROCESS)
+		return;
+	if (t->value && (strncmp(t->value, "/dev/tcp/", 9) == 0 || strncmp(t->value, "/dev/udp/", 9) == 0))
+		return;
+	const char *value = t->value;
+	if (t->unknown == SHELL_TILDE && r->o->home && !r->home_changed && t->part[0].len == 1) {
+		const size_t n = strlen(r->o->home), m = strlen(t->plain);
+		char *home = shell_arena_alloc(r->arena, n + m);
+
+		memcpy(home, r->o->home, n);
+		memcpy(home + n, t->plain + 1, m - 1);
+		value = home;
+	}
+	add_path(r, c, value, t->plain, t->unknown, access);
+}
+
+void paths_of_command(struct reading *r, const struct reading_command *c)
+{
+	const struct command_args *a = c->args;
+
+	for (size_t i = 0; a->name && i < countof(rows); i++) {
+		if (!args_match(a, rows[i].pattern))
+			continue;
+		for (size_t k = 0; k < a->noperands; k++)
+			add_word(r, c, a->operand[k], access_of(role_of(rows[i].operands, k, a->noperands)));
+		option_paths(r, c, rows[i].options);
+		break;
+	}
+	for (size_t i = 0; i < c->nredirects; i++)
+		redirect_path(r, c, &c->redirect[i]);
+}
+
+const char *paths_after_cd(struct reading *r, const struct command_args *a, const char *cwd)
+{
+	if (!a->noperands)
+		return strcmp(a->name, "cd") == 0 && !r->home_changed && r->o->home ? shell_arena_strdup(r->arena, r->o->home) : NULL;
+	const char *to = a->operand[0]->value;
+	if (!to || strcmp(to, "-") == 0 || strcmp(a->name, "popd") == 0 || (*to == '+' && isdigit((unsigned char)to[1])))
+		return NULL;
+	return absolute(r, cwd, to);
+}

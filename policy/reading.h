@@ -1,0 +1,52 @@
+#ifndef BAILIFF_POLICY_READING_H
+#define BAILIFF_POLICY_READING_H
+
+/* Inside of understand.c and what it calls: one command line while it is being understood. */
+
+#include "policy/args.h"
+#include "policy/shell/arena.h"
+#include "policy/shell/shell.h"
+#include "policy/understand.h"
+
+struct reading {
+	struct command_facts *facts;
+	struct shell_arena *arena;
+	const struct understand_options *o;
+	const char *workspace;
+	size_t budget;      /* bytes of text that may still be read */
+	bool home_changed;  /* the text sets HOME */
+};
+
+/* One simple command while facts are taken from it. */
+struct reading_command {
+	size_t index;                /* in facts */
+	const struct command_args *args;
+	const struct shell_redirect *redirect;
+	size_t nredirects;
+	const char *cwd;             /* NULL: not known */
+};
+
+static inline struct command_simple *reading_simple(const struct reading *r, size_t index)
+{
+	return &r->facts->command[index];
+}
+
+/* paths.c */
+void paths_of_command(struct reading *r, const struct reading_command *c);
+/* What `cd` with these operands makes of cwd; NULL: not known. */
+const char *paths_after_cd(struct reading *r, const struct command_args *a, const char *cwd);
+bool paths_harmless_target(const char *path); /* /dev/null and the like */
+
+/* network.c */
+void network_of_command(struct reading *r, const struct reading_command *c);
+
+/* harm.c */
+void harm_of_command(struct reading *r, const struct reading_command *c);
+void harm_raise(struct reading *r, size_t index, enum command_harm level, const char *impact, const char *advice);
+void harm_of_line(struct reading *r, const struct shell_script *s); /* what only shows in the whole: pipes into shells, fork bombs */
+
+/* traits.c */
+void traits_of_command(struct reading *r, const struct reading_command *c); /* read-only, code, remote, options that execute */
+void traits_of_assignment(struct reading *r, size_t index, const char *name, const char *value); /* value NULL: not known */
+
+#endif

@@ -1,0 +1,214 @@
+/* What kind of command it is: only looking (readonly.def), or running what the list of commands does not show (executes.def, exec_vars.def). */
+
+#include "policy/reading.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <ctype.h>
+
+static const char *const readonly[] = {
+#define READONLY(pattern) pattern,
+#include "policy/readonly.def"
+#undef READONLY
+};
+
+static const struct execute {
+	const char *pattern;
+	unsigned unknown, flags;
+} executes[] = {
+#define EXECUTES(pattern, unknown, flags) { pattern, COMMAND_UNKNOWN(unknown), flags },
+#include "policy/executes.def"
+#undef EXECUTES
+};
+
+static const struct variable {
+	const char *names, *harmless;
+} variables[] = {
+#define EXEC_VAR(names, harmless) { names, harmless },
+#include "policy/exec_vars.def"
+#undef EXEC_VAR
+};
+
+void traits_of_assignment(struct reading *r, size_t index, const char *name, const char *value)
+{
+	struct command_simple *c = reading_simple(r, index);
+
+	if (strcmp(name, "HOME") == 0)
+		r->home_changed = true;
+	for (size_t i = 0; i < countof(variables); i++) {
+		if (!args_named(name, variables[i].names))
+			continue;
+		if (!value || strchr(value, ' ') || !args_named(value, variables[i].harmless)) {
+			c->flags |= COMMAND_EXECUTES;
+			c->unknown |= COMMAND_UNKNOWN(VARIABLE);
+		}
+		return;
+	}
+}
+
+/* export A=b and its relatives set variables with their operands. */
+static void declared(struct reading *r, const struct reading_command *c)
+{
+	for (size_t i = 0; i < c->args->noperands; i++) {
+		const struct command_word *w = c->args->operand[i];
+		const char *equals = strchr(w->plain, '=');
+
+		if (equals && equals > w->plain)
+			traits_of_assignment(r, c->index, shell_arena_strndup(r->arena, w->plain, (size_t)(equals - w->plain)), w->value ? equals + 1 : NULL);
+	}
+}
+
+/* ---- sed ---- */
+
+/* After an address: /…/, 1, $, with ! , and blanks. NULL: something else. */
+static const char *sed_address(const char *s)
+{
+	for (;;) {
+		s += strspn(s, "0123456789$,!~+ \t");
+		if (*s != '/')
+			return s;
+		for (s++; *s && *s != '/'; s++)
+			if (*s == '\\' && s[1])
+				s++;
+		if (!*s)
+			return NULL;
+		s++;
+		s += *s == 'I';
+	}
+}
+
+/* s/a/b/g without the flags that write or execute. */
+static const char *sed_substitute(const char *s)
+{
+	const char delimiter = *++s;
+
+	for (int part = 0; part < 2; part++) {
+		for (s++; *s && *s != delimiter; s++)
+			if (*s == '\\' && s[1])
+				s++;
+		if (!*s)
+			return NULL;
+	}
+	s++;
+	return s + strspn(s, "gpiIm0123456789");
+}
+
+/* Only prints, deletes and substitutes: sed can also write files and run commands. */
+static bool sed_is_plain(const char *script)
+{
+	for (const char *s = script; *s;) {
+		s += strspn(s, "; \t\n{}");
+		if (!*s)
+			break;
+		s = sed_address(s);
+		if (!s || !*s)
+			return false;
+		if (*s == '{')
+			continue;
+		if (*s == 's' && s[1] && !isalnum((unsigned char)s[1]) && s[1] != '\\' && s[1] != '\n')
+			s = sed_substitute(s);
+		else if (strchr("pdqDPNnhHgGx=l", *s))
+			s++;
+		else
+			return false;
+		if (!s || (*s && !strchr("; \t\n}", *s)))
+			return false;
+	}
+	return true;
+}
+
+static bool sed_harmless(const struct command_args *a)
+{
+	bool expressions = false;
+
+	for (size_t i = 0; i < a->noptions; i++) {
+		const struct command_option *o = &a->option[i];
+
+		if (o->letter != 'e' && !(o->name && o->name_len >= 3 && strncmp(o->name, "expression", o->name_len) == 0))
+			continue;
+		expressions = true;
+		if (!o->value || !sed_is_plain(o->value))
+			return false;
+	}
+	if (args_option(a, 'f', "file"))
+		return false;
+	return expressions || (a->noperands && a->operand[0]->value && sed_is_plain(a->operand[0]->value));
+}
+
+/* ---- read-only ---- */
+
+/* A name of its own folder could be anything. */
+static bool is_system_program(const char *word)
+{
+	static const char *const folders[] = { "/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/" };
+	const char *slash = strrchr(word, '/');
+
+	if (!slash)
+		return true;
+	for (size_t i = 0; i < countof(folders); i++)
+		if (strlen(folders[i]) == (size_t)(slash + 1 - word) && strncmp(word, folders[i], (size_t)(slash + 1 - word)) == 0)
+			return true;
+	return false;
+}
+
+static bool redirects_only_read(const struct reading_command *c)
+{
+	for (size_t i = 0; i < c->nredirects; i++) {
+		const struct shell_redirect *d = &c->redirect[i];
+		const char *to = d->target.value;
+
+		if (d->op == SHELL_READ || d->op == SHELL_HEREDOC || d->op == SHELL_HERESTRING || d->op == SHELL_DUP_IN) {
+			if (to && (strncmp(to, "/dev/tcp/", 9) == 0 || strncmp(to, "/dev/udp/", 9) == 0))
+				return false;
+			continue;
+		}
+		if (d->op == SHELL_DUP_OUT && to && (!to[strspn(to, "0123456789")] || strcmp(to, "-") == 0))
+			continue;
+		if (!to || !paths_harmless_target(to))
+			return false;
+	}
+	return true;
+}
+
+static bool only_reads(const struct reading *r, const struct reading_command *c)
+{
+	const struct command_args *a = c->args;
+
+	if (!redirects_only_read(c) || reading_simple(r, c->index)->unknown)
+		return false;
+	if (!a->count)
+		return true;
+	if (!a->name || !is_system_program(a->word[0].value))
+		return false;
+	if (strcmp(a->name, "[[") == 0 || strcmp(a->name, "((") == 0)
+		return true;
+	for (size_t i = 0; i < countof(readonly); i++)
+		if (args_match(a, readonly[i]))
+			return true;
+	return false;
+}
+
+void traits_of_command(struct reading *r, const struct reading_command *c)
+{
+	static const char declares[] = "export|declare|typeset|local|readonly";
+	const struct command_args *a = c->args;
+	struct command_simple *s = reading_simple(r, c->index);
+
+	if (a->name && args_named(a->name, declares))
+		declared(r, c);
+	for (size_t i = 0; a->name && i < countof(executes); i++)
+		if (args_match(a, executes[i].pattern)) {
+			s->unknown |= executes[i].unknown;
+			s->flags |= executes[i].flags;
+		}
+	if (a->name && strcmp(a->name, "sed") == 0 && !sed_harmless(a)) {
+		s->unknown |= COMMAND_UNKNOWN(CODE);
+		s->flags |= COMMAND_CODE;
+	}
+	for (size_t i = 0; i < a->count; i++)
+		if (a->word[i].unknown & SHELL_EVALUATES)
+			s->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	if (only_reads(r, c))
+		s->flags |= COMMAND_READ_ONLY;
+}

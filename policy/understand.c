@@ -1,0 +1,464 @@
+/*
+ * The order of things: a text is parsed, each simple command is listed and judged, and what a wrapper has inside is taken the same
+ * way, as words or as a text of its own, one level deeper. Levels, commands and bytes are limited together, so that no
+ * nesting of texts in texts can make this long.
+ */
+
+#include "policy/understand.h"
+
+#include "policy/command.h"
+#include "policy/reading.h"
+#include "policy/wrapper.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+
+#define BUDGET (4u << 20)
+
+static const struct {
+	const char *name, *text;
+} unknowns[] = {
+#define UNKNOWN(NAME, name, covered, text) { name, text },
+#include "policy/unknowns.def"
+#undef UNKNOWN
+};
+
+const char *command_unknown_name(enum command_unknown bit)
+{
+	return unknowns[bit].name;
+}
+
+const char *command_unknown_text(enum command_unknown bit)
+{
+	return unknowns[bit].text;
+}
+
+const char *command_harm_name(enum command_harm h)
+{
+	static const char *const names[] = { "harmless", "risky", "destructive", "catastrophic" };
+
+	return names[h];
+}
+
+/* Where a command stands: what its surroundings hand down to it. */
+struct place {
+	int parent;
+	const char *const *wrappers;
+	size_t nwrappers;
+	unsigned context, flags;
+	size_t line, column;
+	unsigned nesting;
+	const char *cwd;
+	const struct shell_redirect *redirect; /* of the wrapper outside: what a shell inside reads its commands from */
+	size_t nredirects;
+	const struct shell_script *script;
+};
+
+static void read_text(struct reading *r, const char *text, size_t len, bool bash_only, const struct place *at);
+
+/* ---- words ---- */
+
+static struct command_word word_of(struct reading *r, const struct shell_word *w)
+{
+	struct command_word c = {
+		.value = w->value, .plain = w->plain, .unknown = w->unknown, .many = w->many,
+		.lead = w->value || (w->nparts && w->part[0].kind == SHELL_PART_LITERAL && w->part[0].len),
+	};
+
+	if (w->unknown == SHELL_TILDE && w->part[0].len == 1 && r->o->home && !r->home_changed) {
+		const size_t n = strlen(r->o->home), m = strlen(w->plain);
+		char *value = shell_arena_alloc(r->arena, n + m);
+
+		memcpy(value, r->o->home, n);
+		memcpy(value + n, w->plain + 1, m - 1);
+		c = (struct command_word){ .value = value, .plain = value, .lead = true };
+	}
+	return c;
+}
+
+static struct command_word *words_of(struct reading *r, const struct shell_word *w, size_t n)
+{
+	struct command_word *words = shell_arena_alloc(r->arena, (n + 1) * sizeof(*words));
+
+	for (size_t i = 0; i < n; i++)
+		words[i] = word_of(r, &w[i]);
+	return words;
+}
+
+static const char *text_of(struct reading *r, const struct command_word *w, size_t n)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			buf_byte(&text, ' ');
+		if (w[i].value)
+			command_quote(w[i].value, strlen(w[i].value), &text);
+		else
+			buf_str(&text, w[i].plain);
+	}
+	return shell_arena_strndup(r->arena, buf_cstr(&text), text.len);
+}
+
+/* ---- the list ---- */
+
+static bool has_room(struct reading *r, const struct place *at)
+{
+	if (r->facts->ncommands < COMMAND_COMMANDS_MAX && at->nesting < COMMAND_NESTING_MAX)
+		return true;
+	r->facts->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+	if (at->parent >= 0)
+		reading_simple(r, (size_t)at->parent)->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+	return false;
+}
+
+static size_t list(struct reading *r, const struct command_word *w, size_t n, const struct command_args *a, const struct place *at)
+{
+	struct command_facts *f = r->facts;
+	const char **argv = shell_arena_alloc(r->arena, (n + 1) * sizeof(*argv));
+	const char **plain = shell_arena_alloc(r->arena, (n + 1) * sizeof(*plain));
+
+	for (size_t i = 0; i < n; i++) {
+		argv[i] = w[i].value;
+		plain[i] = w[i].plain;
+	}
+	f->command = shell_arena_grow(r->arena, f->command, f->ncommands, sizeof(*f->command));
+	f->command[f->ncommands] = (struct command_simple){
+		.name = a->name, .argv = argv, .plain = plain, .argc = n, .text = text_of(r, w, n), .parent = at->parent,
+		.wrappers = at->wrappers, .nwrappers = at->nwrappers, .context = at->context, .flags = at->flags,
+		.line = at->line, .column = at->column,
+	};
+	if (n && !w[0].value)
+		f->command[f->ncommands].unknown |= COMMAND_UNKNOWN(COMMAND_NAME);
+	return f->ncommands++;
+}
+
+static void set_assignments(struct reading *r, size_t index, const char *const *assign, size_t n)
+{
+	struct command_simple *c = reading_simple(r, index);
+
+	c->assign = assign;
+	c->nassign = n;
+}
+
+static bool calls_function(const struct place *at, const char *name)
+{
+	for (size_t i = 0; name && at->script && i < at->script->nfunctions; i++)
+		if (strcmp(at->script->function[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* ---- wrappers ---- */
+
+/* Commands that come from standard input: known if a here-document is there. */
+static void from_stdin(struct reading *r, size_t index, const struct place *inside, const struct shell_redirect *d, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (d[i].fd > 0)
+			continue;
+		if (d[i].op == SHELL_READ) {
+			reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(SOURCED);
+			return;
+		}
+		if (d[i].body && *d[i].body) {
+			read_text(r, *d[i].body, strlen(*d[i].body), false, inside);
+			return;
+		}
+		if (d[i].body) {
+			reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
+			return;
+		}
+	}
+	reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(STDIN);
+}
+
+static void read_words(struct reading *r, const struct command_word *w, size_t n, const struct shell_redirect *redirect, size_t nredirects,
+		       const struct place *at);
+
+static void go_inside(struct reading *r, size_t index, const struct wrapper_found *found, const struct shell_redirect *redirect,
+		      size_t nredirects, const struct place *at)
+{
+	struct command_simple *c = reading_simple(r, index);
+	const char **wrappers = shell_arena_alloc(r->arena, (at->nwrappers + 1) * sizeof(*wrappers));
+	struct place inside = *at;
+
+	for (size_t i = 0; i < at->nwrappers; i++)
+		wrappers[i] = at->wrappers[i];
+	wrappers[at->nwrappers] = c->name;
+	inside.wrappers = wrappers;
+	inside.nwrappers++;
+	inside.parent = (int)index;
+	inside.nesting++;
+	inside.flags |= found->privileged ? COMMAND_PRIVILEGED : 0;
+	inside.redirect = nredirects ? redirect : at->redirect;
+	inside.nredirects = nredirects ? nredirects : at->nredirects;
+	c->flags |= COMMAND_WRAPPER | (found->transparent ? COMMAND_TRANSPARENT : 0) | (found->privileged ? COMMAND_PRIVILEGED : 0);
+	c->unknown |= found->unknown;
+	for (size_t i = 0; i < found->nassign; i++) {
+		const char *equals = strchr(found->assign[i], '=');
+
+		traits_of_assignment(r, index, shell_arena_strndup(r->arena, found->assign[i], (size_t)(equals - found->assign[i])), equals + 1);
+	}
+	if (found->reads_stdin)
+		from_stdin(r, index, &inside, inside.redirect, inside.nredirects);
+	for (size_t i = 0; i < found->ninner; i++) {
+		const struct wrapper_inner *inner = &found->inner[i];
+
+		if (inner->text)
+			read_text(r, inner->text, strlen(inner->text), inner->bash_only, &inside);
+		else
+			read_words(r, inner->word, inner->count, NULL, 0, &inside);
+	}
+}
+
+/* ---- one command ---- */
+
+static void read_words(struct reading *r, const struct command_word *w, size_t n, const struct shell_redirect *redirect, size_t nredirects,
+		       const struct place *at)
+{
+	struct command_args *args = shell_arena_alloc(r->arena, sizeof(*args));
+	struct wrapper_found *found = shell_arena_alloc(r->arena, sizeof(*found));
+
+	if (!has_room(r, at))
+		return;
+	args_init(args, w, n, r->arena);
+	const size_t index = list(r, w, n, args, at);
+	const struct reading_command c = { .index = index, .args = args, .redirect = redirect, .nredirects = nredirects, .cwd = at->cwd };
+	if (calls_function(at, args->name)) {
+		reading_simple(r, index)->flags |= COMMAND_FUNCTION_CALL;
+		if (!nredirects)
+			reading_simple(r, index)->flags |= COMMAND_READ_ONLY;
+		return;
+	}
+	paths_of_command(r, &c);
+	network_of_command(r, &c);
+	harm_of_command(r, &c);
+	wrapper_find(w, n, r->arena, found);
+	if (found->wraps)
+		go_inside(r, index, found, redirect, nredirects, at);
+	traits_of_command(r, &c);
+	/* What it runs is judged by itself. */
+	struct command_simple *s = reading_simple(r, index);
+	if ((s->flags & COMMAND_TRANSPARENT) && !s->unknown) {
+		static const struct command_args none = { 0 };
+		const struct reading_command bare = { .index = index, .args = &none, .redirect = redirect, .nredirects = nredirects };
+
+		traits_of_command(r, &bare);
+	}
+}
+
+static const char *assigned(struct reading *r, const struct shell_assignment *a, size_t index)
+{
+	traits_of_assignment(r, index, a->name, a->value.value);
+	if (a->value.unknown & SHELL_EVALUATES)
+		reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	char *text = shell_arena_alloc(r->arena, strlen(a->name) + strlen(a->value.plain) + 2);
+	memcpy(text, a->name, strlen(a->name));
+	text[strlen(a->name)] = '=';
+	memcpy(text + strlen(a->name) + 1, a->value.plain, strlen(a->value.plain));
+	return text;
+}
+
+static void read_command(struct reading *r, const struct shell_command *sc, const struct place *at)
+{
+	struct command_word *w = words_of(r, sc->word, sc->nwords);
+	const size_t index = r->facts->ncommands;
+	const char **assign = shell_arena_alloc(r->arena, (sc->nassignments + 1) * sizeof(*assign));
+
+	read_words(r, w, sc->nwords, sc->redirect, sc->nredirects, at);
+	if (index >= r->facts->ncommands)
+		return;
+	for (size_t i = 0; i < sc->nassignments; i++)
+		assign[i] = assigned(r, &sc->assignment[i], index);
+	set_assignments(r, index, assign, sc->nassignments);
+	for (size_t i = 0; i < sc->nredirects; i++)
+		if (sc->redirect[i].target.unknown & SHELL_EVALUATES)
+			reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	if (reading_simple(r, index)->unknown)
+		reading_simple(r, index)->flags &= ~(unsigned)COMMAND_READ_ONLY;
+}
+
+/* ---- a text ---- */
+
+static bool changes_folder(const struct shell_command *c)
+{
+	const char *name = c->nwords ? c->word[0].value : NULL;
+
+	return name && (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0 || strcmp(name, "popd") == 0 || strcmp(name, "chdir") == 0);
+}
+
+static void read_script(struct reading *r, const struct shell_script *s, const char *text, size_t len, const struct place *at)
+{
+	const char **cwd = shell_arena_alloc(r->arena, (s->nscopes + 1) * sizeof(*cwd));
+	bool *seen = shell_arena_alloc(r->arena, s->nscopes + 1);
+	size_t line = 1, start = 0, from = 0;
+
+	cwd[0] = at->cwd;
+	seen[0] = true;
+	for (size_t i = 0; i < s->count; i++) {
+		const struct shell_command *c = &s->command[i];
+		struct place here = *at;
+
+		for (size_t k = c->scope; !seen[k]; k = s->scope[k]) {
+			/* A scope begins in the folder of the one around it. */
+			size_t outer = s->scope[k];
+
+			while (!seen[outer])
+				outer = s->scope[outer];
+			cwd[k] = cwd[outer];
+			seen[k] = true;
+		}
+		here.context |= c->context;
+		here.cwd = cwd[c->scope];
+		here.script = s;
+		if (!at->line) {
+			/* Commands come nearly in order: count on from the last one. */
+			if (c->offset < from)
+				line = 1, start = from = 0;
+			for (; from < c->offset && from < len; from++)
+				if (text[from] == '\n') {
+					line++;
+					start = from + 1;
+				}
+			here.line = line;
+			here.column = c->offset - start + 1;
+		}
+		read_command(r, c, &here);
+		if (changes_folder(c)) {
+			struct command_args a;
+
+			args_init(&a, words_of(r, c->word, c->nwords), c->nwords, r->arena);
+			cwd[c->scope] = paths_after_cd(r, &a, cwd[c->scope]);
+		}
+	}
+	harm_of_line(r, s);
+}
+
+static void note_error(struct reading *r, const struct shell_script *s, const struct place *at)
+{
+	const unsigned bit = s->error.limit ? COMMAND_UNKNOWN(TOO_MUCH) : COMMAND_UNKNOWN(SYNTAX);
+
+	r->facts->unknown |= bit;
+	if (at->parent >= 0)
+		reading_simple(r, (size_t)at->parent)->unknown |= bit;
+	if (!r->facts->error[0])
+		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%zu:%zu: %s", s->error.line, s->error.column, s->error.message);
+}
+
+/* Is there a command like this at the same place? Then both dialects agree about it. */
+static bool is_listed(const struct command_facts *f, size_t from, size_t to, const struct shell_command *c)
+{
+	for (size_t i = from; i < to; i++) {
+		const struct command_simple *s = &f->command[i];
+		bool same = s->argc == c->nwords;
+
+		for (size_t k = 0; same && k < c->nwords; k++)
+			same = strcmp(s->plain[k], c->word[k].plain) == 0;
+		if (same)
+			return true;
+	}
+	return false;
+}
+
+/* What a plain sh makes of a text that has bash's own words: only what is new is listed. */
+static void read_otherwise(struct reading *r, const char *text, size_t len, const struct place *at, size_t from)
+{
+	struct shell_script s;
+	const size_t to = r->facts->ncommands;
+
+	(void)shell_parse_into(r->arena, text, len, SHELL_POSIX, &s); /* a mistake there: it stops there */
+	size_t kept = 0;
+	for (size_t i = 0; i < s.count && kept < 256; i++)
+		if (to - from <= 256 && !is_listed(r->facts, from, to, &s.command[i]))
+			s.command[kept++] = s.command[i];
+	s.count = kept;
+	read_script(r, &s, text, len, at);
+}
+
+static void read_text(struct reading *r, const char *text, size_t len, bool bash_only, const struct place *at)
+{
+	struct shell_script s;
+	const size_t from = r->facts->ncommands;
+
+	if (!has_room(r, at))
+		return;
+	if (len > r->budget) {
+		r->facts->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+		return;
+	}
+	r->budget -= len;
+	if (shell_parse_into(r->arena, text, len, SHELL_BASH, &s) != 0)
+		note_error(r, &s, at);
+	read_script(r, &s, text, len, at);
+	if (s.bashisms && !bash_only && len <= r->budget) {
+		r->budget -= len;
+		read_otherwise(r, text, len, at, from);
+	}
+}
+
+/* ---- the whole ---- */
+
+static void reading_init(struct reading *r, const struct understand_options *o, struct command_facts *f)
+{
+	*f = (struct command_facts){ .arena = shell_arena_new() };
+	*r = (struct reading){ .facts = f, .arena = f->arena, .o = o, .budget = BUDGET };
+	r->workspace = o->workspace ? o->workspace : o->cwd ? o->cwd : "/";
+}
+
+static void sum_up(struct reading *r)
+{
+	struct command_facts *f = r->facts;
+	bool read_only = f->ncommands > 0;
+
+	for (size_t i = 0; r->o->env && r->o->env[i] && f->ncommands; i++) {
+		const char *equals = strchr(r->o->env[i], '=');
+
+		if (equals)
+			traits_of_assignment(r, 0, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])), equals + 1);
+	}
+	for (size_t i = 0; i < f->ncommands; i++) {
+		const struct command_simple *c = &f->command[i];
+
+		f->unknown |= c->unknown;
+		f->flags |= c->flags;
+		read_only &= (c->flags & COMMAND_READ_ONLY) != 0;
+		if (c->harm > f->harm) {
+			f->harm = c->harm;
+			f->impact = c->impact;
+			f->advice = c->advice;
+		}
+	}
+	f->flags &= ~(unsigned)(COMMAND_READ_ONLY | COMMAND_TRANSPARENT);
+	if (read_only && !f->unknown && !f->harm)
+		f->flags |= COMMAND_READ_ONLY;
+}
+
+void command_understand_line(const char *line, size_t len, const struct understand_options *o, struct command_facts *ret)
+{
+	struct reading r;
+	const struct place top = { .parent = -1, .cwd = o->cwd };
+
+	reading_init(&r, o, ret);
+	read_text(&r, line, len, false, &top);
+	sum_up(&r);
+}
+
+void command_understand_argv(const char *const *argv, size_t argc, const struct understand_options *o, struct command_facts *ret)
+{
+	struct reading r;
+	const struct place top = { .parent = -1, .cwd = o->cwd };
+
+	reading_init(&r, o, ret);
+	struct command_word *w = shell_arena_alloc(r.arena, (argc + 1) * sizeof(*w));
+	for (size_t i = 0; i < argc; i++)
+		w[i] = (struct command_word){ .value = argv[i], .plain = argv[i], .lead = true };
+	read_words(&r, w, argc, NULL, 0, &top);
+	harm_of_line(&r, NULL);
+	sum_up(&r);
+}
+
+void command_facts_done(struct command_facts *f)
+{
+	shell_arena_free(f->arena);
+	*f = (struct command_facts){ 0 };
+}

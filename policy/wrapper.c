@@ -1,0 +1,469 @@
+/*
+ * Seeing through wrappers. A wrapper's own options are read by its row: those with a value take the next word, the
+ * first operand begins the inner command, `--` ends the options. As soon as a word decides what is run and is not known, the
+ * answer says so (WRAPPED, EVALUATED); the best guess is still given, because what it shows may be refused anyway.
+ */
+
+#include "policy/wrapper.h"
+
+#include "policy/shell/arena.h"
+#include "policy/shell/shell.h"
+#include "policy/understand.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+
+#include <ctype.h>
+
+enum how {
+	HOW_ARGS, HOW_ENV, HOW_QUERY, HOW_SHELL, HOW_JOIN, HOW_OPTION_C, HOW_FIRST, HOW_EQUALS, HOW_FIND, HOW_XARGS, HOW_PARALLEL, HOW_AFTER,
+	HOW_GIT_FOREACH, HOW_GIT_BISECT,
+};
+#define WRAP_T 1
+#define WRAP_P 2
+
+static const struct row {
+	const char *names, *second;
+	enum how how;
+	unsigned flags;
+	const char *letters, *longs;
+	size_t skip;
+} rows[] = {
+#define WRAPPER(names, second, how, flags, letters, longs, skip) { names, second, HOW_##how, flags, letters, longs, skip },
+#include "policy/wrappers.def"
+#undef WRAPPER
+};
+
+struct unwrap {
+	const struct row *row;
+	const struct command_word *word;
+	size_t count, at;          /* at: the first word that is not an option */
+	const char *command_text;  /* the value of -c */
+	bool has_c, lookup, stdin_shell;
+	const struct command_word *replace; /* of xargs -I */
+	struct shell_arena *arena;
+	struct wrapper_found *found;
+};
+
+static const struct row *row_of(const struct command_word *word, size_t count)
+{
+	const char *name = count && word[0].value ? args_basename(word[0].value) : NULL;
+
+	for (size_t i = 0; name && i < countof(rows); i++) {
+		if (!args_named(name, rows[i].names))
+			continue;
+		if (!*rows[i].second)
+			return &rows[i];
+		for (size_t k = 1; k < count; k++)
+			if (word[k].value && word[k].value[0] != '-') {
+				if (args_named(word[k].value, rows[i].second))
+					return &rows[i];
+				break;
+			}
+	}
+	return NULL;
+}
+
+static bool listed(const char *longs, const char *name, size_t n)
+{
+	for (const char *s = longs; *s;) {
+		size_t len = strcspn(s, " ");
+
+		/* abbreviations take their value just the same */
+		if (n >= 3 ? n <= len && memcmp(s, name, n) == 0 : n == len && memcmp(s, name, n) == 0)
+			return true;
+		s += len + (s[len] == ' ');
+	}
+	return false;
+}
+
+static void unknown(struct unwrap *u, unsigned bit)
+{
+	u->found->unknown |= bit;
+}
+
+static void add_inner(struct unwrap *u, struct wrapper_inner inner)
+{
+	if (u->found->ninner >= WRAPPER_INNER_MAX)
+		unknown(u, COMMAND_UNKNOWN(TOO_MUCH));
+	else
+		u->found->inner[u->found->ninner++] = inner;
+}
+
+static void add_text(struct unwrap *u, const struct command_word *w)
+{
+	if (w->value)
+		add_inner(u, (struct wrapper_inner){ .text = w->value });
+	else
+		unknown(u, COMMAND_UNKNOWN(EVALUATED));
+}
+
+static bool is_assignment(const char *s)
+{
+	size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+
+	return n && s[n] == '=' && !isdigit((unsigned char)*s);
+}
+
+/* What an option's value means to the caller of the row. */
+static void note_value(struct unwrap *u, char letter, const char *name, size_t n, const char *value, const struct command_word *word)
+{
+	const bool command = letter == 'c' || (name && n >= 3 && (strncmp(name, "command", n) == 0 || strncmp(name, "session-command", n) == 0));
+
+	if (command && u->row->how == HOW_OPTION_C) {
+		u->has_c = true;
+		u->command_text = value;
+	}
+	if (u->row->how == HOW_ENV && (letter == 'S' || (name && n >= 3 && strncmp(name, "split-string", n) == 0)) &&
+	    !args_named("sudo", u->row->names)) {
+		/* The rest follows the split words; its own rules of quoting are near enough to a shell's. */
+		u->has_c = true;
+		u->command_text = value;
+	}
+	if (letter == 'I' || (name && n >= 3 && strncmp(name, "replace", n) == 0))
+		u->replace = word;
+}
+
+/* One word of options at u->at; moves on. */
+static void option(struct unwrap *u)
+{
+	const char *s = u->word[u->at].plain;
+	const struct command_word *next = u->at + 1 < u->count ? &u->word[u->at + 1] : NULL;
+
+	u->at++;
+	if (!u->word[u->at - 1].value && !strchr(s, '='))
+		unknown(u, COMMAND_UNKNOWN(WRAPPED));
+	if (s[1] == '-') {
+		const char *equals = strchr(s, '=');
+		size_t n = equals ? (size_t)(equals - s) - 2 : strlen(s) - 2;
+
+		if (equals) {
+			note_value(u, 0, s + 2, n, u->word[u->at - 1].value ? equals + 1 : NULL, NULL);
+		} else if (next && listed(u->row->longs, s + 2, n)) {
+			if (next->many)
+				unknown(u, COMMAND_UNKNOWN(WRAPPED));
+			u->at++;
+			note_value(u, 0, s + 2, n, next->value, next);
+		}
+		return;
+	}
+	for (s++; *s; s++) {
+		u->lookup |= *s == 'v' || *s == 'V';
+		u->stdin_shell |= *s == 's' || (*s == 'i' && u->found->privileged);
+		u->has_c |= u->row->how == HOW_SHELL && *s == 'c';
+		if (!strchr(u->row->letters, *s) || (isdigit((unsigned char)*s)))
+			continue;
+		if (s[1]) {
+			note_value(u, *s, NULL, 0, u->word[u->at - 1].value ? s + 1 : NULL, NULL);
+		} else if (next) {
+			if (next->many)
+				unknown(u, COMMAND_UNKNOWN(WRAPPED));
+			u->at++;
+			note_value(u, *s, NULL, 0, next->value, next);
+		}
+		return;
+	}
+}
+
+/* Options, assignments where the wrapper takes them, and the operands that come before the command. */
+static void skip_options(struct unwrap *u)
+{
+	size_t skip = u->row->skip > 8 ? u->row->skip - 8 : u->row->skip, nassign = 0;
+	const char **assign = shell_arena_alloc(u->arena, u->count * sizeof(*assign));
+
+	for (u->at = 1; u->at < u->count;) {
+		const struct command_word *w = &u->word[u->at];
+		const char *s = w->plain;
+
+		if (!w->value && (w->many || !w->lead))
+			unknown(u, COMMAND_UNKNOWN(WRAPPED));
+		if (w->lead && s[0] == '-' && s[1] == '-' && !s[2]) {
+			u->at++;
+			u->at += u->count - u->at < skip ? u->count - u->at : skip;
+			break;
+		}
+		if (w->lead && s[0] == '-' && (s[1] || args_named("su", u->row->names))) {
+			option(u);
+		} else if (u->row->how == HOW_SHELL && w->lead && *s == '+' && s[1]) {
+			u->at++;
+		} else if (u->row->how == HOW_ENV && is_assignment(s)) {
+			assign[nassign++] = s;
+			u->at++;
+		} else if (skip) {
+			skip--;
+			u->at++;
+		} else {
+			break;
+		}
+	}
+	u->found->assign = assign;
+	u->found->nassign = nassign;
+}
+
+static void rest(struct unwrap *u)
+{
+	u->at += u->at < u->count && u->word[u->at].value && strcmp(u->word[u->at].value, "--") == 0;
+	if (u->at < u->count)
+		add_inner(u, (struct wrapper_inner){ .word = u->word + u->at, .count = u->count - u->at });
+}
+
+static void join(struct unwrap *u)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	for (size_t i = u->at; i < u->count; i++) {
+		if (!u->word[i].value) {
+			unknown(u, COMMAND_UNKNOWN(EVALUATED));
+			return;
+		}
+		if (i > u->at)
+			buf_byte(&text, ' ');
+		buf_str(&text, u->word[i].value);
+	}
+	if (text.len)
+		add_inner(u, (struct wrapper_inner){ .text = shell_arena_strndup(u->arena, text.data, text.len) });
+}
+
+static void shell(struct unwrap *u)
+{
+	const char *name = args_basename(u->word[0].value);
+	const bool foreign = !(u->row->flags & WRAP_T);
+
+	if (u->has_c) {
+		if (u->at >= u->count)
+			return;
+		if (!u->word[u->at].value || foreign) {
+			unknown(u, COMMAND_UNKNOWN(EVALUATED));
+			return;
+		}
+		add_inner(u, (struct wrapper_inner){ .text = u->word[u->at].value, .bash_only = strcmp(name, "bash") == 0 });
+	} else if (u->at < u->count && !u->stdin_shell) {
+		unknown(u, COMMAND_UNKNOWN(SOURCED));
+	} else {
+		const char *only = u->count == 2 ? u->word[1].value : NULL;
+
+		u->found->reads_stdin = !(only && (strcmp(only, "--version") == 0 || strcmp(only, "--help") == 0));
+	}
+}
+
+static bool is_one_of(const char *s, const char *const *list, size_t n)
+{
+	for (size_t i = 0; s && i < n; i++)
+		if (strcmp(s, list[i]) == 0)
+			return true;
+	return false;
+}
+
+static void find_exec(struct unwrap *u)
+{
+	static const char *const runs[] = { "-exec", "-execdir", "-ok", "-okdir" };
+
+	for (size_t i = 1; i < u->count; i++) {
+		if (!u->word[i].value && (u->word[i].many ? u->word[i].unknown != SHELL_GLOB : !u->word[i].lead))
+			unknown(u, COMMAND_UNKNOWN(WRAPPED)); /* could be -exec */
+		if (!is_one_of(u->word[i].value, runs, countof(runs)))
+			continue;
+		size_t from = i + 1, to = from;
+		while (to < u->count && !(u->word[to].value && (strcmp(u->word[to].value, ";") == 0 ||
+			(strcmp(u->word[to].value, "+") == 0 && to > from && u->word[to - 1].value && strcmp(u->word[to - 1].value, "{}") == 0))))
+			to++;
+		struct command_word *copy = shell_arena_alloc(u->arena, (to - from + 1) * sizeof(*copy));
+		for (size_t k = from; k < to; k++) {
+			copy[k - from] = u->word[k];
+			if (u->word[k].value && strstr(u->word[k].value, "{}")) {
+				copy[k - from].value = NULL;
+				copy[k - from].unknown = SHELL_GLOB;
+				copy[k - from].lead = u->word[k].value[0] != '{';
+			}
+		}
+		if (to > from)
+			add_inner(u, (struct wrapper_inner){ .word = copy, .count = to - from });
+		i = to;
+	}
+}
+
+/* With words appended, or put in the place of {}, that come from elsewhere. */
+static void appended(struct unwrap *u, bool arguments)
+{
+	const char *mark = u->replace && u->replace->value ? u->replace->value : "{}";
+	size_t n = 0, to = u->count;
+	bool placed = false;
+
+	for (size_t i = u->at; arguments && i < u->count; i++)
+		if (u->word[i].value && strncmp(u->word[i].value, ":::", 3) == 0) {
+			to = i;
+			break;
+		}
+	if (u->at >= to) {
+		if (arguments)
+			unknown(u, COMMAND_UNKNOWN(STDIN));
+		return;
+	}
+	/* parallel takes one word with blanks for a text */
+	if (arguments && to == u->at + 1 && u->word[u->at].value && strchr(u->word[u->at].value, ' ')) {
+		add_inner(u, (struct wrapper_inner){ .text = u->word[u->at].value });
+		return;
+	}
+	struct command_word *copy = shell_arena_alloc(u->arena, (to - u->at + 1) * sizeof(*copy));
+	for (size_t i = u->at; i < to; i++) {
+		copy[n] = u->word[i];
+		if ((u->replace || arguments) && copy[n].value && *mark && strstr(copy[n].value, mark)) {
+			copy[n].unknown = SHELL_VARIABLE;
+			copy[n].lead = strncmp(copy[n].value, mark, strlen(mark)) != 0;
+			copy[n].value = NULL;
+			placed = true;
+		}
+		n++;
+	}
+	if (!placed && !u->replace)
+		copy[n++] = (struct command_word){ .plain = "…", .unknown = SHELL_VARIABLE, .many = true };
+	add_inner(u, (struct wrapper_inner){ .word = copy, .count = n });
+}
+
+static void equals(struct unwrap *u)
+{
+	for (size_t i = u->at; i < u->count; i++) {
+		const char *value = u->word[i].value ? strchr(u->word[i].value, '=') : NULL;
+
+		if (value)
+			add_inner(u, (struct wrapper_inner){ .text = value + 1 });
+		else if (!u->word[i].value)
+			unknown(u, COMMAND_UNKNOWN(EVALUATED));
+	}
+}
+
+/* `git submodule foreach text`, `git bisect run cmd …`: what follows a word. */
+static void after_word(struct unwrap *u, const char *word, bool text)
+{
+	for (size_t i = 1; i < u->count; i++)
+		if (u->word[i].value && strcmp(u->word[i].value, word) == 0) {
+			u->at = i + 1;
+			while (text && u->at < u->count && u->word[u->at].value && strcmp(u->word[u->at].value, "--recursive") == 0)
+				u->at++;
+			if (text)
+				join(u);
+			else
+				rest(u);
+			return;
+		}
+	u->found->wraps = u->found->transparent = false;
+}
+
+static void option_c(struct unwrap *u)
+{
+	if (u->has_c && u->command_text)
+		add_inner(u, (struct wrapper_inner){ .text = u->command_text });
+	else if (u->has_c)
+		unknown(u, COMMAND_UNKNOWN(EVALUATED));
+	else if (u->row->skip > 8)
+		rest(u);
+	else if (args_named("su", u->row->names)) {
+		/* su user -c text: options may follow the operand; runuser -u user program … */
+		const struct row plain = { .names = "su", .second = "", .how = HOW_OPTION_C, .letters = u->row->letters, .longs = u->row->longs };
+		const char *name = args_basename(u->word[0].value);
+
+		if (strcmp(name, "runuser") == 0 && u->at > 1) {
+			u->at += u->at < u->count && u->word[1].value && strcmp(u->word[1].value, "-u") == 0 && u->at == 2;
+			rest(u);
+			return;
+		}
+		for (size_t i = u->at; i < u->count && !u->has_c; i++)
+			if (u->word[i].value && u->word[i].value[0] == '-' && u->word[i].value[1]) {
+				u->row = &plain;
+				u->at = i;
+				option(u);
+			}
+		if (u->has_c)
+			option_c(u);
+		else
+			u->found->reads_stdin = true;
+	}
+}
+
+/* env -S 'a b' c: the text's words, then the rest. */
+static void environment(struct unwrap *u)
+{
+	if (!u->has_c) {
+		rest(u);
+		u->found->reads_stdin = u->stdin_shell && u->found->privileged && !u->found->ninner; /* sudo -s, sudo -i */
+		return;
+	}
+	if (!u->command_text) {
+		unknown(u, COMMAND_UNKNOWN(EVALUATED));
+		return;
+	}
+	buf_auto struct buf text = BUF_INIT;
+	buf_str(&text, u->command_text);
+	for (size_t i = u->at; i < u->count; i++)
+		buf_printf(&text, " \"$%zu\"", i); /* words of their own, whatever they hold */
+	add_inner(u, (struct wrapper_inner){ .text = shell_arena_strndup(u->arena, text.data, text.len) });
+}
+
+static void unwrap(struct unwrap *u)
+{
+	switch (u->row->how) {
+	case HOW_ARGS:
+		rest(u);
+		break;
+	case HOW_ENV:
+		environment(u);
+		break;
+	case HOW_QUERY:
+		if (!u->lookup)
+			rest(u);
+		break;
+	case HOW_SHELL:
+		shell(u);
+		break;
+	case HOW_JOIN:
+		join(u);
+		break;
+	case HOW_OPTION_C:
+		option_c(u);
+		break;
+	case HOW_FIRST:
+		if (u->at + 1 < u->count)
+			add_text(u, &u->word[u->at]);
+		break;
+	case HOW_EQUALS:
+		equals(u);
+		break;
+	case HOW_FIND:
+		find_exec(u);
+		break;
+	case HOW_XARGS:
+	case HOW_PARALLEL:
+		appended(u, u->row->how == HOW_PARALLEL);
+		break;
+	case HOW_AFTER:
+		after_word(u, "--args", false);
+		break;
+	case HOW_GIT_FOREACH:
+		after_word(u, "foreach", true);
+		break;
+	case HOW_GIT_BISECT:
+		after_word(u, "run", false);
+		break;
+	}
+}
+
+void wrapper_find(const struct command_word *word, size_t count, struct shell_arena *arena, struct wrapper_found *ret)
+{
+	struct unwrap u = { .row = row_of(word, count), .word = word, .count = count, .arena = arena, .found = ret };
+
+	*ret = (struct wrapper_found){ 0 };
+	if (!u.row)
+		return;
+	ret->wraps = true;
+	ret->transparent = u.row->flags & WRAP_T;
+	ret->privileged = u.row->flags & WRAP_P;
+	if (u.row->how == HOW_FIND) {
+		u.at = 1;
+		find_exec(&u);
+		ret->wraps = ret->ninner || ret->unknown;
+		return;
+	}
+	skip_options(&u);
+	unwrap(&u);
+	if (!ret->ninner && !ret->unknown && !ret->reads_stdin)
+		ret->wraps = ret->transparent = false; /* env, alias, trap by themselves: nothing runs */
+}
