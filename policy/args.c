@@ -12,6 +12,7 @@ enum args_style {
 	ARGS_STOP = 1 << 1,
 	ARGS_WORDS = 1 << 2,
 	ARGS_DIGITS = 1 << 3, /* -9 is an option with this name, not a cluster */
+	ARGS_LEAD = 1 << 4,   /* operands come before the options, and what looks like one later is none */
 };
 
 static const struct values {
@@ -166,7 +167,7 @@ void args_init(struct command_args *a, const struct command_word *word, size_t c
 	a->operand = shell_arena_alloc(arena, count * sizeof(*a->operand));
 	const struct values *v = values_of(a->name);
 	const unsigned style = v ? v->style : 0;
-	bool ended = false;
+	bool ended = false, expression = false;
 	for (size_t i = 1; i < count; i++) {
 		const struct command_word *w = &word[i];
 		const char *s = w->plain;
@@ -177,13 +178,15 @@ void args_init(struct command_args *a, const struct command_word *word, size_t c
 				old_cluster(a, s, v, &i);
 				continue;
 			}
-			a->operand[a->noperands++] = w;
+			if (!(style & ARGS_LEAD) || !expression)
+				a->operand[a->noperands++] = w;
 			ended |= (style & ARGS_STOP) != 0;
 		} else if (s[1] == '-' && !s[2]) {
 			ended = true;
 		} else if (s[1] == '-') {
 			named(a, s + 2, v, &i);
 		} else if (style & ARGS_WORDS) {
+			expression |= strlen(s) > 2 || !strchr("HLP", s[1]);
 			named(a, s + 1, v, &i);
 		} else if ((style & ARGS_DIGITS) && isdigit((unsigned char)s[1])) {
 			add_option(a, (struct command_option){ .name = s + 1, .name_len = strlen(s + 1) });

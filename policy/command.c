@@ -1,5 +1,6 @@
 #include "policy/command.h"
 
+#include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
@@ -10,6 +11,18 @@ static bool is_plain(unsigned char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
 	       (c && strchr("_@%+=:,./-", c) != NULL);
+}
+
+/* C1 controls (c2 80 … c2 9f), and what has no width or turns the direction of the text: it would show another command. */
+static bool is_invisible(const unsigned char *s, size_t n)
+{
+	if (n >= 2 && s[0] == 0xc2)
+		return s[1] < 0xa0 || s[1] == 0xad;
+	if (n >= 3 && s[0] == 0xe2 && s[1] == 0x80)
+		return (s[2] >= 0x8b && s[2] <= 0x8f) || (s[2] >= 0xa8 && s[2] <= 0xae);
+	if (n >= 3 && s[0] == 0xe2 && s[1] == 0x81)
+		return s[2] >= 0xa0 && s[2] <= 0xaf;
+	return n >= 3 && s[0] == 0xef && s[1] == 0xbb && s[2] == 0xbf;
 }
 
 enum quoting { QUOTE_NONE, QUOTE_SINGLE, QUOTE_ESCAPE };
@@ -23,8 +36,7 @@ static enum quoting quoting_of(const char *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)s[i];
 
-		/* C1 controls are c2 80 … c2 9f in UTF-8 */
-		if (c < 0x20 || c == 0x7f || (c == 0xc2 && i + 1 < n && (unsigned char)s[i + 1] < 0xa0))
+		if (c < 0x20 || c == 0x7f || is_invisible((const unsigned char *)s + i, n - i))
 			return QUOTE_ESCAPE;
 		if (!is_plain(c))
 			q = QUOTE_SINGLE;
@@ -91,9 +103,97 @@ void command_display(const char *const *argv, size_t argc, struct buf *out)
 	buf_str(out, "…");
 }
 
-void command_json(const char *const *argv, size_t argc, struct buf *out)
+/* ---- facts ---- */
+
+static void unknown_names(unsigned bits, struct jw *w)
 {
-	static const char *const parts[] = { "subcommands", "paths", "network" };
+	if (!bits)
+		return;
+	jw_karr(w, "unknown");
+	for (unsigned i = 0; i < COMMAND_UNKNOWN_COUNT; i++)
+		if (bits & 1u << i)
+			jw_str(w, command_unknown_name(i));
+	jw_arr_end(w);
+}
+
+static void text_member(const char *key, const char *text, struct jw *w)
+{
+	size_t n = strlen(text);
+
+	jw_kstrn(w, key, text, n > COMMAND_TEXT_MAX ? text_utf8_cut(text, COMMAND_TEXT_MAX) : n);
+	if (n > COMMAND_TEXT_MAX)
+		jw_kbool(w, "truncated", true);
+}
+
+static void simple_json(const struct command_simple *c, struct jw *w)
+{
+	jw_obj(w);
+	text_member("text", c->text, w);
+	if (c->nwrappers)
+		jw_kstrv(w, "wrappers", c->wrappers, c->nwrappers);
+	if (c->flags & COMMAND_READ_ONLY && !(c->flags & COMMAND_WRAPPER))
+		jw_kbool(w, "readOnly", true);
+	if (c->harm) {
+		jw_kstr(w, "harm", command_harm_name(c->harm));
+		jw_kstr(w, "impact", c->impact);
+	}
+	unknown_names(c->unknown, w);
+	jw_obj_end(w);
+}
+
+static void path_json(const struct command_path *p, struct jw *w)
+{
+	jw_obj(w);
+	text_member("path", p->path, w);
+	jw_kstr(w, "access", p->access & COMMAND_DELETES ? "delete" : p->access & COMMAND_WRITES ? "write" : "read");
+	if (p->access & COMMAND_RECURSES)
+		jw_kbool(w, "recursive", true);
+	if (!p->exact)
+		jw_kbool(w, "exact", false);
+	if (p->outside)
+		jw_kbool(w, "outside", true);
+	jw_obj_end(w);
+}
+
+static void host_json(const struct command_host *h, struct jw *w)
+{
+	jw_obj(w);
+	jw_kopt(w, "host", h->host);
+	if (h->port)
+		jw_kuint(w, "port", h->port);
+	jw_kstr(w, "intent", h->intent);
+	jw_obj_end(w);
+}
+
+static void facts_json(const struct command_facts *f, struct jw *w)
+{
+	jw_karr(w, "subcommands");
+	for (size_t i = 0, n = 0; i < f->ncommands && n < COMMAND_PARTS_MAX; i++)
+		if (f->command[i].argc) {
+			simple_json(&f->command[i], w);
+			n++;
+		}
+	jw_arr_end(w);
+	jw_karr(w, "paths");
+	for (size_t i = 0; i < f->npaths && i < COMMAND_PARTS_MAX; i++)
+		path_json(&f->path[i], w);
+	jw_arr_end(w);
+	jw_karr(w, "network");
+	for (size_t i = 0; i < f->nhosts && i < COMMAND_PARTS_MAX; i++)
+		host_json(&f->host[i], w);
+	jw_arr_end(w);
+	if (f->ncommands > COMMAND_PARTS_MAX || f->npaths > COMMAND_PARTS_MAX || f->nhosts > COMMAND_PARTS_MAX)
+		jw_kbool(w, "partsTruncated", true);
+	jw_kbool(w, "readOnly", (f->flags & COMMAND_READ_ONLY) != 0);
+	if (f->harm)
+		jw_kstr(w, "harm", command_harm_name(f->harm));
+	unknown_names(f->unknown, w);
+	if (f->error[0])
+		jw_kstr(w, "syntaxError", f->error);
+}
+
+void command_json(const char *const *argv, size_t argc, const struct command_facts *facts, struct buf *out)
+{
 	buf_auto struct buf display = BUF_INIT;
 	struct jw w = jw_on(out);
 	size_t used = 0, i;
@@ -113,9 +213,6 @@ void command_json(const char *const *argv, size_t argc, struct buf *out)
 	jw_arr_end(&w);
 	if (i < argc)
 		jw_kbool(&w, "argvTruncated", true);
-	for (size_t k = 0; k < sizeof(parts) / sizeof(parts[0]); k++) {
-		jw_karr(&w, parts[k]);
-		jw_arr_end(&w);
-	}
+	facts_json(facts, &w);
 	jw_obj_end(&w);
 }

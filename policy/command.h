@@ -6,8 +6,11 @@
 #include <stddef.h>
 
 struct buf;
+struct command_facts;
 
 #define COMMAND_DISPLAY_MAX 4096 /* bytes of a display; what is longer ends with … */
+#define COMMAND_PARTS_MAX 32     /* of each list in command_json */
+#define COMMAND_TEXT_MAX 512     /* bytes of a text in these lists */
 #define COMMAND_ARGV_MAX 16384   /* bytes of arguments in command_json; what is longer is left out and said to be */
 
 /*
@@ -19,9 +22,11 @@ void command_display(const char *const *argv, size_t argc, struct buf *out);
 void command_quote(const char *s, size_t n, struct buf *out);
 
 /*
- * permission.evaluated's `command`: {"display":…,"argv":[…],"argvTruncated"?:true,"subcommands":[],"paths":[],"network":[]}.
- * The last three are what rules look at; they are empty until a rule needs the command taken apart.
+ * permission.evaluated's `command`: {"display":…,"argv":[…],"argvTruncated"?:true,
+ *   "subcommands":[{"text","wrappers"?,"readOnly"?,"harm"?,"impact"?,"unknown"?}],
+ *   "paths":[{"path","access":"read"|"write"|"delete","recursive"?,"exact"?:false,"outside"?}],
+ *   "network":[{"host"?,"port"?,"intent"}], "partsTruncated"?:true, "readOnly":…, "harm"?, "unknown"?:[…], "syntaxError"?}.
  */
-void command_json(const char *const *argv, size_t argc, struct buf *out);
+void command_json(const char *const *argv, size_t argc, const struct command_facts *facts, struct buf *out);
 
 #endif

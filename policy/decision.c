@@ -1,5 +1,6 @@
 #include "policy/decision.h"
 
+#include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 
@@ -38,6 +39,12 @@ void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 {
 	*ret = (struct policy_decision){ 0 };
 	decide_by_mode(r, ret);
+	/* Whatever the answer and the mode: what would be destroyed is said. */
+	if (r->facts) {
+		ret->destructive = r->facts->harm >= COMMAND_DESTRUCTIVE;
+		ret->impact = r->facts->impact;
+		ret->advice = r->facts->advice;
+	}
 }
 
 void policy_decision_json(const struct policy_decision *d, struct buf *out)
@@ -51,5 +58,7 @@ void policy_decision_json(const struct policy_decision *d, struct buf *out)
 	jw_kstrv(&w, "ruleRefs", d->rules, d->nrules);
 	jw_kstr(&w, "scope", scopes[d->scope]);
 	jw_kbool(&w, "destructive", d->destructive);
+	jw_kopt(&w, "impact", d->impact);
+	jw_kopt(&w, "rollbackAdvice", d->advice);
 	jw_obj_end(&w);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 struct buf;
+struct command_facts;
 
 enum policy_answer { POLICY_ALLOW, POLICY_DENY, POLICY_ASK, POLICY_UNAVAILABLE, POLICY_SANDBOXED };
 /* What decided. */
@@ -27,6 +28,7 @@ struct policy_request {
 	const char *profile;       /* the sandbox it will run in */
 	const char *mode;          /* NULL = "default" */
 	const char *justification; /* the caller's words, or NULL: recorded, never believed */
+	const struct command_facts *facts; /* what the command would do */
 };
 
 #define POLICY_REASON_MAX 240
@@ -38,11 +40,13 @@ struct policy_decision {
 	char reason[POLICY_REASON_MAX];
 	const char *rules[POLICY_RULES_MAX]; /* that applied; borrowed from the rule set */
 	size_t nrules;
-	bool destructive;          /* known to destroy something */
+	bool destructive;          /* known to destroy something … */
+	const char *impact;        /* … namely; NULL unless there is harm. A string of the tables */
+	const char *advice;        /* how to get it back or avoid it */
 };
 
 void policy_decide(const struct policy_request *r, struct policy_decision *ret);
-/* permissionDecision: {"decision":…,"decisionSource":…,"decisionReason":…,"ruleRefs":[…],"scope":…,"destructive":…} */
+/* permissionDecision: {"decision":…,"decisionSource":…,"decisionReason":…,"ruleRefs":[…],"scope":…,"destructive":…,"impact"?:…,"rollbackAdvice"?:…} */
 void policy_decision_json(const struct policy_decision *d, struct buf *out);
 
 #endif

@@ -52,7 +52,7 @@ static const char *emptied(struct reading *r, const struct command_path *p)
 	const size_t n = strlen(p->path);
 	const char *last = strrchr(p->path, '/');
 
-	if (p->exact || !last || (strcmp(last, "/*") != 0 && strcmp(last, "/.*") != 0 && strcmp(last, "/{*,.*}") != 0) || n < 2)
+	if (p->exact || !last || (strcmp(last, "/*") != 0 && strcmp(last, "/.*") != 0 && strcmp(last, "/{}") != 0) || n < 2)
 		return p->path;
 	return last == p->path ? "/" : shell_arena_strndup(r->arena, p->path, (size_t)(last - p->path));
 }
@@ -63,7 +63,7 @@ static void harm_of_tree(struct reading *r, const struct reading_command *c, con
 
 	if (*p->path != '/') {
 		/* rm -rf $DIR/: with an empty variable this is the root */
-		if (*p->path == '$' && strchr(p->path, '/') && deletes)
+		if (*p->path == '$' && strchr(p->path, '/') && !strstr(p->path, ":?") && deletes)
 			harm_raise(r, c->index, COMMAND_CATASTROPHIC, "deletes a tree whose name begins with a variable: if that is empty, everything",
 				   "write ${NAME:?} so that an empty variable stops it, and check the value first");
 		return;
@@ -74,8 +74,13 @@ static void harm_of_tree(struct reading *r, const struct reading_command *c, con
 			   deletes ? "deletes a folder that the system, the user or the workspace needs, with everything in it" :
 				     "changes every file of a folder that the system, the user or the workspace needs",
 			   "name the folder that is meant; only a backup brings it back");
-	else if (deletes && strcmp(path, r->workspace) == 0)
+	else if (deletes && strcmp(path, r->workspace) == 0 && !strstr(p->path, "/{}"))
 		harm_raise(r, c->index, COMMAND_CATASTROPHIC, "deletes the whole workspace", "what is not pushed or backed up is lost");
+}
+
+static bool is_temporary(const char *path)
+{
+	return path_within("/tmp", path) || path_within("/var/tmp", path) || path_within("/dev/shm", path);
 }
 
 static void harm_of_path(struct reading *r, const struct reading_command *c, const struct command_path *p)
@@ -88,14 +93,16 @@ static void harm_of_path(struct reading *r, const struct reading_command *c, con
 	if (p->access & COMMAND_RECURSES)
 		harm_of_tree(r, c, p);
 	/* A redirection: rm has its own row. */
-	if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && p->outside) {
-		const bool temporary = *p->path == '/' && (path_within("/tmp", p->path) || path_within("/var/tmp", p->path) || path_within("/dev/shm", p->path));
-
-		harm_raise(r, c->index, temporary ? COMMAND_RISKY : COMMAND_DESTRUCTIVE, "replaces the content of a file outside of the workspace",
+	if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && *p->path != '/') {
+		harm_raise(r, c->index, COMMAND_RISKY, "replaces the content of a file whose place is not known", "write its name out, or append with >>");
+	} else if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && p->outside) {
+		harm_raise(r, c->index, is_temporary(p->path) ? COMMAND_RISKY : COMMAND_DESTRUCTIVE, "replaces the content of a file outside of the workspace",
 			   "copy the file first, or append with >>");
 	}
+	if ((p->access & COMMAND_WRITES) && p->outside && p->exact && !is_temporary(p->path))
+		harm_raise(r, c->index, COMMAND_RISKY, "changes a file outside of the workspace", "copy the file first");
 	if ((p->access & COMMAND_DELETES) && p->outside && name && !(p->access & COMMAND_WRITES) && p->exact &&
-	    !path_within("/tmp", p->path) && (strcmp(name, "rm") == 0 || strcmp(name, "mv") == 0 || strcmp(name, "unlink") == 0))
+	    !is_temporary(p->path) && (strcmp(name, "rm") == 0 || strcmp(name, "mv") == 0 || strcmp(name, "unlink") == 0))
 		harm_raise(r, c->index, COMMAND_DESTRUCTIVE, "removes a file outside of the workspace", "copy it first; only a backup brings it back");
 }
 

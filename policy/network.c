@@ -78,7 +78,7 @@ static bool remote(struct reading *r, size_t index, const char *s, const char *i
 
 	if (url(r, index, s, intent))
 		return true;
-	if (!colon || colon == s || (slash && slash < colon))
+	if (!colon || colon == s || colon[1] == ':' || (slash && slash < colon))
 		return false;
 	char *host = shell_arena_strndup(r->arena, s, (size_t)(colon - s));
 	return authority(r, index, host, intent);
@@ -110,10 +110,25 @@ static bool from_words(struct reading *r, const struct reading_command *c, const
 			found |= remote(r, c->index, text, row->intent);
 		else if (url(r, c->index, text, row->intent))
 			found = true;
-		else if (s && (row->where == WHERE_URLS || i == 0))
+		else if (s && !strstr(s, "://") && (row->where == WHERE_URLS || i == 0))
 			found |= authority(r, c->index, s, row->intent);
 	}
 	return found;
+}
+
+/* git clone /srv/x, scp a b, curl file:///x: nobody is asked for anything */
+static bool is_local(const struct command_args *a, const struct row *row)
+{
+	bool paths = false;
+
+	if (a->open || (row->where != WHERE_REMOTES && row->where != WHERE_URLS))
+		return false;
+	for (size_t i = 0; i < a->noperands; i++) {
+		const char *s = a->operand[i]->plain;
+
+		paths |= *s == '/' || *s == '.' || strncmp(s, "file://", 7) == 0;
+	}
+	return paths || (row->where == WHERE_REMOTES && strcmp(a->name, "scp") == 0);
 }
 
 /* bash's own: >/dev/tcp/host/port */
@@ -132,7 +147,7 @@ void network_of_command(struct reading *r, const struct reading_command *c)
 {
 	for (size_t i = 0; c->args->name && i < countof(rows); i++)
 		if (args_match(c->args, rows[i].pattern)) {
-			if (!from_words(r, c, &rows[i]))
+			if (!from_words(r, c, &rows[i]) && !is_local(c->args, &rows[i]))
 				add_host(r, c->index, NULL, 0, 0, rows[i].intent);
 			break;
 		}

@@ -18,15 +18,18 @@ static const struct row {
 static unsigned access_of(char role)
 {
 	switch (role) {
+	case 'f':
 	case 'r':
 		return COMMAND_READS;
 	case 'w':
+	case 't':
 		return COMMAND_WRITES;
 	case 'W':
 		return COMMAND_WRITES | COMMAND_RECURSES;
 	case 'd':
 		return COMMAND_DELETES;
 	case 'D':
+	case 'T':
 		return COMMAND_DELETES | COMMAND_RECURSES;
 	case 'b':
 		return COMMAND_READS | COMMAND_WRITES;
@@ -68,7 +71,7 @@ static void add_path(struct reading *r, const struct reading_command *c, const c
 	const char *text = value ? value : plain;
 	struct command_path p = { .word = plain, .access = access, .command = c->index, .exact = value != NULL };
 
-	if (!*text || !access)
+	if (!*text || !access || strcmp(text, "-") == 0 || (why & SHELL_PROCESS))
 		return;
 	/* A pattern stays within its folder; anything else that is not known may be anywhere. */
 	const char *path = value || why == SHELL_GLOB ? absolute(r, c->cwd, text) : NULL;
@@ -77,6 +80,10 @@ static void add_path(struct reading *r, const struct reading_command *c, const c
 	p.outside = !path || !path_within(r->workspace, path);
 	if (path && paths_harmless_target(path))
 		return;
+	/* Both dialects may have seen it. */
+	for (size_t i = f->npaths; i-- > 0 && f->npaths - i < 32;)
+		if (f->path[i].access == access && strcmp(f->path[i].path, p.path) == 0)
+			return;
 	f->path = shell_arena_grow(r->arena, f->path, f->npaths, sizeof(*f->path));
 	f->path[f->npaths++] = p;
 }
@@ -178,18 +185,18 @@ static void redirect_path(struct reading *r, const struct reading_command *c, co
 	}
 	if (t->unknown & SHELL_PROCESS)
 		return;
-	if (t->value && (strncmp(t->value, "/dev/tcp/", 9) == 0 || strncmp(t->value, "/dev/udp/", 9) == 0))
+	if (strncmp(t->plain, "/dev/tcp/", 9) == 0 || strncmp(t->plain, "/dev/udp/", 9) == 0)
 		return;
-	const char *value = t->value;
-	if (t->unknown == SHELL_TILDE && r->o->home && !r->home_changed && t->part[0].len == 1) {
-		const size_t n = strlen(r->o->home), m = strlen(t->plain);
-		char *home = shell_arena_alloc(r->arena, n + m);
+	const struct command_word w = reading_word(r, t);
+	add_word(r, c, &w, access);
+}
 
-		memcpy(home, r->o->home, n);
-		memcpy(home + n, t->plain + 1, m - 1);
-		value = home;
-	}
-	add_path(r, c, value, t->plain, t->unknown, access);
+/* host:path */
+static bool is_remote(const char *s)
+{
+	const size_t n = strcspn(s, ":/");
+
+	return s[n] == ':' && n;
 }
 
 void paths_of_command(struct reading *r, const struct reading_command *c)
@@ -199,8 +206,12 @@ void paths_of_command(struct reading *r, const struct reading_command *c)
 	for (size_t i = 0; a->name && i < countof(rows); i++) {
 		if (!args_match(a, rows[i].pattern))
 			continue;
-		for (size_t k = 0; k < a->noperands; k++)
-			add_word(r, c, a->operand[k], access_of(role_of(rows[i].operands, k, a->noperands)));
+		for (size_t k = 0; k < a->noperands; k++) {
+			const char role = role_of(rows[i].operands, k, a->noperands);
+
+			if (!strchr("ftT", role) || !is_remote(a->operand[k]->plain))
+				add_word(r, c, a->operand[k], access_of(role));
+		}
 		option_paths(r, c, rows[i].options);
 		break;
 	}

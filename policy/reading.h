@@ -31,6 +31,9 @@ static inline struct command_simple *reading_simple(const struct reading *r, siz
 	return &r->facts->command[index];
 }
 
+/* understand.c: a word of the shell, with the home folder put in where it is known */
+struct command_word reading_word(struct reading *r, const struct shell_word *w);
+
 /* paths.c */
 void paths_of_command(struct reading *r, const struct reading_command *c);
 /* What `cd` with these operands makes of cwd; NULL: not known. */

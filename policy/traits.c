@@ -159,7 +159,9 @@ static bool redirects_only_read(const struct reading_command *c)
 		const char *to = d->target.value;
 
 		if (d->op == SHELL_READ || d->op == SHELL_HEREDOC || d->op == SHELL_HERESTRING || d->op == SHELL_DUP_IN) {
-			if (to && (strncmp(to, "/dev/tcp/", 9) == 0 || strncmp(to, "/dev/udp/", 9) == 0))
+			const char *plain = d->target.plain;
+
+			if (strncmp(plain, "/dev/tcp/", 9) == 0 || strncmp(plain, "/dev/udp/", 9) == 0)
 				return false;
 			continue;
 		}

@@ -57,20 +57,47 @@ static void read_text(struct reading *r, const char *text, size_t len, bool bash
 
 /* ---- words ---- */
 
-static struct command_word word_of(struct reading *r, const struct shell_word *w)
+/* What a part stands for, if the home folder is known: ~, $HOME, ${HOME}. */
+static const char *known_part(const struct reading *r, const struct shell_part *p)
+{
+	static const char *const names[] = { "~", "$HOME", "${HOME}" };
+
+	for (size_t i = 0; i < countof(names) && r->o->home && !r->home_changed; i++)
+		if (strlen(names[i]) == p->len && memcmp(names[i], p->text, p->len) == 0 && (i == 0) == (p->kind == SHELL_PART_TILDE))
+			return r->o->home;
+	return NULL;
+}
+
+struct command_word reading_word(struct reading *r, const struct shell_word *w)
 {
 	struct command_word c = {
 		.value = w->value, .plain = w->plain, .unknown = w->unknown, .many = w->many,
 		.lead = w->value || (w->nparts && w->part[0].kind == SHELL_PART_LITERAL && w->part[0].len),
 	};
+	buf_auto struct buf text = BUF_INIT;
+	bool home = false;
 
-	if (w->unknown == SHELL_TILDE && w->part[0].len == 1 && r->o->home && !r->home_changed) {
-		const size_t n = strlen(r->o->home), m = strlen(w->plain);
-		char *value = shell_arena_alloc(r->arena, n + m);
+	if (w->value)
+		return c;
+	c.unknown = w->unknown & (SHELL_GLOB | SHELL_BRACES | SHELL_ARRAY);
+	c.many = c.unknown != 0;
+	for (size_t i = 0; i < w->nparts; i++) {
+		const char *known = w->part[i].kind == SHELL_PART_LITERAL ? NULL : known_part(r, &w->part[i]);
 
-		memcpy(value, r->o->home, n);
-		memcpy(value + n, w->plain + 1, m - 1);
-		c = (struct command_word){ .value = value, .plain = value, .lead = true };
+		buf_append(&text, known ? known : w->part[i].text, known ? strlen(known) : w->part[i].len);
+		home |= known != NULL;
+		c.lead |= i == 0 && known;
+		if (w->part[i].kind != SHELL_PART_LITERAL && !known) {
+			c.unknown |= w->part[i].unknown;
+			c.many |= w->many;
+		}
+	}
+	if (home) {
+		c.plain = shell_arena_strndup(r->arena, text.data, text.len);
+		c.value = c.unknown ? NULL : c.plain;
+	} else {
+		c.unknown = w->unknown;
+		c.many = w->many;
 	}
 	return c;
 }
@@ -80,18 +107,19 @@ static struct command_word *words_of(struct reading *r, const struct shell_word 
 	struct command_word *words = shell_arena_alloc(r->arena, (n + 1) * sizeof(*words));
 
 	for (size_t i = 0; i < n; i++)
-		words[i] = word_of(r, &w[i]);
+		words[i] = reading_word(r, &w[i]);
 	return words;
 }
 
 static const char *text_of(struct reading *r, const struct command_word *w, size_t n)
 {
 	buf_auto struct buf text = BUF_INIT;
+	const bool special = n && w[0].value && (strcmp(w[0].value, "[[") == 0 || strcmp(w[0].value, "((") == 0);
 
 	for (size_t i = 0; i < n; i++) {
 		if (i)
 			buf_byte(&text, ' ');
-		if (w[i].value)
+		if (w[i].value && !special)
 			command_quote(w[i].value, strlen(w[i].value), &text);
 		else
 			buf_str(&text, w[i].plain);
@@ -213,6 +241,14 @@ static void go_inside(struct reading *r, size_t index, const struct wrapper_foun
 
 /* ---- one command ---- */
 
+static bool writes_itself(const struct reading *r, size_t index)
+{
+	for (size_t i = 0; i < r->facts->npaths; i++)
+		if (r->facts->path[i].command == index && (r->facts->path[i].access & (COMMAND_WRITES | COMMAND_DELETES)))
+			return true;
+	return false;
+}
+
 static void read_words(struct reading *r, const struct command_word *w, size_t n, const struct shell_redirect *redirect, size_t nredirects,
 		       const struct place *at)
 {
@@ -239,7 +275,7 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 	traits_of_command(r, &c);
 	/* What it runs is judged by itself. */
 	struct command_simple *s = reading_simple(r, index);
-	if ((s->flags & COMMAND_TRANSPARENT) && !s->unknown) {
+	if ((s->flags & COMMAND_TRANSPARENT) && !s->unknown && !writes_itself(r, index)) {
 		static const struct command_args none = { 0 };
 		const struct reading_command bare = { .index = index, .args = &none, .redirect = redirect, .nredirects = nredirects };
 
@@ -375,6 +411,19 @@ static void read_otherwise(struct reading *r, const char *text, size_t len, cons
 	read_script(r, &s, text, len, at);
 }
 
+/* Does the text speak of HOME other than to use it? Then nobody knows what it is. */
+static bool names_home(const char *text, size_t len)
+{
+	for (const char *s = text; (s = memmem(s, len - (size_t)(s - text), "HOME", 4)); s += 4) {
+		const size_t before = (size_t)(s - text), after = len - before - 4;
+		const bool plain = before && s[-1] == '$', braced = before > 1 && s[-1] == '{' && s[-2] == '$' && after && s[4] == '}';
+
+		if (!plain && !braced)
+			return true;
+	}
+	return false;
+}
+
 static void read_text(struct reading *r, const char *text, size_t len, bool bash_only, const struct place *at)
 {
 	struct shell_script s;
@@ -387,6 +436,7 @@ static void read_text(struct reading *r, const char *text, size_t len, bool bash
 		return;
 	}
 	r->budget -= len;
+	r->home_changed |= names_home(text, len);
 	if (shell_parse_into(r->arena, text, len, SHELL_BASH, &s) != 0)
 		note_error(r, &s, at);
 	read_script(r, &s, text, len, at);
@@ -410,7 +460,7 @@ static void sum_up(struct reading *r)
 	struct command_facts *f = r->facts;
 	bool read_only = f->ncommands > 0;
 
-	for (size_t i = 0; r->o->env && r->o->env[i] && f->ncommands; i++) {
+	for (size_t i = 0; i < r->o->nenv && f->ncommands; i++) {
 		const char *equals = strchr(r->o->env[i], '=');
 
 		if (equals)

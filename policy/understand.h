@@ -127,7 +127,8 @@ struct understand_options {
 	const char *cwd;          /* absolute, clean */
 	const char *workspace;    /* absolute, clean; NULL: cwd */
 	const char *home;         /* what ~ stands for; NULL: not known */
-	const char *const *env;   /* "NAME=value" that the caller sets for the command, NULL-terminated; or NULL */
+	const char *const *env;   /* "NAME=value" that the caller sets for the command */
+	size_t nenv;
 };
 
 /* A line for sh -c. Never fails: what cannot be read is unknown. */

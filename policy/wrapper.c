@@ -6,6 +6,7 @@
 
 #include "policy/wrapper.h"
 
+#include "policy/command.h"
 #include "policy/shell/arena.h"
 #include "policy/shell/shell.h"
 #include "policy/understand.h"
@@ -39,7 +40,7 @@ struct unwrap {
 	size_t count, at;          /* at: the first word that is not an option */
 	const char *command_text;  /* the value of -c */
 	bool has_c, lookup, stdin_shell;
-	const struct command_word *replace; /* of xargs -I */
+	const char *replace; /* of xargs -I */
 	struct shell_arena *arena;
 	struct wrapper_found *found;
 };
@@ -105,7 +106,7 @@ static bool is_assignment(const char *s)
 }
 
 /* What an option's value means to the caller of the row. */
-static void note_value(struct unwrap *u, char letter, const char *name, size_t n, const char *value, const struct command_word *word)
+static void note_value(struct unwrap *u, char letter, const char *name, size_t n, const char *value)
 {
 	const bool command = letter == 'c' || (name && n >= 3 && (strncmp(name, "command", n) == 0 || strncmp(name, "session-command", n) == 0));
 
@@ -120,7 +121,7 @@ static void note_value(struct unwrap *u, char letter, const char *name, size_t n
 		u->command_text = value;
 	}
 	if (letter == 'I' || (name && n >= 3 && strncmp(name, "replace", n) == 0))
-		u->replace = word;
+		u->replace = value ? value : "{}";
 }
 
 /* One word of options at u->at; moves on. */
@@ -137,12 +138,12 @@ static void option(struct unwrap *u)
 		size_t n = equals ? (size_t)(equals - s) - 2 : strlen(s) - 2;
 
 		if (equals) {
-			note_value(u, 0, s + 2, n, u->word[u->at - 1].value ? equals + 1 : NULL, NULL);
+			note_value(u, 0, s + 2, n, u->word[u->at - 1].value ? equals + 1 : NULL);
 		} else if (next && listed(u->row->longs, s + 2, n)) {
 			if (next->many)
 				unknown(u, COMMAND_UNKNOWN(WRAPPED));
 			u->at++;
-			note_value(u, 0, s + 2, n, next->value, next);
+			note_value(u, 0, s + 2, n, next->value);
 		}
 		return;
 	}
@@ -153,12 +154,12 @@ static void option(struct unwrap *u)
 		if (!strchr(u->row->letters, *s) || (isdigit((unsigned char)*s)))
 			continue;
 		if (s[1]) {
-			note_value(u, *s, NULL, 0, u->word[u->at - 1].value ? s + 1 : NULL, NULL);
+			note_value(u, *s, NULL, 0, u->word[u->at - 1].value ? s + 1 : NULL);
 		} else if (next) {
 			if (next->many)
 				unknown(u, COMMAND_UNKNOWN(WRAPPED));
 			u->at++;
-			note_value(u, *s, NULL, 0, next->value, next);
+			note_value(u, *s, NULL, 0, next->value);
 		}
 		return;
 	}
@@ -174,7 +175,7 @@ static void skip_options(struct unwrap *u)
 		const struct command_word *w = &u->word[u->at];
 		const char *s = w->plain;
 
-		if (!w->value && (w->many || !w->lead))
+		if (!w->value && (w->many || (!w->lead && !skip)))
 			unknown(u, COMMAND_UNKNOWN(WRAPPED));
 		if (w->lead && s[0] == '-' && s[1] == '-' && !s[2]) {
 			u->at++;
@@ -185,6 +186,9 @@ static void skip_options(struct unwrap *u)
 			option(u);
 		} else if (u->row->how == HOW_SHELL && w->lead && *s == '+' && s[1]) {
 			u->at++;
+		} else if (u->row->how == HOW_SHELL && strcmp(s, "-") == 0) {
+			u->at++; /* ends the options, like -- */
+			break;
 		} else if (u->row->how == HOW_ENV && is_assignment(s)) {
 			assign[nassign++] = s;
 			u->at++;
@@ -253,11 +257,34 @@ static bool is_one_of(const char *s, const char *const *list, size_t n)
 	return false;
 }
 
+/* {}: some path below where the search begins. */
+static struct command_word found_file(struct unwrap *u, const struct command_word *w)
+{
+	const char *start = u->count > 1 && u->word[1].value && u->word[1].value[0] != '-' ? u->word[1].value : ".";
+	struct command_word found = { .plain = w->plain, .unknown = SHELL_GLOB, .lead = true };
+
+	if (strcmp(w->value, "{}") == 0) {
+		const size_t n = strlen(start);
+		char *plain = shell_arena_alloc(u->arena, n + 4);
+
+		memcpy(plain, start, n);
+		memcpy(plain + n - (n && start[n - 1] == '/'), "/{}", 3);
+		found.plain = plain;
+	}
+	return found;
+}
+
 static void find_exec(struct unwrap *u)
 {
 	static const char *const runs[] = { "-exec", "-execdir", "-ok", "-okdir" };
+	static const char *const takes[] = { "-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-newer", "-newermt", "-user",
+					     "-group", "-size", "-mtime", "-mmin", "-perm", "-type", "-maxdepth", "-mindepth", "-printf" };
 
 	for (size_t i = 1; i < u->count; i++) {
+		if (is_one_of(u->word[i].value, takes, countof(takes)) && i + 1 < u->count && !u->word[i + 1].many) {
+			i++; /* its value, whatever it is */
+			continue;
+		}
 		if (!u->word[i].value && (u->word[i].many ? u->word[i].unknown != SHELL_GLOB : !u->word[i].lead))
 			unknown(u, COMMAND_UNKNOWN(WRAPPED)); /* could be -exec */
 		if (!is_one_of(u->word[i].value, runs, countof(runs)))
@@ -269,11 +296,8 @@ static void find_exec(struct unwrap *u)
 		struct command_word *copy = shell_arena_alloc(u->arena, (to - from + 1) * sizeof(*copy));
 		for (size_t k = from; k < to; k++) {
 			copy[k - from] = u->word[k];
-			if (u->word[k].value && strstr(u->word[k].value, "{}")) {
-				copy[k - from].value = NULL;
-				copy[k - from].unknown = SHELL_GLOB;
-				copy[k - from].lead = u->word[k].value[0] != '{';
-			}
+			if (u->word[k].value && strstr(u->word[k].value, "{}"))
+				copy[k - from] = found_file(u, &u->word[k]);
 		}
 		if (to > from)
 			add_inner(u, (struct wrapper_inner){ .word = copy, .count = to - from });
@@ -284,7 +308,7 @@ static void find_exec(struct unwrap *u)
 /* With words appended, or put in the place of {}, that come from elsewhere. */
 static void appended(struct unwrap *u, bool arguments)
 {
-	const char *mark = u->replace && u->replace->value ? u->replace->value : "{}";
+	const char *mark = u->replace ? u->replace : "{}";
 	size_t n = 0, to = u->count;
 	bool placed = false;
 
@@ -361,8 +385,8 @@ static void option_c(struct unwrap *u)
 		const struct row plain = { .names = "su", .second = "", .how = HOW_OPTION_C, .letters = u->row->letters, .longs = u->row->longs };
 		const char *name = args_basename(u->word[0].value);
 
-		if (strcmp(name, "runuser") == 0 && u->at > 1) {
-			u->at += u->at < u->count && u->word[1].value && strcmp(u->word[1].value, "-u") == 0 && u->at == 2;
+		if (strcmp(name, "runuser") == 0 && u->at == 2 && u->word[1].value && strcmp(u->word[1].value, "-u") == 0) {
+			u->at++;
 			rest(u);
 			return;
 		}
@@ -393,8 +417,13 @@ static void environment(struct unwrap *u)
 	}
 	buf_auto struct buf text = BUF_INIT;
 	buf_str(&text, u->command_text);
-	for (size_t i = u->at; i < u->count; i++)
-		buf_printf(&text, " \"$%zu\"", i); /* words of their own, whatever they hold */
+	for (size_t i = u->at; i < u->count; i++) {
+		buf_byte(&text, ' ');
+		if (u->word[i].value)
+			command_quote(u->word[i].value, strlen(u->word[i].value), &text);
+		else
+			buf_str(&text, "\"$UNKNOWN\""); /* a word of its own, whatever it holds */
+	}
 	add_inner(u, (struct wrapper_inner){ .text = shell_arena_strndup(u->arena, text.data, text.len) });
 }
 
@@ -421,7 +450,8 @@ static void unwrap(struct unwrap *u)
 		option_c(u);
 		break;
 	case HOW_FIRST:
-		if (u->at + 1 < u->count)
+		/* trap - and trap '' only take a trap away */
+		if (u->at + 1 < u->count && *u->word[u->at].plain && strcmp(u->word[u->at].plain, "-") != 0)
 			add_text(u, &u->word[u->at]);
 		break;
 	case HOW_EQUALS:

@@ -146,7 +146,7 @@ static void while_command(struct parser *p, enum keyword k)
 /* After ((: the command that stands for it. */
 static void compute(struct parser *p)
 {
-	struct shell_command c = { .kind = SHELL_COMPUTE, .offset = parser_offset(p, p->at) };
+	struct shell_command c = { .kind = SHELL_COMPUTE, .offset = parser_offset(p, p->at - 2) };
 	struct word_parts w = { 0 };
 
 	parser_arithmetic(p, &w);

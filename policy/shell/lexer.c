@@ -287,7 +287,8 @@ enum keyword parser_keyword(struct parser *p)
 		p->at = saved;
 		if (!whole)
 			continue;
-		p->script->bashisms |= keywords[i].bash;
+		/* `time` is a program elsewhere, which does the same */
+		p->script->bashisms |= keywords[i].bash && keywords[i].kw != KW_TIME;
 		return keywords[i].bash && p->dialect != SHELL_BASH ? KW_NONE : keywords[i].kw;
 	}
 	return KW_NONE;

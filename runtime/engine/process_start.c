@@ -11,6 +11,7 @@
 
 #include "policy/command.h"
 #include "policy/decision.h"
+#include "policy/understand.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
@@ -136,7 +137,7 @@ static void environment_build(struct process *p, const struct start_request *r, 
 
 /* ---- the command, as facts show it ---- */
 
-static void command_facts(struct process *p, const char *const *argv, size_t argc)
+static void command_take(struct process *p, const char *const *argv, size_t argc)
 {
 	buf_auto struct buf display = BUF_INIT;
 	struct jw w = jw_on(&p->command_full);
@@ -251,20 +252,40 @@ static int request_check(struct engine *g, const struct start_request *r, struct
 	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
 }
 
-/* May it run? In this version every answer is allow; the facts say why. */
-static void process_judge(struct process *p, const char *const *argv, size_t argc)
+/* What ~ stands for inside. */
+static const char *home_of(const struct confinement *f, const struct start_request *r)
 {
-	const struct policy_request request = {
-		.uid = p->uid, .argv = argv, .argc = argc, .command_line = p->command_line, .cwd = p->cwd,
-		.profile = p->profile, .justification = p->justification,
+	for (size_t i = 0; i < r->nenv_set; i++)
+		if (same_name(r->env_set[i], "HOME", 4))
+			return r->env_set[i] + 5;
+	for (const char *s = f->env.data; f->env.len && s < f->env.data + f->env.len; s += strlen(s) + 1)
+		if (same_name(s, "HOME", 4))
+			return s + 5;
+	return NULL;
+}
+
+/* May it run? In this version every answer is allow; the facts say why, and what the command would do. */
+static void process_judge(struct process *p, const struct start_request *r, const struct confinement *f, const char *const *argv, size_t argc)
+{
+	const struct understand_options how = {
+		.cwd = p->cwd, .workspace = f->workspace.path[0] ? f->workspace.path : p->cwd, .home = home_of(f, r), .env = r->env_set, .nenv = r->nenv_set,
 	};
+	command_facts_auto struct command_facts facts = { 0 };
 	struct policy_decision decision;
 	struct buf text = BUF_INIT;
 
+	if (p->command_line)
+		command_understand_line(p->command_line, strlen(p->command_line), &how, &facts);
+	else
+		command_understand_argv(argv, argc, &how, &facts);
+	const struct policy_request request = {
+		.uid = p->uid, .argv = argv, .argc = argc, .command_line = p->command_line, .cwd = p->cwd,
+		.profile = p->profile, .justification = p->justification, .facts = &facts,
+	};
 	policy_decide(&request, &decision);
 	policy_decision_json(&decision, &text);
 	p->decision_json = buf_take(&text);
-	command_json(argv, argc, &text);
+	command_json(argv, argc, &facts, &text);
 	p->judged_json = buf_take(&text);
 }
 
@@ -334,13 +355,13 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 	struct process *p = process_new(g, id);
 	process_take_request(p, r, c);
 	take_confinement(p, &f);
+	process_judge(p, r, &f, argv, argc);
 	if (session_resolve(p, r, c, &e) < 0 || plan_for(p, r, &f, argv, argc, &plan, &e) < 0) {
 		process_free(p);
 		fn(ctx, &e, NULL, 0);
 		return;
 	}
-	process_judge(p, argv, argc);
-	command_facts(p, argv, argc);
+	command_take(p, argv, argc);
 	streams_make(p, &f, &streams);
 	reply_keep(&p->start, c, fn, ctx);
 	p->state = PROCESS_LAUNCHING;

@@ -41,6 +41,28 @@ def test_command_line(home):
         rpc.fails("start_process", {"command": []}, code=-32602)
 
 
+def test_facts_say_what_a_command_would_do(home):
+    def judged(rpc, command):
+        started, _ = rpc.run(command)
+        fact = [e for e in rpc.events(processId=started["processId"]) if e["type"] == "permission.evaluated"][0]["payload"]
+        return fact["permissionDecision"], fact["command"]
+
+    with home.rpc() as rpc:
+        decision, command = judged(rpc, "false && rm -rf /usr; echo x | cat")
+        assert decision["destructive"] is True and decision["impact"] and decision["rollbackAdvice"], decision
+        assert [c["text"] for c in command["subcommands"]] == ["false", "rm -rf /usr", "echo x", "cat"], command
+        assert command["subcommands"][1]["harm"] == "catastrophic" and not command["readOnly"], command
+        assert {"path": "/usr", "access": "delete", "recursive": True, "outside": True} in command["paths"], command
+        decision, command = judged(rpc, ["sh", "-c", "false && curl https://example.com:444/x"])
+        assert decision["destructive"] is False and "impact" not in decision, decision
+        assert command["subcommands"][2]["wrappers"] == ["sh"], command
+        assert command["network"] == [{"host": "example.com", "port": 444, "intent": "download"}], command
+        assert judged(rpc, "ls; pwd")[1]["readOnly"] is True
+        command = judged(rpc, "X=true; $X")[1]
+        assert command["unknown"] == ["commandName"] and command["subcommands"][0]["unknown"] == ["commandName"], command
+        assert judged(rpc, "echo '")[1]["syntaxError"].startswith("1:7"), command
+
+
 def test_a_command_that_cannot_start(home):
     with home.rpc() as rpc:
         for params, stage in (({"command": ["/no/such/program"]}, "exec"), ({"command": ["true"], "cwd": "/no/such/dir"}, "cwd")):

@@ -1,5 +1,6 @@
 #include "policy/command.h"
 
+#include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
@@ -48,6 +49,7 @@ START_TEST(long_commands_are_cut_and_say_so)
 {
 	buf_auto struct buf out = BUF_INIT, json = BUF_INIT;
 	mem_auto char *big = mem_alloc(100001);
+	const struct command_facts none = { 0 };
 	struct jval v;
 
 	memset(big, 'x', 100000);
@@ -55,7 +57,7 @@ START_TEST(long_commands_are_cut_and_say_so)
 	command_display((const char *const[]){ "echo", big }, 2, &out);
 	ck_assert_uint_eq(out.len, COMMAND_DISPLAY_MAX + strlen("…"));
 	ck_assert_str_eq(out.data + COMMAND_DISPLAY_MAX, "…");
-	command_json((const char *const[]){ "echo", big }, 2, &json);
+	command_json((const char *const[]){ "echo", big }, 2, &none, &json);
 	v = jval_of(json.data, json.len);
 	ck_assert(jval_bool(jval_get(v, "argvTruncated"), false));
 	ck_assert_int_eq(jval_get(v, "subcommands").type, JT_ARRAY);
