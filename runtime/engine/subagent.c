@@ -6,22 +6,21 @@
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/ref.h"
 #include "runtime/engine/start_spec.h"
+#include "runtime/engine/subagent_private.h"
 #include "runtime/engine/subagent_wait.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_subagent.h"
-
-#include <signal.h>
 
 #define START_MAX (16u * 1024) /* the command's JSON, which events and the document carry */
 #define INPUT_MAX (1u << 20)
 #define OUTPUT_EVERY_NS 1000000000ull
 
-static const char *str(const json_t *params, const char *key)
+const char *subagent_str(const json_t *params, const char *key)
 {
 	return json_string_value(json_object_get(params, key));
 }
 
-static void fact_in(struct fact *f, enum event_type type, const struct subagent_doc *d, const char *request_id)
+void subagent_fact(struct fact *f, enum event_type type, const struct subagent_doc *d, const char *request_id)
 {
 	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->parentThreadId, d->parentTurnId);
 	f->draft.ids[ID_SUBAGENT] = d->subagentId;
@@ -29,7 +28,7 @@ static void fact_in(struct fact *f, enum event_type type, const struct subagent_
 	f->draft.ids[ID_REQUEST] = request_id;
 }
 
-static int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d, struct err *e)
+int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d, struct err *e)
 {
 	int r = view_read_ahead(g->o.store, &subagent_shape, id, text, d, e);
 
@@ -43,21 +42,21 @@ static int subagent_load(struct engine *g, const char *id, const struct caller *
 	return 0;
 }
 
-static int text_at_most(const json_t *params, const char *key, size_t most, struct err *e)
+int subagent_text(const json_t *params, const char *key, size_t most, struct err *e)
 {
-	const char *s = str(params, key);
+	const char *s = subagent_str(params, key);
 
 	return s && strlen(s) > most ? err_field(e, key, "must have at most %zu bytes", most) : 0;
 }
 
 /* ---- facts ---- */
 
-static void status_fact(struct engine *g, struct store_batch *b, const struct subagent_doc *d, const char *status, const char *reason, bool resumed,
+void subagent_status_fact(struct engine *g, struct store_batch *b, const struct subagent_doc *d, const char *status, const char *reason, bool resumed,
 			bool closing, const char *process_id, const char *request_id)
 {
 	struct fact f;
 
-	fact_in(&f, EVENT_SUBAGENT_STATUS, d, request_id);
+	subagent_fact(&f, EVENT_SUBAGENT_STATUS, d, request_id);
 	f.draft.status = status;
 	f.draft.status_reason = reason;
 	f.draft.ids[ID_PROCESS] = process_id;
@@ -69,11 +68,11 @@ static void status_fact(struct engine *g, struct store_batch *b, const struct su
 	fact_close(&f, b);
 }
 
-static void closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason, const char *request_id)
+void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason, const char *request_id)
 {
 	struct fact f;
 
-	fact_in(&f, EVENT_SUBAGENT_CLOSED, d, request_id);
+	subagent_fact(&f, EVENT_SUBAGENT_CLOSED, d, request_id);
 	f.draft.status = "closed";
 	f.draft.status_reason = reason;
 	jw_kstr(&f.w, "reason", reason);
@@ -92,7 +91,7 @@ static void requester_from(struct jval v, uint32_t uid, struct requester *ret)
 		.role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT };
 }
 
-static void launch(struct engine *g, const char *id)
+void subagent_launch(struct engine *g, const char *id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	start_spec_auto struct start_spec spec = { 0 };
@@ -122,7 +121,7 @@ static void launch(struct engine *g, const char *id)
 /* Where the parent is. */
 static int parent_of(struct engine *g, const json_t *params, const struct caller *c, struct subagent_doc *d, struct err *e)
 {
-	const char *thread = str(params, "threadId"), *turn = str(params, "turnId"), *session = str(params, "sessionId");
+	const char *thread = subagent_str(params, "threadId"), *turn = subagent_str(params, "turnId"), *session = subagent_str(params, "sessionId");
 	struct view_thread_brief t;
 	int r = view_thread_brief(g->o.store, c->uid, thread, &t, e);
 
@@ -178,15 +177,15 @@ static void spawned_facts(struct engine *g, struct deed *d, const json_t *params
 	jw_kstr(&f.w, "origin", "subagent");
 	jw_kstr(&f.w, "parentThreadId", doc->parentThreadId);
 	fact_close(&f, d->batch);
-	fact_in(&f, EVENT_SUBAGENT_SPAWNED, doc, d->caller.request_id);
+	subagent_fact(&f, EVENT_SUBAGENT_SPAWNED, doc, d->caller.request_id);
 	f.draft.status = "accepted";
 	jw_kstr(&f.w, "parentSessionId", doc->sessionId);
 	jw_kstr(&f.w, "parentThreadId", doc->parentThreadId);
 	if (doc->parentTurnId[0])
 		jw_kstr(&f.w, "parentTurnId", doc->parentTurnId);
 	jw_kstr(&f.w, "childThreadId", doc->threadId);
-	jw_kstr(&f.w, "role", str(params, "role"));
-	jw_kopt(&f.w, "nickname", str(params, "nickname"));
+	jw_kstr(&f.w, "role", subagent_str(params, "role"));
+	jw_kopt(&f.w, "nickname", subagent_str(params, "nickname"));
 	if (isolation_json)
 		jw_kraw(&f.w, "isolation", isolation_json, strlen(isolation_json));
 	if (models_json)
@@ -198,7 +197,7 @@ static void spawned_facts(struct engine *g, struct deed *d, const json_t *params
 	fact_close(&f, d->batch);
 	if (!doc->taskId[0])
 		return;
-	fact_in(&f, EVENT_TASK_DELEGATED, doc, d->caller.request_id);
+	subagent_fact(&f, EVENT_TASK_DELEGATED, doc, d->caller.request_id);
 	jw_kstr(&f.w, "delegateKind", "subagent");
 	jw_kstr(&f.w, "delegateId", doc->subagentId);
 	fact_close(&f, d->batch);
@@ -211,7 +210,7 @@ static void input_fact(struct deed *d, const struct subagent_doc *doc, const cha
 	const struct requester by = requester_of(&d->caller);
 	struct fact f;
 
-	fact_in(&f, EVENT_SUBAGENT_INPUT, doc, d->caller.request_id);
+	subagent_fact(&f, EVENT_SUBAGENT_INPUT, doc, d->caller.request_id);
 	jw_kuint(&f.w, "bytes", strlen(input));
 	ref_text(d->batch, &f.w, &owner, "preview", "inputRef", input, strlen(input));
 	if (eof)
@@ -224,9 +223,9 @@ static int spawn_check(struct engine *g, const json_t *params, const json_t *sta
 {
 	start_spec_auto struct start_spec spec = { 0 };
 
-	if (text_at_most(params, "role", 64, e) < 0 || text_at_most(params, "nickname", 64, e) < 0 || text_at_most(params, "input", INPUT_MAX, e) < 0)
+	if (subagent_text(params, "role", 64, e) < 0 || subagent_text(params, "nickname", 64, e) < 0 || subagent_text(params, "input", INPUT_MAX, e) < 0)
 		return -1;
-	if (!*str(params, "role"))
+	if (!*subagent_str(params, "role"))
 		return err_field(e, "role", "must not be empty");
 	if (!start)
 		return 0;
@@ -246,7 +245,7 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
-	const char *given = str(params, "subagentId"), *task = str(params, "taskId"), *input = str(params, "input");
+	const char *given = subagent_str(params, "subagentId"), *task = subagent_str(params, "taskId"), *input = subagent_str(params, "input");
 
 	view_clear(&subagent_shape, &doc);
 	if (given && view_read_ahead(g->o.store, &subagent_shape, given, &text, &doc, &e) == 0) {
@@ -270,9 +269,9 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 	if (input)
 		input_fact(d, &doc, input, false);
 	if (!start_json)
-		status_fact(g, d->batch, &doc, "running", "its client runs it", false, false, NULL, c->request_id);
+		subagent_status_fact(g, d->batch, &doc, "running", "its client runs it", false, false, NULL, c->request_id);
 	else
-		deed_then(d, launch, doc.subagentId);
+		deed_then(d, subagent_launch, doc.subagentId);
 	if (input && start_json)
 		subagent_first_input(g, doc.subagentId, input);
 	jw_kstr(&d->w, "subagentId", doc.subagentId);
@@ -283,7 +282,7 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 
 /* ---- its process ---- */
 
-static bool doc_of(struct engine *g, const char *id, struct buf *text, struct subagent_doc *d)
+bool subagent_doc_of(struct engine *g, const char *id, struct buf *text, struct subagent_doc *d)
 {
 	struct err e = ERR_INIT;
 
@@ -293,16 +292,16 @@ static bool doc_of(struct engine *g, const char *id, struct buf *text, struct su
 	return false;
 }
 
-static void on_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len)
+void subagent_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
 	struct fact f;
 
-	if (!doc_of(g, id, &text, &d))
+	if (!subagent_doc_of(g, id, &text, &d))
 		return;
 	struct deed *own = deed_own(g);
-	fact_in(&f, EVENT_SUBAGENT_FAILED, &d, NULL);
+	subagent_fact(&f, EVENT_SUBAGENT_FAILED, &d, NULL);
 	f.draft.status = "failed";
 	f.draft.status_reason = e->message;
 	jw_kstr(&f.w, "category", e->code == ERR_PERMISSION || e->code == ERR_NOT_ALLOWED ? "permission" : "spawn");
@@ -317,9 +316,9 @@ static void on_process_started(struct process *p, struct store_batch *b)
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
 
-	if (!doc_of(p->engine, p->owner_id, &text, &d))
+	if (!subagent_doc_of(p->engine, p->owner_id, &text, &d))
 		return;
-	status_fact(p->engine, b, &d, "running", NULL, false, d.closing, p->id, NULL);
+	subagent_status_fact(p->engine, b, &d, "running", NULL, false, d.closing, p->id, NULL);
 	subagent_give_first_input(p->engine, &d, p->id);
 }
 
@@ -332,17 +331,17 @@ static void on_process_output(struct process *p, struct store_batch *b)
 	struct fact f;
 	uint64_t now = engine_now(p->engine);
 
-	if (now - p->owner_told_ns < OUTPUT_EVERY_NS || !out->ref[0] || !doc_of(p->engine, p->owner_id, &text, &d))
+	if (now - p->owner_told_ns < OUTPUT_EVERY_NS || !out->ref[0] || !subagent_doc_of(p->engine, p->owner_id, &text, &d))
 		return;
 	p->owner_told_ns = now;
-	fact_in(&f, EVENT_SUBAGENT_OUTPUT, &d, NULL);
+	subagent_fact(&f, EVENT_SUBAGENT_OUTPUT, &d, NULL);
 	f.draft.ids[ID_PROCESS] = p->id;
 	f.draft.ids[ID_OUTPUT] = out->ref;
 	jw_kstr(&f.w, "outputRef", out->ref);
 	jw_kuint(&f.w, "offset", 0);
 	jw_kuint(&f.w, "length", out->size);
 	fact_close(&f, b);
-	fact_in(&f, EVENT_SUBAGENT_STATUS, &d, NULL);
+	subagent_fact(&f, EVENT_SUBAGENT_STATUS, &d, NULL);
 	f.draft.status = "running";
 	f.draft.ids[ID_PROCESS] = p->id;
 	jw_kstr(&f.w, "status", "running");
@@ -358,9 +357,9 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 	struct subagent_doc d;
 	struct fact f;
 
-	if (!doc_of(p->engine, p->owner_id, &text, &d))
+	if (!subagent_doc_of(p->engine, p->owner_id, &text, &d))
 		return;
-	fact_in(&f, o->clean ? EVENT_SUBAGENT_COMPLETED : EVENT_SUBAGENT_FAILED, &d, NULL);
+	subagent_fact(&f, o->clean ? EVENT_SUBAGENT_COMPLETED : EVENT_SUBAGENT_FAILED, &d, NULL);
 	f.draft.status = o->status;
 	f.draft.ids[ID_PROCESS] = p->id;
 	if (o->clean) {
@@ -380,7 +379,7 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 
 		if (d.statusReason.type == JT_STRING)
 			jval_str(d.statusReason, reason, sizeof reason);
-		closed_fact(b, &d, reason, NULL);
+		subagent_closed_fact(b, &d, reason, NULL);
 	}
 }
 
@@ -390,7 +389,7 @@ static void on_process_over(struct engine *g, const char *id)
 }
 
 const struct process_owner_ops subagent_process_owner = {
-	.refused = on_refused,
+	.refused = subagent_refused,
 	.started = on_process_started,
 	.output = on_process_output,
 	.ended = on_process_ended,
@@ -417,14 +416,14 @@ static void send_to_process(struct engine *g, const struct subagent_doc *d, cons
 
 void engine_send_subagent_input(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	const char *id = str(params, "subagentId"), *input = str(params, "input");
+	const char *id = subagent_str(params, "subagentId"), *input = subagent_str(params, "input");
 	bool eof = json_is_true(json_object_get(params, "eof"));
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
 
-	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || text_at_most(params, "input", INPUT_MAX, &e) < 0) {
+	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "input", INPUT_MAX, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -447,13 +446,13 @@ void engine_send_subagent_input(struct engine *g, const json_t *params, const st
 
 void engine_resume_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	const char *id = str(params, "subagentId"), *input = str(params, "input");
+	const char *id = subagent_str(params, "subagentId"), *input = subagent_str(params, "input");
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
 
-	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || text_at_most(params, "input", INPUT_MAX, &e) < 0) {
+	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "input", INPUT_MAX, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -462,123 +461,16 @@ void engine_resume_subagent(struct engine *g, const json_t *params, const struct
 		deed_refuse(d, &e);
 		return;
 	}
-	status_fact(g, d->batch, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL, c->request_id);
+	subagent_status_fact(g, d->batch, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL, c->request_id);
 	if (input)
 		input_fact(d, &doc, input, false);
 	if (input && doc.supervised)
 		subagent_first_input(g, id, input);
 	if (doc.supervised)
-		deed_then(d, launch, id);
+		deed_then(d, subagent_launch, id);
 	jw_kstr(&d->w, "subagentId", id);
 	jw_kstr(&d->w, "threadId", doc.threadId);
 	jw_kstr(&d->w, "status", doc.supervised ? "accepted" : "running");
-	deed_commit(d);
-}
-
-/* ---- close_subagent ---- */
-
-static void end_process(struct engine *g, const char *id)
-{
-	buf_auto struct buf text = BUF_INIT;
-	struct subagent_doc d;
-
-	if (!doc_of(g, id, &text, &d))
-		return;
-	struct process *p = d.processId[0] ? engine_process(g, d.processId) : NULL;
-	if (p)
-		process_enforce_end(p, PROCESS_END_USER, &p->by, SIGTERM, g->o.stop_grace_ms, "parent_cancelled");
-}
-
-static void close_tree(struct engine *g, struct deed *d, const struct subagent_doc *doc, const char *reason, unsigned depth);
-
-struct children {
-	char (*ids)[ID_ROOM];
-	size_t count;
-};
-
-static bool add_child(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
-{
-	const char *slash = memchr(key, '/', key_len);
-	struct children *k = ctx;
-
-	if (slash) {
-		k->ids = mem_realloc(k->ids, (k->count + 1) * ID_ROOM);
-		snprintf(k->ids[k->count++], ID_ROOM, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
-	}
-	return k->count < 1000;
-}
-
-static void list_below(struct engine *g, enum view_kind kind, const char *owner, struct children *ret)
-{
-	mem_auto char *prefix = mem_printf("%s/", owner);
-	struct err e = ERR_INIT;
-
-	if (store_model_scan_ahead(g->o.store, kind, prefix, add_child, ret, &e) < 0)
-		log_error("list subagents: %s", e.message);
-}
-
-static void close_below(struct engine *g, struct deed *d, enum view_kind kind, const char *owner, const char *reason, unsigned depth)
-{
-	struct children k = { 0 };
-
-	list_below(g, kind, owner, &k);
-	for (size_t i = 0; i < k.count; i++) {
-		buf_auto struct buf text = BUF_INIT;
-		struct subagent_doc child;
-
-		if (doc_of(g, k.ids[i], &text, &child) && !subagent_doc_ended(&child) && !child.closing)
-			close_tree(g, d, &child, reason, depth + 1);
-	}
-	free(k.ids);
-}
-
-/* The intent first; what runs is told to end after the commit, and the last fact comes with its end. */
-static void close_tree(struct engine *g, struct deed *d, const struct subagent_doc *doc, const char *reason, unsigned depth)
-{
-	struct process *p = doc->processId[0] ? engine_process(g, doc->processId) : NULL;
-
-	if (depth < 16)
-		close_below(g, d, VIEW_THREAD_SUBAGENT, doc->threadId, "its parent was closed", depth);
-	if (p) {
-		status_fact(g, d->batch, doc, doc->status, reason, false, true, p->id, d->caller.request_id);
-		subagent_end_after(g, doc->subagentId);
-	} else {
-		closed_fact(d->batch, doc, reason, d->caller.request_id);
-		subagent_answer_after(g, doc->subagentId);
-	}
-}
-
-static void after_closing(struct engine *g, const char *id)
-{
-	subagent_run_after(g, end_process);
-}
-
-void engine_close_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
-{
-	const char *id = str(params, "subagentId"), *reason = str(params, "reason");
-	struct deed *d = deed_new(g, c, fn, ctx);
-	buf_auto struct buf text = BUF_INIT;
-	struct subagent_doc doc;
-	struct err e = ERR_INIT;
-
-	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || text_at_most(params, "reason", 200, &e) < 0) {
-		deed_refuse(d, &e);
-		return;
-	}
-	if (strcmp(doc.status, "closed") == 0 || doc.closing) {
-		err_set(&e, ERR_STATE, "subagent '%.64s' is %s already", id, doc.closing ? "being closed" : "closed");
-		deed_refuse(d, &e);
-		return;
-	}
-	if (subagent_doc_ended(&doc)) {
-		closed_fact(d->batch, &doc, reason ? reason : "closed", c->request_id);
-		close_below(g, d, VIEW_THREAD_SUBAGENT, doc.threadId, "its parent was closed", 0);
-	} else {
-		close_tree(g, d, &doc, reason ? reason : "closed", 0);
-	}
-	deed_then(d, after_closing, id);
-	jw_kstr(&d->w, "subagentId", id);
-	jw_kstr(&d->w, "status", doc.processId[0] && engine_process(g, doc.processId) ? "closing" : "closed");
 	deed_commit(d);
 }
 
@@ -589,22 +481,22 @@ static void report_end(struct deed *d, const struct subagent_doc *doc, const jso
 	bool well = strcmp(status, "completed") == 0;
 	struct fact f;
 
-	fact_in(&f, well ? EVENT_SUBAGENT_COMPLETED : EVENT_SUBAGENT_FAILED, doc, d->caller.request_id);
+	subagent_fact(&f, well ? EVENT_SUBAGENT_COMPLETED : EVENT_SUBAGENT_FAILED, doc, d->caller.request_id);
 	f.draft.status = status;
-	f.draft.status_reason = str(params, "message");
+	f.draft.status_reason = subagent_str(params, "message");
 	if (well) {
-		jw_kstr(&f.w, "outcome", str(params, "message") ? str(params, "message") : "reported");
+		jw_kstr(&f.w, "outcome", subagent_str(params, "message") ? subagent_str(params, "message") : "reported");
 	} else {
-		jw_kstr(&f.w, "category", str(params, "category") ? str(params, "category") : "reported");
-		jw_kopt(&f.w, "message", str(params, "message"));
+		jw_kstr(&f.w, "category", subagent_str(params, "category") ? subagent_str(params, "category") : "reported");
+		jw_kopt(&f.w, "message", subagent_str(params, "message"));
 	}
-	jw_kopt(&f.w, "lastMessageRef", str(params, "lastMessageRef"));
+	jw_kopt(&f.w, "lastMessageRef", subagent_str(params, "lastMessageRef"));
 	fact_close(&f, d->batch);
 }
 
 void engine_report_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	const char *id = str(params, "subagentId"), *status = str(params, "status");
+	const char *id = subagent_str(params, "subagentId"), *status = subagent_str(params, "status");
 	bool ends = strcmp(status, "completed") == 0 || strcmp(status, "failed") == 0 || strcmp(status, "cancelled") == 0;
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
@@ -612,7 +504,7 @@ void engine_report_subagent(struct engine *g, const json_t *params, const struct
 	struct err e = ERR_INIT;
 	struct fact f;
 
-	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || text_at_most(params, "message", 1024, &e) < 0 || text_at_most(params, "category", 64, &e) < 0) {
+	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "message", 1024, &e) < 0 || subagent_text(params, "category", 64, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -626,84 +518,14 @@ void engine_report_subagent(struct engine *g, const json_t *params, const struct
 		report_end(d, &doc, params, status);
 		deed_then(d, subagent_waiters_answer, id);
 	} else {
-		fact_in(&f, EVENT_SUBAGENT_STATUS, &doc, c->request_id);
+		subagent_fact(&f, EVENT_SUBAGENT_STATUS, &doc, c->request_id);
 		f.draft.status = status;
-		f.draft.status_reason = str(params, "message");
+		f.draft.status_reason = subagent_str(params, "message");
 		jw_kstr(&f.w, "status", status);
-		jw_kopt(&f.w, "lastMessageRef", str(params, "lastMessageRef"));
+		jw_kopt(&f.w, "lastMessageRef", subagent_str(params, "lastMessageRef"));
 		fact_close(&f, d->batch);
 	}
 	jw_kstr(&d->w, "subagentId", id);
 	jw_kstr(&d->w, "status", status);
 	deed_commit(d);
-}
-
-/* ---- for tasks above them ---- */
-
-bool task_subagents_open(struct engine *g, const char *task_id)
-{
-	struct children k = { 0 };
-	bool open = false;
-
-	list_below(g, VIEW_TASK_SUBAGENT, task_id, &k);
-	for (size_t i = 0; i < k.count && !open; i++) {
-		buf_auto struct buf text = BUF_INIT;
-		struct subagent_doc d;
-
-		open = doc_of(g, k.ids[i], &text, &d) && !subagent_doc_ended(&d);
-	}
-	free(k.ids);
-	return open;
-}
-
-void task_subagents_end(struct engine *g, const char *task_id, const char *reason)
-{
-	struct deed *d = deed_own(g);
-
-	close_below(g, d, VIEW_TASK_SUBAGENT, task_id, reason, 0);
-	deed_then(d, after_closing, task_id);
-	deed_commit(d);
-}
-
-/* A start that was intended and never came to a process; processes themselves are settled by their own recovery. */
-static bool recover_one(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
-{
-	struct children *k = ctx;
-
-	k->ids = mem_realloc(k->ids, (k->count + 1) * ID_ROOM);
-	snprintf(k->ids[k->count++], ID_ROOM, "%.*s", (int)id_len, id);
-	return true;
-}
-
-void subagent_recover(struct engine *g)
-{
-	struct children k = { 0 };
-	struct err e = ERR_INIT;
-
-	if (store_model_scan_ahead(g->o.store, VIEW_LIVE_SUBAGENT, NULL, recover_one, &k, &e) < 0)
-		log_error("recover subagents: %s", e.message);
-	for (size_t i = 0; i < k.count; i++) {
-		buf_auto struct buf text = BUF_INIT;
-		struct subagent_doc d;
-
-		if (!doc_of(g, k.ids[i], &text, &d) || !d.supervised)
-			continue;
-		if (d.processId[0] && engine_process(g, d.processId)) {
-			if (d.closing)
-				end_process(g, k.ids[i]);
-			continue;
-		}
-		if (strcmp(d.status, "accepted") != 0 || d.closing)
-			continue;
-		if (d.inputs != VIEW_ABSENT) {
-			/* Its first input was held for it and went with the last runtime: better not begun than begun without. */
-			struct err lost = ERR_INIT;
-
-			err_set(&lost, ERR_UNAVAILABLE, "the runtime was restarted before it began, and its input was lost: resume it with the input");
-			on_refused(g, k.ids[i], &lost, NULL, 0);
-		} else {
-			launch(g, k.ids[i]);
-		}
-	}
-	free(k.ids);
 }

@@ -4,7 +4,10 @@
 /* An engine that remembers what it was asked and answers what the test says. Included by one file of a program. */
 
 #include "runtime/base/err.h"
+#include "runtime/engine/channel.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/routing.h"
+#include "runtime/engine/subagent.h"
 #include "runtime/engine/task.h"
 #include "runtime/event/event.h"
 #include "supervisor/screens.h"
@@ -144,5 +147,45 @@ void screens_client_gone(struct screens *s, uint64_t connection)
 {
 	abort();
 }
+void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("connect", r->transport, c, fn, ctx);
+}
+void engine_reconnect_channel(struct engine *g, const char *id, uint64_t acked, const char *token, const struct caller *c, engine_reply_fn fn,
+			      void *ctx)
+{
+	fake_asked("reconnect", id, c, fn, ctx);
+}
+void engine_disconnect_channel(struct engine *g, const char *id, const char *reason, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("disconnect", id, c, fn, ctx);
+}
+void engine_ack_events(struct engine *g, const char *id, uint64_t sequence, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("ack", id, c, fn, ctx);
+}
+void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("message", m->text, c, fn, ctx);
+}
+void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("route", r->turn_id, c, fn, ctx);
+}
+void engine_record_cost(struct engine *g, const struct cost_report *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("cost", r->model, c, fn, ctx);
+}
+void engine_record_limit(struct engine *g, const struct limit_report *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("limit", r->provider, c, fn, ctx);
+}
+#define SUBAGENT_METHOD(name) \
+	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx) \
+	{ \
+		fake_asked(#name, json_string_value(json_object_get(params, "subagentId")), c, fn, ctx); \
+	}
+SUBAGENT_METHODS(SUBAGENT_METHOD)
+#undef SUBAGENT_METHOD
 
 #endif
