@@ -1,11 +1,12 @@
 /*
- * From the table of system calls to two BPF programs.
+ * From the table of system calls to BPF programs.
  *
  * Two, because a filter is logged as a whole or not at all: one for real refusals, which are violations, and one for
  * calls that programs try first and do without (clone3 with each thread), which are none. Each lets through what is the
- * other's; the kernel runs both and takes the stricter answer.
+ * other's; the kernel runs both and takes the stricter answer. Where nothing is logged, a third does the work of both: to
+ * install one costs half.
  *
- * Both have the same shape. The architecture first: another one (int 0x80) has other numbers, so it is the end of the
+ * All have the same shape. The architecture first: another one (int 0x80) has other numbers, so it is the end of the
  * process. Then a binary search over *intervals* of numbers with one answer; x32 numbers and everything newer than the table
  * are the last interval. When a filter is installed, the kernel runs it for each number that exists, to learn which ones are
  * always allowed: a search of seven comparisons costs a fraction of what a list does there, and afterwards the kernel does
@@ -128,7 +129,7 @@ struct answer {
 
 struct builder {
 	uint32_t arch;
-	enum sysfilter_action part;      /* SYSFILTER_DENY or SYSFILTER_ABSENT: whose program is written */
+	enum sysfilter_action part;      /* SYSFILTER_DENY or SYSFILTER_ABSENT: whose program is written; SYSFILTER_ALLOW: of both */
 	struct answer answers[SYSFILTER_NUMBERS];
 	struct sock_filter code[CODE_MAX];
 	size_t len;
@@ -153,6 +154,12 @@ static int read_set(struct builder *b, const struct sysfilter_set_info *set, str
 	return 0;
 }
 
+/* Whether the program at hand is the one that gives this answer. */
+static bool refuses(const struct builder *b, enum sysfilter_action action)
+{
+	return action != SYSFILTER_ALLOW && (b->part == SYSFILTER_ALLOW || b->part == action);
+}
+
 static int read_table(struct builder *b, struct err *e)
 {
 	for (size_t nr = 0; nr < SYSFILTER_NUMBERS; nr++)
@@ -163,7 +170,7 @@ static int read_table(struct builder *b, struct err *e)
 	}
 	for (size_t i = 0; i < countof(checks); i++) {
 		int nr = sysfilter_number(b->arch, checks[i].name);
-		if (nr < 0 || checks[i].action != b->part)
+		if (nr < 0 || !refuses(b, checks[i].action))
 			continue;
 		struct answer *a = &b->answers[nr];
 		if (a->action != SYSFILTER_ALLOW || a->nchecks == CHECKS_PER_CALL)
@@ -172,7 +179,7 @@ static int read_table(struct builder *b, struct err *e)
 	}
 	/* What the other program refuses passes here. */
 	for (size_t nr = 0; nr < SYSFILTER_NUMBERS; nr++) {
-		if (b->answers[nr].action != b->part)
+		if (!refuses(b, b->answers[nr].action))
 			b->answers[nr].action = SYSFILTER_ALLOW;
 	}
 	return 0;
@@ -279,7 +286,7 @@ static size_t intervals(const struct builder *b, struct interval *iv)
 		if (nr == 0 || !mergeable(&iv[n - 1].answer, &b->answers[nr]))
 			iv[n++] = (struct interval){ nr, b->answers[nr] };
 	}
-	if (b->part == SYSFILTER_ABSENT) /* the one before goes on to here */
+	if (refuses(b, SYSFILTER_ABSENT)) /* the one before goes on to here */
 		iv[n++] = (struct interval){ NO_CALL, { .action = SYSFILTER_ALLOW } };
 	return n;
 }
@@ -309,7 +316,8 @@ int sysfilter_build_for(struct sysfilter *f, uint32_t arch, struct err *e)
 	b->arch = arch;
 	if (arch != SCMP_ARCH_X86_64 && arch != SCMP_ARCH_AARCH64)
 		return err_set(e, ERR_UNAVAILABLE, "no system call filter for this architecture");
-	if (build_program(b, SYSFILTER_DENY, &made.denied, e) < 0 || build_program(b, SYSFILTER_ABSENT, &made.absent, e) < 0) {
+	if (build_program(b, SYSFILTER_DENY, &made.denied, e) < 0 || build_program(b, SYSFILTER_ABSENT, &made.absent, e) < 0 ||
+	    build_program(b, SYSFILTER_ALLOW, &made.whole, e) < 0) {
 		sysfilter_done(&made);
 		return err_wrap(e, "build the system call filter");
 	}
@@ -329,6 +337,7 @@ void sysfilter_done(struct sysfilter *f)
 {
 	free(f->denied.code);
 	free(f->absent.code);
+	free(f->whole.code);
 	*f = (struct sysfilter){ 0 };
 }
 
@@ -340,7 +349,9 @@ static int install(const struct sysfilter_program *p, unsigned flags)
 
 int sysfilter_install(const struct sysfilter *f, bool log)
 {
-	if (install(&f->denied, log ? SECCOMP_FILTER_FLAG_LOG : 0) < 0)
+	if (!log)
+		return install(&f->whole, 0);
+	if (install(&f->denied, SECCOMP_FILTER_FLAG_LOG) < 0)
 		return -1;
 	return install(&f->absent, 0);
 }

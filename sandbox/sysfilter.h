@@ -49,6 +49,7 @@ struct sysfilter_program {
 struct sysfilter {
 	struct sysfilter_program denied; /* what is logged */
 	struct sysfilter_program absent; /* what is not, with everything unknown */
+	struct sysfilter_program whole;  /* both in one, where nothing is logged */
 };
 
 /* For the running kernel. */
@@ -57,7 +58,7 @@ int sysfilter_build(struct sysfilter *f, struct err *e);
 int sysfilter_build_for(struct sysfilter *f, uint32_t arch, struct err *e);
 void sysfilter_done(struct sysfilter *f);
 
-/* Both, for this thread and its children; no_new_privs must be set. `log`: refusals go to the kernel's audit. −1 with errno. */
+/* For this thread and its children; no_new_privs must be set. `log`: refusals go to the kernel's audit. −1 with errno. */
 int sysfilter_install(const struct sysfilter *f, bool log);
 
 /* A name of the table → its number, −1 where the architecture has no such call. */

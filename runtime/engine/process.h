@@ -167,6 +167,7 @@ struct process {
 	uint64_t kill_at_ns;         /* next step of the escalation; UINT64_MAX = none */
 	unsigned kill_step;
 
+	struct store_batch *facts;   /* of its start, until they are submitted */
 	bool gone, has_last;         /* the init is dead; `last` is its last word */
 	bool leaving;                /* its end was taken from that word, while the init was still on its way out */
 	bool end_committed;          /* the terminal event is durable */

@@ -227,6 +227,8 @@ void process_free(struct process *p)
 	if (strmap_get(&g->busy_threads, p->thread_id) == p)
 		strmap_del(&g->busy_threads, p->thread_id);
 	process_inputs_fail(p, "the process has ended");
+	if (p->facts)
+		store_batch_free(p->facts);
 	free(p->profile);
 	free(p->sandbox_json);
 	free(p->decision_json);

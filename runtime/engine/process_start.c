@@ -331,6 +331,8 @@ static void refuse(const struct err *e, engine_reply_fn fn, void *ctx)
 	fn(ctx, e, data.len ? data.data : NULL, data.len);
 }
 
+static void process_prepare_facts(struct process *p);
+
 void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
@@ -369,6 +371,7 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 		strmap_put(&g->busy_threads, p->thread_id, p);
 	const uint32_t flags = ((const struct plan_head *)(const void *)plan.data)->flags;
 	g->o.ports->launch(g->o.world, p->id, plan.data, plan.len, flags, &streams, c->peer_fd);
+	process_prepare_facts(p);
 }
 
 /* ---- the start facts ---- */
@@ -500,17 +503,31 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 	process_on(p, PROCESS_EV_COMMITTED);
 }
 
+/* What is known before the spawner has answered, while it works. */
+static void process_prepare_facts(struct process *p)
+{
+	p->facts = store_batch_new(p->engine->o.store);
+	session_facts(p, p->facts);
+	permission_fact(p, p->facts);
+}
+
+static struct store_batch *take_facts(struct process *p)
+{
+	struct store_batch *b = p->facts;
+
+	p->facts = NULL;
+	return b;
+}
+
 void process_submit_start(struct process *p)
 {
-	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct store_batch *b = take_facts(p);
 	buf_auto struct buf result = BUF_INIT;
 
 	p->started_boot_ns = p->last_output_ns = engine_now(p->engine);
 	p->started_real_us = p->engine->o.ports->real_us(p->engine->o.world);
 	if (p->command_ref)
 		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
-	session_facts(p, b);
-	permission_fact(p, b);
 	sandbox_fact(p, b);
 	started_fact(p, b);
 	if (p->owner && process_owners[p->owner]->started)
@@ -533,9 +550,5 @@ void process_answer_start(struct process *p)
 /* It could not even be cloned: the attempt is a fact all the same. process_end.c writes its end. */
 void process_submit_unstarted(struct process *p)
 {
-	struct store_batch *b = store_batch_new(p->engine->o.store);
-
-	session_facts(p, b);
-	permission_fact(p, b);
-	store_submit(p->engine->o.store, b, 0, NULL, NULL);
+	store_submit(p->engine->o.store, take_facts(p), 0, NULL, NULL);
 }

@@ -96,17 +96,16 @@ void ahead_del(struct ahead *a, uint64_t ordinal, uint8_t kind, const char *id, 
 
 /* ---- folding ---- */
 
-static void fold_batch(struct store *s, struct store_batch *b)
+static void fold_batch(struct store *s, struct store_batch *b, struct reader *r)
 {
-	reader_auto struct reader r = READER_INIT;
 	struct models m = { .ahead = &s->ahead, .ordinal = b->ordinal };
 	struct err e = ERR_INIT;
 
-	if (reader_begin(s, &r, &e) != 0 || reader_models(&r, &m.dbi, &e) != 0) {
+	if ((!r->txn && reader_begin(s, r, &e) != 0) || reader_models(r, &m.dbi, &e) != 0) {
 		log_error("store: fold ahead: %s", e.message);
 		return;
 	}
-	m.txn = r.txn;
+	m.txn = r->txn;
 	for (size_t i = 0; i < b->nevents; i++) {
 		struct event_view ev;
 
@@ -116,12 +115,22 @@ static void fold_batch(struct store *s, struct store_batch *b)
 	}
 }
 
-void ahead_submitted(struct store *s, struct store_batch *b)
+bool ahead_begin(struct store *s, struct store_batch *b, struct reader *before)
 {
+	struct err e = ERR_INIT;
+
 	if (!s->fold_ahead || !b->nevents)
-		return;
+		return false;
 	b->ordinal = ++s->ahead.ordinal;
-	fold_batch(s, b);
+	if (reader_begin(s, before, &e) != 0)
+		log_error("store: fold ahead: %s", e.message);
+	return true;
+}
+
+void ahead_submitted(struct store *s, struct store_batch *b, struct reader *before)
+{
+	if (before->txn)
+		fold_batch(s, b, before);
 	TAILQ_INSERT_TAIL(&s->ahead.undecided, b, undecided);
 }
 
@@ -150,8 +159,10 @@ void ahead_decided(struct store *s, struct store_batch *b)
 		struct store_batch *left;
 
 		forget_all(a);
-		TAILQ_FOREACH(left, &a->undecided, undecided)
-			fold_batch(s, left);
+		TAILQ_FOREACH(left, &a->undecided, undecided) {
+			reader_auto struct reader r = READER_INIT;
+			fold_batch(s, left, &r);
+		}
 	} else if (TAILQ_EMPTY(&a->undecided)) {
 		forget_all(a);
 	} else {

@@ -21,6 +21,7 @@
 
 struct err;
 struct models;
+struct reader;
 struct store;
 struct store_batch;
 
@@ -32,7 +33,12 @@ struct ahead {
 
 void ahead_init(struct ahead *a);
 void ahead_done(struct ahead *a);
-void ahead_submitted(struct store *s, struct store_batch *b);
+/*
+ * Around handing a batch to the writer: `before` sees the models as they are without it, whatever the writer does meanwhile;
+ * the folding itself can then be done beside the writer's work. false = there is nothing to fold.
+ */
+bool ahead_begin(struct store *s, struct store_batch *b, struct reader *before);
+void ahead_submitted(struct store *s, struct store_batch *b, struct reader *before);
 void ahead_decided(struct store *s, struct store_batch *b);
 
 /* For models.c. 0 found, 1 known to be gone, 2 nothing known here: the committed document counts. */

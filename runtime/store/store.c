@@ -353,14 +353,18 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 	b->ctx = ctx;
 	b->completion.run = batch_run;
 	s->pending++;
-	ahead_submitted(s, b);
-	if (!s->writer_up) {
+	reader_auto struct reader before = READER_INIT;
+	bool folds = ahead_begin(s, b, &before);
+	if (s->writer_up) {
+		writer_enqueue(s, b);
+	} else {
 		b->status = err_set(&b->err, ERR_UNAVAILABLE, s->read_only ? "the store is open for reading only"
 									    : "the store is being closed");
 		store_post(s, &b->completion);
-		return;
 	}
-	writer_enqueue(s, b);
+	/* What the writer does is not heard of before store_dispatch. */
+	if (folds)
+		ahead_submitted(s, b, &before);
 }
 
 void store_post_locked(struct store *s, struct completion *c)

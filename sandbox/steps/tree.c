@@ -134,9 +134,30 @@ static int make_one(const struct step_context *c, int at, const char *name, bool
 	return fd < 0 ? -1 : 0;
 }
 
+/* Most often only the last name is missing. */
+static int place_in_parent(const struct step_context *c, const char *path, bool folder)
+{
+	char parent[PATH_MAX];
+	const char *name = strrchr(path, '/') + 1;
+	size_t n = (size_t)(name - path);
+	if (n >= sizeof parent) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(parent, path, n);
+	parent[n > 1 ? n - 1 : n] = 0;
+	fd_auto int at = tree_find(c, parent);
+	if (at < 0)
+		return -1;
+	int found = tree_below(at, name);
+	if (found >= 0 || errno != ENOENT || make_one(c, at, name, folder) < 0)
+		return found;
+	return tree_below(at, name);
+}
+
 int tree_place(const struct step_context *c, const char *path, bool folder)
 {
-	int found = tree_find(c, path);
+	int found = path[1] ? place_in_parent(c, path, folder) : tree_find(c, path);
 	if (found >= 0 || errno != ENOENT)
 		return found;
 	fd_auto int at = fcntl(c->root_fd, F_DUPFD_CLOEXEC, 0);

@@ -33,6 +33,7 @@ struct trees {
 	int source[PLAN_MOUNTS_MAX]; /* what is to be bound; −1 = nothing (any more) */
 	int late[PLAN_MOUNTS_MAX];   /* hidden folders in which something is shown again: read-only once that is there */
 	size_t nlate;
+	char clear[PATH_MAX];        /* the folder to which the way was found clear last */
 };
 
 static const char *path_of(const struct step_context *c, uint32_t i)
@@ -170,18 +171,21 @@ static int clear_way(struct trees *t, const char *path)
 	struct step_context *c = t->c;
 	struct stat st;
 	char name[PATH_MAX];
-	for (const char *p = path; c->uid != c->peer_uid && (p = strchr(p + 1, '/'));) {
+	size_t parent = (size_t)(strrchr(path, '/') - path);
+	if (c->uid == c->peer_uid || parent >= sizeof name || (strncmp(t->clear, path, parent) == 0 && !t->clear[parent]))
+		return 0;
+	for (const char *p = path; (p = strchr(p + 1, '/'));) {
 		size_t n = (size_t)(p - path);
-		if (n >= sizeof name)
-			break;
 		memcpy(name, path, n);
 		name[n] = 0;
 		fd_auto int at = tree_find(c, name);
 		if (at < 0 || fstat(at, &st) < 0)
-			break;
+			return 0;
 		if (!(st.st_mode & S_IXOTH) && st.st_uid != c->uid && st.st_gid != c->gid)
 			return cover_for_more(t, at);
 	}
+	memcpy(t->clear, path, parent);
+	t->clear[parent] = 0;
 	return 0;
 }
 

@@ -86,6 +86,12 @@ static struct verdict ask(const struct sysfilter *f, uint32_t arch, uint32_t nr,
 		memcpy(d.args, args, sizeof d.args);
 	v.denied = run_program(&f->denied, &d, &v.steps);
 	v.absent = run_program(&f->absent, &d, &v.steps);
+	/* The one that stands for both says what the stricter of them does. */
+	unsigned unused = 0;
+	uint32_t whole = run_program(&f->whole, &d, &unused);
+	bool passes = v.denied == SECCOMP_RET_ALLOW && v.absent == SECCOMP_RET_ALLOW;
+	ck_assert_msg(passes ? whole == SECCOMP_RET_ALLOW : whole != SECCOMP_RET_ALLOW && (whole == v.denied || whole == v.absent),
+		      "%u on %#x: %#x %#x but %#x", nr, arch, v.denied, v.absent, whole);
 	return v;
 }
 
