@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
-#include <pwd.h>
 #include <unistd.h>
 
 #define TRIES_MAX 100u /* starts of one process, each lost with its spawner, before it is given up */
@@ -58,29 +57,11 @@ static void port_wake_at(void *world, uint64_t boot_ns)
 	event_add(w->timer, &tv);
 }
 
-/* ---- the environment commands begin with: nothing of the daemon's own ---- */
-
-static void env_add(struct buf *out, const char *name, const char *value)
-{
-	buf_printf(out, "%s=%s", name, value);
-	buf_byte(out, '\0');
-}
-
 static void port_base_env(void *world, uint32_t uid, struct buf *out)
 {
-	struct passwd pw, *found = NULL;
-	char text[4096];
+	struct world *w = world;
 
-	if (getpwuid_r(uid, &pw, text, sizeof text, &found) != 0)
-		found = NULL;
-	env_add(out, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-	env_add(out, "LANG", "C.UTF-8");
-	env_add(out, "HOME", found && found->pw_dir ? found->pw_dir : "/");
-	env_add(out, "SHELL", "/bin/sh");
-	if (found && found->pw_name) {
-		env_add(out, "USER", found->pw_name);
-		env_add(out, "LOGNAME", found->pw_name);
-	}
+	base_env_get(&w->base_env, uid, out);
 }
 
 /* ---- who has been here ---- */
@@ -576,6 +557,7 @@ void world_done(struct world *w)
 	strmap_each(&w->peers, peer_close, NULL);
 	strmap_done(&w->peers);
 	event_free(w->timer);
+	base_env_done(&w->base_env);
 	audit_reader_done(&w->audit);
 	proxy_link_done(&w->proxy);
 	guard_link_done(&w->guard);

@@ -6,6 +6,7 @@
 #include "runtime/base/strmap.h"
 #include "runtime/engine/ports.h"
 #include "supervisor/audit_reader.h"
+#include "supervisor/base_env.h"
 #include "supervisor/guard_link.h"
 #include "supervisor/proxy_link.h"
 #include "supervisor/spawn_link.h"
@@ -38,6 +39,7 @@ struct world {
 	uint64_t timer_at;          /* UINT64_MAX = not armed */
 	unsigned grown_pipes;
 	struct screens *screens;    /* of terminals; NULL = they are not looked at */
+	struct base_env base_env;
 	struct changes *changes;    /* of copy-on-write runs; NULL = they are not looked at */
 	struct takeover *takeover;  /* while engine_recover runs: its ports look up what the guard handed over */
 	void (*stop)(void *ctx);    /* the guard wants us to end */
