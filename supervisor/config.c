@@ -35,6 +35,19 @@ void config_defaults(struct config *c)
 	};
 }
 
+bool config_may_approve(const struct config *c, uint32_t uid, uint32_t gid)
+{
+	if (!c->napprover_uids && !c->napprover_gids)
+		return true;
+	for (size_t i = 0; i < c->napprover_uids; i++)
+		if (c->approver_uids[i] == uid)
+			return true;
+	for (size_t i = 0; i < c->napprover_gids; i++)
+		if (c->approver_gids[i] == gid)
+			return true;
+	return false;
+}
+
 static const char *type_name(const json_t *v)
 {
 	static const char *const names[] = {

@@ -6,6 +6,7 @@
  * out of bounds is an error that names the key, and the daemon does not start.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -30,6 +31,8 @@ struct config {
 };
 
 void config_defaults(struct config *c);
+/* May this peer answer actions? Everybody who is an operator, unless approvers are named. */
+bool config_may_approve(const struct config *c, uint32_t uid, uint32_t gid);
 int config_parse(const char *text, size_t len, struct config *ret, struct err *e);
 
 #endif

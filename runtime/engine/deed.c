@@ -38,17 +38,15 @@ static void deed_free(struct deed *d)
 	store_batch_free(d->batch);
 	reply_done(&d->reply);
 	buf_done(&d->result);
+	free(d->then);
 	free(d);
 }
 
 void deed_then(struct deed *d, deed_then_fn fn, const char *id)
 {
-	if (d->nthen == countof(d->then)) {
-		log_error("a deed with more than %zu consequences", countof(d->then));
-		return;
-	}
-	d->then[d->nthen] = fn;
-	snprintf(d->then_id[d->nthen++], ID_ROOM, "%s", id);
+	d->then = mem_realloc(d->then, (d->nthen + 1) * sizeof *d->then);
+	d->then[d->nthen].fn = fn;
+	snprintf(d->then[d->nthen++].id, ID_ROOM, "%s", id);
 }
 
 void deed_refuse_data(struct deed *d, const struct err *e, const char *data, size_t len)
@@ -83,7 +81,7 @@ static void on_decided(void *ctx, const struct store_result *r)
 		return;
 	}
 	for (size_t i = 0; i < d->nthen; i++)
-		d->then[i](d->engine, d->then_id[i]);
+		d->then[i].fn(d->engine, d->then[i].id);
 	if (r->last_sequence)
 		jw_kuint(&d->w, "sequence", r->last_sequence);
 	jw_obj_end(&d->w);

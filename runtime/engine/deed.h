@@ -35,8 +35,10 @@ struct deed {
 	struct buf result;
 	struct jw w;                    /* writes the result's members */
 	unsigned flags;                 /* STORE_MUST for the engine's own deeds */
-	deed_then_fn then[4];
-	char then_id[4][ID_ROOM];
+	struct deed_consequence {
+		deed_then_fn fn;
+		char id[ID_ROOM];
+	} *then;
 	size_t nthen;
 };
 

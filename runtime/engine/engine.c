@@ -6,6 +6,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/channel.h"
 #include "runtime/engine/subagent.h"
+#include "runtime/engine/action.h"
+#include "runtime/engine/tool.h"
+#include "runtime/engine/waiter.h"
 
 #include <signal.h>
 #include <stdarg.h>
@@ -27,6 +30,9 @@ struct engine *engine_new(const struct engine_options *o)
 	if (!g->o.max_tasks)
 		g->o.max_tasks = 64;
 	g->task_look_ns = UINT64_MAX;
+	TAILQ_INIT(&g->tools);
+	TAILQ_INIT(&g->waiters);
+	g->next_action_ns = UINT64_MAX;
 	snprintf(g->boot_id, sizeof g->boot_id, "%s", o->boot_id);
 	return g;
 }
@@ -100,6 +106,8 @@ void engine_free(struct engine *g)
 		return;
 	g->stopped = NULL;
 	engine_each(g, free_process, NULL);
+	waiters_free(g);
+	tools_free(g);
 	strmap_done(&g->processes);
 	subagent_done(g);
 	strmap_each(&g->channels, free_value, NULL);
@@ -190,6 +198,8 @@ void engine_tick(struct engine *g)
 	tick_soonest(&t, channel_tick(g, t.now));
 	tick_soonest(&t, subagent_tick(g, t.now));
 	tick_soonest(&t, task_tick(g, t.now));
+	tick_soonest(&t, waiters_tick(g, t.now));
+	tick_soonest(&t, action_tick(g, t.now));
 	if (t.next != UINT64_MAX)
 		engine_wake(g, t.next);
 }
@@ -231,6 +241,9 @@ void engine_client_gone(struct engine *g, uint64_t connection)
 	channel_client_gone(g, connection);
 	subagent_client_gone(g, connection);
 	task_client_gone(g, connection);
+	waiters_gone(g, connection);
+	tools_gone(g, connection);
+	tool_owner_gone(g, connection);
 }
 
 void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)

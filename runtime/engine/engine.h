@@ -133,6 +133,56 @@ void engine_wait_process(struct engine *g, const char *process_id, uint64_t time
 struct session_request { const char *session_id, *title, *workspace_id, *scope_json; size_t scope_len; };
 void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
 
+struct json_t;
+struct turn_request {
+	const char *session_id, *thread_id, *turn_id;
+	const struct json_t *input, *options, *metadata; /* members were checked; NULL = not given */
+};
+void engine_submit_turn(struct engine *g, const struct turn_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+struct turn_verdict {
+	const char *turn_id;
+	const char *outcome, *summary, *usage_json;     /* complete_turn */
+	const char *category, *message;                 /* fail_turn */
+	bool retryable;
+};
+void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_fail_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn, void *ctx);
+/* Answers when everything of the turn has ended. */
+struct turn_interrupt { const char *session_id, *thread_id, *turn_id, *reason; bool clear_queue; };
+void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_remove_queued_turn(struct engine *g, const char *turn_id, const char *reason, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_promote_queued_turn(struct engine *g, const char *turn_id, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_resume_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_tool_inventory(struct engine *g, const char *session_id, const struct caller *c, struct buf *out); /* {"tools":[…]} */
+void engine_register_tools(struct engine *g, const struct json_t *tools, const char *session_id, const struct caller *c, engine_reply_fn fn,
+			   void *ctx);
+struct tool_request {
+	const char *turn_id, *tool, *call_id;
+	const struct json_t *arguments;
+	uint64_t timeout_ms;                            /* how long to wait for its end; LIMIT_NONE = as long as it takes */
+};
+void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+struct tool_report {
+	const char *call_id, *turn_id, *tool, *status, *preview, *category, *message, *advice;
+	const struct json_t *arguments, *result, *artifacts;
+	bool retryable;
+};
+void engine_report_tool_call(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+
+struct action_request {
+	const char *turn_id, *task_id, *action_type, *prompt, *schema_json, *decisions_json, *default_decision;
+	uint64_t timeout_ms;                            /* 0 = for ever */
+};
+void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+struct action_answer { const char *action_id, *decision, *scope, *note, *response_json, *source; };
+void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+struct session_change {
+	const char *session_id, *title;                 /* NULL = as it is */
+	const char *scope_json, *pinned_json;
+	int archived;                                   /* −1 = as it is */
+};
+void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+
 /*
  * emit_events: facts of families that the runtime does not own, written together or not at all. Ids not given for
  * thread or turn, where the type needs them, are the session's system turn's. Result {"sequence":last,"eventIds"?:…}.

@@ -20,7 +20,11 @@ struct engine {
 	struct strmap processes;      /* id → struct process */
 	struct subagent_waits subagents;
 	struct strmap channels;       /* id → struct channel_live (channel.c) */
-	struct strmap busy_threads;   /* thread id → process whose own turn is active there */
+	struct strmap busy_threads;   /* thread id → process whose own turn is, or will be, active there */
+	TAILQ_HEAD(, external_tool) tools; /* that clients have registered */
+	size_t ntools;
+	TAILQ_HEAD(, waiter) waiters; /* for the ends of turns and tool calls */
+	uint64_t next_action_ns;      /* when deadlines of actions are to be looked at next */
 	char system_session[ID_ROOM], system_thread[ID_ROOM], system_turn[ID_ROOM];
 	struct known_layers {         /* what this machine's sandboxes reach, by what is asked of them */
 		uint32_t flags, asked, reached;
@@ -102,5 +106,8 @@ int session_end_facts(struct process *p, struct store_batch *b, const char *stat
 int session_system_facts(struct engine *g, struct store_batch *b);
 /* A session with its first thread, made because a request names none. */
 int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, char ret_session[ID_ROOM]);
+/* The session's system turn (made on its first use) and its thread, for facts without a turn. */
+int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session, char ret_thread[ID_ROOM],
+			char ret_turn[ID_ROOM], struct err *e);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/turn.h"
 
 #include <signal.h>
 
@@ -169,14 +170,18 @@ static void ending_finish(struct process *p)
 	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
 	g->counts.ended++;
 	const enum owner_kind owner = p->owner;
-	char owner_id[ID_ROOM], task_id[ID_ROOM];
+	const bool owns_turn = p->owns_turn;
+	char owner_id[ID_ROOM], task_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
 	memcpy(owner_id, p->owner_id, sizeof owner_id);
 	memcpy(task_id, p->task_id, sizeof task_id);
+	memcpy(thread_id, p->thread_id, sizeof thread_id);
+	memcpy(turn_id, p->turn_id, sizeof turn_id);
 	process_free(p);
 	if (owner && process_owners[owner]->over)
 		process_owners[owner]->over(g, owner_id);
 	if (task_id[0])
 		task_process_over(g, task_id);
+	turn_process_over(g, thread_id, turn_id, owns_turn);
 }
 
 static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {

@@ -12,6 +12,9 @@
 #include "runtime/engine/subagent.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/action.h"
+#include "runtime/engine/tool.h"
+#include "runtime/engine/turn.h"
 #include "runtime/view/view.h"
 
 #define RECOVER_MAX 8192u /* more than can ever be live at once (maxProcesses) */
@@ -285,8 +288,10 @@ static void reconstructed_fact(struct recovery *r, struct store_batch *b, size_t
 	jw_kuint(&f.w, "aborted", aborted);
 	list_outputs(&f.w, r);
 	jw_karr(&f.w, "openActions");
+	action_list_open(g, &f.w);
 	jw_arr_end(&f.w);
 	jw_karr(&f.w, "queuedTurns");
+	turn_list_queued(g, &f.w);
 	jw_arr_end(&f.w);
 	jw_kbool(&f.w, "degraded", false);
 	fact_close(&f, b);
@@ -370,5 +375,11 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 	free(r.claimed);
 	free(r.lost);
 	free(r.alive);
+	if (status == 0) {
+		tool_recover(g);
+		turn_recover(g);
+		action_recover(g);
+		store_flush(g->o.store);
+	}
 	return status < 0 && !e->code ? err_set(e, ERR_UNAVAILABLE, "the recovery cannot be recorded") : status;
 }

@@ -6,6 +6,8 @@
 #include "runtime/engine/engine_private.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/engine/deed.h"
+#include "runtime/engine/turn.h"
 #include "runtime/view/view.h"
 
 static int field_err(struct err *e, enum err_code code, const char *field, const char *what, const char *id)
@@ -24,6 +26,10 @@ static int resolve_turn(struct process *p, const char *turn_id, struct err *e)
 		return r < 0 ? -1 : field_err(e, ERR_NOT_FOUND, "turnId", "is not known", turn_id);
 	if (t.ended)
 		return field_err(e, ERR_STATE, "turnId", "has ended", turn_id);
+	if (t.ending)
+		return field_err(e, ERR_STATE, "turnId", "is ending", turn_id);
+	if (!t.started)
+		return field_err(e, ERR_STATE, "turnId", "has not started: it waits for its thread", turn_id);
 	snprintf(p->session_id, sizeof p->session_id, "%s", t.session_id);
 	snprintf(p->thread_id, sizeof p->thread_id, "%s", t.thread_id);
 	snprintf(p->turn_id, sizeof p->turn_id, "%s", turn_id);
@@ -37,8 +43,13 @@ static int resolve_thread(struct process *p, const char *thread_id, struct err *
 
 	if (r != 0)
 		return r < 0 ? -1 : field_err(e, ERR_NOT_FOUND, "threadId", "is not known", thread_id);
-	if (t.active_turn[0] || strmap_get(&p->engine->busy_threads, thread_id))
-		return field_err(e, ERR_CONFLICT, "threadId", "has an active turn: wait for it, or leave threadId out", thread_id);
+	struct turn_queue q;
+	char active[ID_ROOM];
+	if (turn_queue_read(p->engine, thread_id, &q, e) < 0 || (r = turn_thread_busy(p->engine, thread_id, active, e)) < 0)
+		return -1;
+	if (r || q.count)
+		return field_err(e, ERR_CONFLICT, "threadId", r ? "has an active turn: wait for it, or leave threadId out" :
+				 "has turns that wait for it: submit_turn queues behind them", thread_id);
 	snprintf(p->session_id, sizeof p->session_id, "%s", t.session_id);
 	snprintf(p->thread_id, sizeof p->thread_id, "%s", thread_id);
 	return 0;
@@ -64,6 +75,8 @@ static int mismatch(const char *field, const char *given, const char *found, str
 
 int session_resolve(struct process *p, const struct start_request *r, const struct caller *c, struct err *e)
 {
+	if (!p->step_id[0])
+		id_make(ID_KIND_STEP, p->step_id);
 	if (r->turn_id) {
 		if (resolve_turn(p, r->turn_id, e) < 0 || mismatch("threadId", r->thread_id, p->thread_id, e) < 0 ||
 		    mismatch("sessionId", r->session_id, p->session_id, e) < 0)
@@ -210,6 +223,59 @@ int session_make(struct engine *g, struct store_batch *b, const struct caller *c
 	if (session_created(b, c->uid, ret_session, thread, "user", NULL, &by) < 0)
 		return -1;
 	return thread_started(b, c->uid, ret_session, thread, origin);
+}
+
+int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session, char ret_thread[ID_ROOM],
+			char ret_turn[ID_ROOM], struct err *e)
+{
+	struct view_session_brief s;
+	int r = view_session_brief(g->o.store, VIEW_ANY_UID, session, &s, e);
+
+	if (r != 0)
+		return r < 0 ? -1 : field_err(e, ERR_NOT_FOUND, "sessionId", "is not known", session);
+	snprintf(ret_thread, ID_ROOM, "%s", s.first_thread);
+	if (s.system_turn[0]) {
+		snprintf(ret_turn, ID_ROOM, "%s", s.system_turn);
+		return 0;
+	}
+	id_make(ID_KIND_TURN, ret_turn);
+	return turn_submitted(b, uid, session, ret_thread, ret_turn, "system", NULL, NULL);
+}
+
+/* ---- update_session ---- */
+
+void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct deed *d = deed_new(g, c, fn, ctx);
+	struct view_session_brief s;
+	struct err e = ERR_INIT;
+	struct fact f;
+	int found = view_session_brief(g->o.store, c->uid, r->session_id, &s, &e);
+
+	if (found > 0)
+		field_err(&e, ERR_NOT_FOUND, "sessionId", "is not known", r->session_id);
+	else if (found == 0 && !r->title && !r->scope_json && !r->pinned_json && r->archived < 0)
+		err_field(&e, "title", "nothing to change: give title, scope, pinnedThreadIds or archived");
+	if (e.code) {
+		deed_refuse(d, &e);
+		return;
+	}
+	fact_open(&f, EVENT_SESSION_UPDATED, s.uid, r->session_id, s.first_thread, NULL);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kopt(&f.w, "title", r->title);
+	if (r->scope_json)
+		jw_kraw(&f.w, "scope", r->scope_json, strlen(r->scope_json));
+	if (r->pinned_json)
+		jw_kraw(&f.w, "pinnedThreadIds", r->pinned_json, strlen(r->pinned_json));
+	if (r->archived >= 0)
+		jw_kbool(&f.w, "archived", r->archived > 0);
+	if (fact_close(&f, d->batch) < 0) {
+		err_set(&e, ERR_INVALID, "the session cannot be written: title, scope or pinnedThreadIds is too long");
+		deed_refuse(d, &e);
+		return;
+	}
+	jw_kstr(&d->w, "sessionId", r->session_id);
+	deed_commit(d);
 }
 
 /* ---- create_session ---- */

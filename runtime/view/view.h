@@ -28,6 +28,10 @@ enum view_kind {
 	VIEW_PROCESS = 5,        /* processId */
 	VIEW_OUTPUT = 6,         /* outputRef: owner, mediaType, encoding, bytes, truncated, omitted range, expired */
 	VIEW_PREVIEW = 7,        /* outputRef: the stream's first bytes; apart, so that counting bytes stays cheap */
+	VIEW_QUEUE = 40,         /* threadId, while turns wait there or the queue is held */
+	VIEW_TOOL_CALL = 41,     /* toolCallId */
+	VIEW_ACTION = 42,        /* actionId */
+	VIEW_TURN_STEP = 43,     /* "<turnId>/<stepId>": one step of a turn, a small document */
 	VIEW_VIOLATION = 8,      /* processId: what its sandbox refused; apart, since a flood rewrites it every second */
 	/* lists: id "<owner>/<member>", document {} */
 	VIEW_SESSION_THREAD = 16,
@@ -52,6 +56,13 @@ enum view_kind {
 	VIEW_THREAD_SUBAGENT = 82, /* by the parent's thread */
 	VIEW_TASK_SUBAGENT = 83,
 	VIEW_LIVE_SUBAGENT = 84, /* id subagentId, while it has not ended */
+	VIEW_TURN_TOOL_CALL = 44,
+	VIEW_LIVE_TOOL_CALL = 45, /* id toolCallId, while it has not ended */
+	VIEW_THREAD_ACTION = 46,
+	VIEW_OPEN_ACTION = 47,   /* "<threadId>/<actionId>", while nobody has answered */
+	VIEW_TURN_OPEN_ACTION = 48, /* "<turnId>/<actionId>", likewise */
+	VIEW_TURN_OPEN_CALL = 49, /* "<turnId>/<toolCallId>", while it has not ended */
+	VIEW_TIMED_ACTION = 50,  /* "<expiresAt in microseconds, 20 digits>/<actionId>", while open */
 	VIEW_ENDED_PROCESS = 22, /* id "<sequence of its end, 20 digits>/<processId>", until its outputs expired */
 	/* tasks and jobs (view_task.h, view_job.h) */
 	VIEW_TASK = 80,          /* taskId */
@@ -115,6 +126,16 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 /* The thread element plus sessionId, runtimeId, schemaVersion, updatedAt. */
 int view_thread(struct store *s, uint32_t uid, const char *thread_id, struct buf *out, struct err *e);
 
+struct view_action_query {
+	const char *status, *session_id, *thread_id, *turn_id, *task_id; /* NULL = any */
+	unsigned limit;                            /* 1 … 1000 */
+	const char *cursor;                        /* NULL = newest first from the start */
+};
+/* {"actions":[…],"nextCursor"?:…}, newest first; as for processes a page may hold fewer than `limit`. */
+int view_actions(struct store *s, uint32_t uid, const struct view_action_query *q, struct buf *out, struct err *e);
+/* The queue of a thread: {"threadId","sessionId","activeTurnId"?,"order":[…],"queuedTurns":[{…}],"resumeState"}. */
+int view_queue_snapshot(struct store *s, uint32_t uid, const char *thread_id, struct buf *out, struct err *e);
+
 /*
  * What wait_process answers: {processId, status, exitCode?, signal?, durationMs?, timedOut, outputs, usage?, violations, …}.
  * `timed_out` is the waiter's, not the process's.
@@ -151,7 +172,7 @@ struct view_session_brief { uint32_t uid; char first_thread[72]; char system_tur
 int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret, struct err *e);
 struct view_thread_brief { uint32_t uid; char session_id[72]; char active_turn[72]; char status[16]; };
 int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret, struct err *e);
-struct view_turn_brief { uint32_t uid; char session_id[72]; char thread_id[72]; char task_id[72]; bool ended; };
+struct view_turn_brief { uint32_t uid; char session_id[72]; char thread_id[72]; char task_id[72]; bool started, ending, ended; };
 int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct view_turn_brief *ret, struct err *e);
 struct view_process_brief {
 	uint32_t uid;

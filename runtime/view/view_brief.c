@@ -54,7 +54,12 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 		return r < 0 ? -1 : 1;
 	if (!visible(uid, d.uid))
 		return 1;
-	*ret = (struct view_turn_brief){ .uid = (uint32_t)d.uid, .ended = d.completedAt != 0 };
+	*ret = (struct view_turn_brief){
+		.uid = (uint32_t)d.uid,
+		.started = d.startedAt || jval_is_str(d.source, "system"),
+		.ending = d.ending.type == JT_OBJECT,
+		.ended = d.completedAt != 0,
+	};
 	view_word_set(ret->session_id, d.sessionId);
 	view_word_set(ret->thread_id, d.threadId);
 	view_word_set(ret->task_id, d.taskId);

@@ -86,6 +86,27 @@ static int fold_command(struct models *m, const struct event_view *ev, struct er
 	return save(m, &d, e);
 }
 
+/* What a turn or a tool call was given, or a client's tool gave: complete from the start, and no process's. */
+int view_output_on_input(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	bool result = ev->type == EVENT_TOOL_RESULT;
+	char ref[VIEW_ID_MAX] = "";
+	struct output_doc d;
+	uint64_t bytes = jval_uint(jval_get(payload, result ? "rawOutputBytes" : "inputBytes"), VIEW_ABSENT);
+	int r;
+
+	view_word(ref, jval_get(payload, result ? "rawOutputRef" : "inputRef"));
+	r = bytes == VIEW_ABSENT ? 1 : load_ref(m, ev, ref, &d, e);
+	if (r || d.ended)
+		return r < 0 ? -1 : 0;
+	view_word_set(d.stream, result ? "result" : "input");
+	d.mediaType = jval_of("\"application/json\"", strlen("\"application/json\""));
+	d.bytes = bytes;
+	d.ended = true;
+	return save(m, &d, e);
+}
+
 /* The diff of a change, complete from the start. Clients write such events too: those are none of ours. */
 int view_output_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
 {

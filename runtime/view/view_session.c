@@ -9,6 +9,8 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, session_doc, workspaceId),
 	VIEW_FIELD(VIEW_JSON, session_doc, scope),
 	VIEW_FIELD(VIEW_JSON, session_doc, createdBy),
+	VIEW_FIELD(VIEW_JSON, session_doc, pinnedThreadIds),
+	VIEW_FIELD(VIEW_JSON, session_doc, archived),
 	VIEW_FIELD(VIEW_ID, session_doc, firstThreadId),
 	VIEW_FIELD(VIEW_ID, session_doc, systemTurnId),  /* what facts without a turn hang on */
 	VIEW_FIELD(VIEW_UINT, session_doc, uid),

@@ -18,7 +18,7 @@ extern const struct view_shape runtime_shape;
 struct session_doc {
 	char sessionId[VIEW_ID_MAX], kind[VIEW_ID_MAX], firstThreadId[VIEW_ID_MAX], systemTurnId[VIEW_ID_MAX];
 	uint64_t uid, createdAt, updatedAt;
-	struct jval title, workspaceId, scope, createdBy;
+	struct jval title, workspaceId, scope, createdBy, pinnedThreadIds, archived;
 };
 extern const struct view_shape session_shape;
 
@@ -32,12 +32,57 @@ const char *view_thread_status(const char *status); /* of the small enum */
 
 struct turn_doc {
 	char turnId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], status[VIEW_ID_MAX], taskId[VIEW_ID_MAX],
-		runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX];
-	uint64_t uid, submittedAt, startedAt, completedAt;
+		runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], inputRef[VIEW_ID_MAX], inputHash[VIEW_ID_MAX],
+		phase[VIEW_ID_MAX], traceId[VIEW_ID_MAX], failedCallId[VIEW_ID_MAX];
+	uint64_t uid, submittedAt, startedAt, completedAt, parts, partsStarted, partsEnded, partsFailed, openCalls, openActions;
+	bool catalog;
 	struct jval statusReason, source, driver, preview, outcome, category, message, retryable, outputRefs, permissionDecision,
-		sandboxProfile;
+		sandboxProfile, options, metadata, requestedBy, executionEnvironment, ending, usage;
 };
 extern const struct view_shape turn_shape;
+static inline bool turn_doc_ended(const struct turn_doc *d)
+{
+	return d->completedAt != 0;
+}
+
+/* The turns that wait for their thread, in order. */
+struct queue_doc {
+	char threadId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], resumeState[VIEW_ID_MAX];
+	uint64_t uid, updatedAt;
+	struct jval order, policy;
+};
+extern const struct view_shape queue_shape;
+
+struct tool_call_doc {
+	char toolCallId[VIEW_ID_MAX], status[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX],
+		stepId[VIEW_ID_MAX], processId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], toolName[VIEW_ID_MAX], runner[VIEW_ID_MAX],
+		inputRef[VIEW_ID_MAX], updatedInputRef[VIEW_ID_MAX], traceId[VIEW_ID_MAX];
+	uint64_t uid, startedAt, endedAt, part, connection;
+	struct jval statusReason, owner, flags, policy, safeArgs, requestedBy, rawOutputRef, structuredContentRef, displayPreview, artifactRefs,
+		permissionRef, sandboxRef, hookRefs, category, message, retryable, advice, errorRef, exitCode;
+};
+extern const struct view_shape tool_call_shape;
+
+/* Something that waits for a person. */
+struct action_doc {
+	char actionId[VIEW_ID_MAX], actionType[VIEW_ID_MAX], status[VIEW_ID_MAX], kind[VIEW_ID_MAX], sessionId[VIEW_ID_MAX],
+		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], stepId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], processId[VIEW_ID_MAX],
+		toolCallId[VIEW_ID_MAX], decision[VIEW_ID_MAX], source[VIEW_ID_MAX], defaultDecision[VIEW_ID_MAX];
+	uint64_t uid, createdAt, resolvedAt, expiresAt;
+	struct jval prompt, schema, decisions, scope, policy, requestedBy, continuation, resolver, note, response, resolvedScope;
+};
+extern const struct view_shape action_shape;
+const char *view_action_waiting(struct jval type); /* the status of who waits for an action of this type */
+void view_timed_owner(uint64_t real_us, char ret[24]); /* the key of an open action in VIEW_TIMED_ACTION */
+
+/* A step of a turn: what was said, done, asked or made, in order of its id. */
+struct step_doc {
+	char stepId[VIEW_ID_MAX], kind[VIEW_ID_MAX], status[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], processId[VIEW_ID_MAX],
+		actionId[VIEW_ID_MAX], artifactId[VIEW_ID_MAX], modelRequestId[VIEW_ID_MAX];
+	uint64_t startedAt, endedAt;
+	struct jval title;
+};
+extern const struct view_shape step_shape;
 
 struct process_doc {
 	char processId[VIEW_ID_MAX], status[VIEW_ID_MAX], statusReason[VIEW_ID_MAX], sessionId[VIEW_ID_MAX],

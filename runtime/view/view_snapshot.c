@@ -9,6 +9,7 @@
 #include "runtime/view/view_channel.h"
 #include "runtime/view/view_money.h"
 #include "runtime/view/view_task.h"
+#include "runtime/view/view_work.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -126,7 +127,15 @@ static int write_turn(struct store *s, const struct turn_doc *d, struct jw *w, s
 		write_json(w, "sandboxProfile", d->sandboxProfile);
 	if (view_write_routing(s, d->turnId, true, w, e) < 0 || view_write_cost(s, COST_OF_TURN, d->turnId, w, e) < 0)
 		return -1;
-	if (write_turn_processes(s, d->turnId, w, e) < 0)
+	write_json(w, "driver", d->driver);
+	write_word(w, "phase", d->phase);
+	write_json(w, "category", d->category);
+	write_json(w, "message", d->message);
+	write_word(w, "inputRef", d->inputRef);
+	write_json(w, "metadata", d->metadata);
+	if (d->executionEnvironment.type == JT_OBJECT)
+		write_json(w, "executionEnvironment", d->executionEnvironment);
+	if (view_write_steps(s, d->turnId, w, e) < 0 || write_turn_processes(s, d->turnId, w, e) < 0)
 		return -1;
 	if (is_array_of_objects(d->outputRefs))
 		write_json(w, "outputRefs", d->outputRefs);
@@ -179,9 +188,9 @@ static int write_turns(struct store *s, const char *thread, struct jw *w, uint64
 	jw_arr_end(&iw);
 	if (more)
 		jw_kbool(w, "turnsTruncated", true);
-	write_empty_array(w, "pendingRequests");
-	write_empty_array(w, "queuedTurns");
 	jw_kraw(w, "incidents", incidents.data, incidents.len);
+	if (view_write_tool_calls(s, &ids, w, e) < 0)
+		return -1;
 	return 0;
 }
 
@@ -198,7 +207,8 @@ static int write_thread(struct store *s, const struct thread_doc *d, struct jw *
 	write_time(w, "createdAt", d->createdAt);
 	if (d->updatedAt > *updated)
 		*updated = d->updatedAt;
-	if (write_turns(s, d->threadId, w, updated, e) < 0 || view_tasks_of_thread(s, d->threadId, w, e) < 0)
+	if (write_turns(s, d->threadId, w, updated, e) < 0 || view_write_actions(s, d->threadId, w, e) < 0 ||
+	    view_write_queue(s, d->threadId, w, e) < 0 || view_tasks_of_thread(s, d->threadId, w, e) < 0)
 		return -1;
 	if (view_write_routing(s, d->threadId, false, w, e) < 0 || view_write_cost(s, COST_OF_THREAD, d->threadId, w, e) < 0 ||
 	    view_write_limits(s, (uint32_t)d->uid, w, e) < 0)
@@ -256,6 +266,8 @@ static void write_session_head(struct store *s, const struct session_doc *d, str
 		write_json(w, "workspaceId", d->workspaceId);
 	write_json(w, "scope", d->scope);
 	write_json(w, "createdBy", d->createdBy);
+	write_json(w, "pinnedThreadIds", d->pinnedThreadIds);
+	write_json(w, "archived", d->archived);
 	write_time(w, "createdAt", d->createdAt);
 }
 

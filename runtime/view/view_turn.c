@@ -26,6 +26,24 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, turn_doc, attemptId),
 	VIEW_FIELD(VIEW_ID, turn_doc, toolCallId),
 	VIEW_FIELD(VIEW_UINT, turn_doc, uid),
+	VIEW_FIELD(VIEW_ID, turn_doc, phase),             /* as run.status told it last */
+	VIEW_FIELD(VIEW_ID, turn_doc, inputRef),          /* its parts, as they were submitted */
+	VIEW_FIELD(VIEW_ID, turn_doc, inputHash),
+	VIEW_FIELD(VIEW_UINT, turn_doc, parts),           /* of the input */
+	VIEW_FIELD(VIEW_UINT, turn_doc, partsStarted),    /* how far the execution loop is; texts are passed over */
+	VIEW_FIELD(VIEW_UINT, turn_doc, partsEnded),
+	VIEW_FIELD(VIEW_UINT, turn_doc, partsFailed),
+	VIEW_FIELD(VIEW_ID, turn_doc, failedCallId),      /* the first part that failed */
+	VIEW_FIELD(VIEW_UINT, turn_doc, openCalls),
+	VIEW_FIELD(VIEW_UINT, turn_doc, openActions),
+	VIEW_FIELD(VIEW_FLAG, turn_doc, catalog),         /* its tools were told */
+	VIEW_FIELD(VIEW_JSON, turn_doc, options),
+	VIEW_FIELD(VIEW_JSON, turn_doc, metadata),
+	VIEW_FIELD(VIEW_JSON, turn_doc, requestedBy),
+	VIEW_FIELD(VIEW_JSON, turn_doc, executionEnvironment),
+	VIEW_FIELD(VIEW_JSON, turn_doc, ending),          /* its end was decided, and waits for what still runs */
+	VIEW_FIELD(VIEW_JSON, turn_doc, usage),
+	VIEW_FIELD(VIEW_ID, turn_doc, traceId),
 };
 const struct view_shape turn_shape = { VIEW_TURN, sizeof(struct turn_doc), fields, countof(fields) };
 
@@ -64,6 +82,10 @@ int view_turn_on_submitted(struct models *m, const struct event_view *ev, struct
 	event_id_copy(ev, ID_RUN, d.runId, sizeof(d.runId));
 	event_id_copy(ev, ID_ATTEMPT, d.attemptId, sizeof(d.attemptId));
 	event_id_copy(ev, ID_TOOL_CALL, d.toolCallId, sizeof(d.toolCallId));
+	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
+	view_word(d.inputRef, jval_get(payload, "inputRef"));
+	view_word(d.inputHash, jval_get(payload, "inputHash"));
+	d.parts = jval_uint(jval_get(payload, "parts"), VIEW_ABSENT);
 	d.submittedAt = ev->real_us;
 	by_runtime = jval_is_str(d.source, "system");
 	if (view_save(m, &turn_shape, d.turnId, &d, e) < 0)
@@ -130,4 +152,99 @@ int view_turn_on_permission(struct models *m, const struct event_view *ev, struc
 int view_turn_on_sandbox(struct models *m, const struct event_view *ev, struct err *e)
 {
 	return take_one(m, ev, "sandboxProfile", offsetof(struct turn_doc, sandboxProfile), e);
+}
+
+/* ---- how far its work is ---- */
+
+static uint64_t moved(uint64_t count, int by)
+{
+	uint64_t now = (count == VIEW_ABSENT ? 0 : count) + (uint64_t)(int64_t)by;
+
+	return now > INT64_MAX ? 0 : now; /* never below nothing */
+}
+
+/* Only the runtime's own: what a client says of its phases changes no status. */
+int view_turn_on_run_status(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), ending = jval_get(payload, "ending");
+	struct turn_doc d;
+	int r = event_from_client(ev) ? 1 : load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_word(d.phase, jval_get(payload, "phase"));
+	if (ending.type == JT_OBJECT)
+		d.ending = ending;
+	return view_save(m, &turn_shape, d.turnId, &d, e);
+}
+
+int view_turn_on_catalog(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct turn_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.catalog = true;
+	return view_save(m, &turn_shape, d.turnId, &d, e);
+}
+
+int view_turn_on_tool_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	uint64_t part = jval_uint(jval_get(event_payload(ev), "part"), VIEW_ABSENT);
+	struct turn_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.openCalls = moved(d.openCalls, 1);
+	if (part != VIEW_ABSENT)
+		d.partsStarted = part + 1;
+	return view_save(m, &turn_shape, d.turnId, &d, e);
+}
+
+int view_turn_on_tool_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	uint64_t part = jval_uint(jval_get(event_payload(ev), "part"), VIEW_ABSENT);
+	struct turn_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.openCalls = moved(d.openCalls, -1);
+	if (part != VIEW_ABSENT) {
+		d.partsEnded = moved(d.partsEnded, 1);
+		if (ev->type == EVENT_TOOL_FAILED) {
+			d.partsFailed = moved(d.partsFailed, 1);
+			if (!d.failedCallId[0])
+				event_id_copy(ev, ID_TOOL_CALL, d.failedCallId, sizeof(d.failedCallId));
+		}
+	}
+	return view_save(m, &turn_shape, d.turnId, &d, e);
+}
+
+int view_turn_on_action_required(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct turn_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.openActions = moved(d.openActions, 1);
+	if (!turn_doc_ended(&d) && d.startedAt)
+		view_word_set(d.status, view_action_waiting(jval_get(event_payload(ev), "actionType")));
+	return view_save(m, &turn_shape, d.turnId, &d, e);
+}
+
+int view_turn_on_action_resolved(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct turn_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.openActions = moved(d.openActions, -1);
+	if (!turn_doc_ended(&d) && d.startedAt && !d.openActions)
+		view_word_set(d.status, "running");
+	return view_save(m, &turn_shape, d.turnId, &d, e);
 }

@@ -9,6 +9,7 @@
 #define TITLE_MAX 1024u
 #define WORKSPACE_MAX 256u
 #define SCOPE_MAX 16384u
+#define PINNED_MAX 100u
 
 static uint32_t viewer(const struct call *c)
 {
@@ -85,4 +86,39 @@ void method_get_thread_read(struct call *c)
 	if (r == 0)
 		r = view_thread(call_store(c), viewer(c), thread, &out, &e);
 	answer(c, r, &out, &e);
+}
+
+void method_update_session(struct call *c)
+{
+	json_t *scope = call_obj(c, "scope"), *pinned = json_object_get(c->params, "pinnedThreadIds");
+	mem_auto char *scope_json = scope ? json_dumps(scope, JSON_COMPACT) : NULL;
+	mem_auto char *pinned_json = pinned ? json_dumps(pinned, JSON_COMPACT) : NULL;
+	const struct session_change r = {
+		.session_id = call_str(c, "sessionId"),
+		.title = call_str(c, "title"),
+		.scope_json = scope_json,
+		.pinned_json = pinned_json,
+		.archived = json_object_get(c->params, "archived") ? call_bool(c, "archived", false) : -1,
+	};
+	struct err e = ERR_INIT;
+
+	if (json_array_size(pinned) > PINNED_MAX)
+		err_field(&e, "pinnedThreadIds", "must have at most %u elements", PINNED_MAX);
+	if (e.code || check_length("title", r.title, TITLE_MAX, &e) < 0 || check_length("scope", scope_json, SCOPE_MAX, &e) < 0)
+		call_fail(c, &e);
+	else
+		engine_update_session(call_engine(c), &r, &c->caller, call_engine_reply, c);
+}
+
+void method_resume_thread(struct call *c)
+{
+	const char *session = call_str(c, "sessionId"), *thread = call_str(c, "threadId");
+	struct err e = ERR_INIT;
+
+	if (!session && !thread) {
+		err_field(&e, "threadId", "missing; give threadId or sessionId");
+		call_fail(c, &e);
+	} else {
+		engine_resume_thread(call_engine(c), session, thread, &c->caller, call_engine_reply, c);
+	}
 }

@@ -5,6 +5,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/engine/channel.h"
+#include "runtime/base/buf.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/routing.h"
 #include "runtime/engine/subagent.h"
@@ -106,6 +107,31 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 {
 	fake_asked("session", r->title, c, fn, ctx);
 }
+/* Requests of which only what they are about is of interest: FAKE(function, its request's type and name, what it is about). */
+#define FAKE(function, request, about) \
+	void function(struct engine *g, request, const struct caller *c, engine_reply_fn fn, void *ctx) \
+	{ \
+		fake_asked(#function, about, c, fn, ctx); \
+	}
+#define AND ,
+FAKE(engine_update_session, const struct session_change *r, r->session_id)
+FAKE(engine_resume_thread, const char *session_id AND const char *thread_id, thread_id)
+FAKE(engine_submit_turn, const struct turn_request *r, r->turn_id)
+FAKE(engine_complete_turn, const struct turn_verdict *v, v->turn_id)
+FAKE(engine_fail_turn, const struct turn_verdict *v, v->turn_id)
+FAKE(engine_interrupt_turn, const struct turn_interrupt *r, r->turn_id)
+FAKE(engine_remove_queued_turn, const char *turn_id AND const char *reason, turn_id)
+FAKE(engine_promote_queued_turn, const char *turn_id, turn_id)
+FAKE(engine_register_tools, const struct json_t *tools AND const char *session_id, session_id)
+FAKE(engine_invoke_tool, const struct tool_request *r, r->tool)
+FAKE(engine_report_tool_call, const struct tool_report *r, r->call_id)
+FAKE(engine_request_action, const struct action_request *r, r->action_type)
+FAKE(engine_respond_action, const struct action_answer *r, r->action_id)
+void engine_tool_inventory(struct engine *g, const char *session_id, const struct caller *c, struct buf *out)
+{
+	buf_str(out, "{\"tools\":[]}");
+}
+
 void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	char about[128];

@@ -1,0 +1,431 @@
+#include "runtime/engine/action.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/deed.h"
+#include "runtime/engine/engine_private.h"
+#include "runtime/engine/place.h"
+#include "runtime/engine/task_action.h"
+#include "runtime/engine/turn.h"
+
+#include <jansson.h>
+
+#define DECISIONS_MAX 16u
+#define PROMPT_MAX 16384u
+
+#define ACTION_KIND(NAME, name, ops) extern const struct action_kind_ops ops;
+#include "runtime/engine/action_kinds.def"
+#undef ACTION_KIND
+
+static const struct {
+	const char *name;
+	const struct action_kind_ops *ops;
+} kinds[ACTION_KIND_COUNT] = {
+#define ACTION_KIND(NAME, name, ops) [ACTION_KIND_##NAME] = { name, &(ops) },
+#include "runtime/engine/action_kinds.def"
+#undef ACTION_KIND
+};
+
+static const struct action_kind_ops *ops_of(const struct action_doc *d)
+{
+	for (int i = ACTION_KIND_NONE + 1; i < ACTION_KIND_COUNT; i++)
+		if (strcmp(kinds[i].name, d->kind) == 0)
+			return kinds[i].ops;
+	return NULL;
+}
+
+int action_read(struct engine *g, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e)
+{
+	return view_read_ahead(g->o.store, &action_shape, action_id, text, ret, e);
+}
+
+/* ---- opening ---- */
+
+static void json_member(struct jw *w, const char *key, const char *json)
+{
+	if (json)
+		jw_kraw(w, key, json, strlen(json));
+}
+
+static void watch_deadline(struct engine *g, uint64_t expires_us)
+{
+	uint64_t real = g->o.ports->real_us(g->o.world);
+	uint64_t at = engine_now(g) + (expires_us > real ? (expires_us - real) * 1000 : 0);
+
+	if (at < g->next_action_ns)
+		g->next_action_ns = at;
+	engine_wake(g, at);
+}
+
+static void required_fact(struct engine *g, const struct action_spec *s, const char *id, const char *turn, const char *thread,
+			  struct fact *f)
+{
+	char expires[CLOCK_TEXT_MAX], step[ID_TEXT_MAX];
+
+	id_make(ID_KIND_STEP, step);
+	fact_open(f, EVENT_ACTION_REQUIRED, s->uid, s->session_id, thread, turn);
+	f->draft.ids[ID_ACTION] = id;
+	f->draft.ids[ID_STEP] = s->step_id ? s->step_id : step;
+	f->draft.ids[ID_TASK] = s->task_id;
+	f->draft.ids[ID_PROCESS] = s->process_id;
+	f->draft.ids[ID_TOOL_CALL] = s->tool_call_id;
+	f->draft.ids[ID_TRACE] = s->trace_id;
+	f->draft.ids[ID_REQUEST] = s->request_id;
+	f->draft.status = "pending";
+	jw_kstr(&f->w, "actionType", s->action_type);
+	jw_kstr(&f->w, "kind", kinds[s->kind].name);
+	jw_kopt(&f->w, "prompt", s->prompt);
+	json_member(&f->w, "schema", s->schema_json);
+	json_member(&f->w, "decisions", s->decisions_json ? s->decisions_json : "[\"allow\",\"deny\"]");
+	json_member(&f->w, "scope", s->scope_json);
+	json_member(&f->w, "policy", s->policy_json);
+	json_member(&f->w, "continuation", s->continuation_json);
+	jw_kstr(&f->w, "defaultDecision", s->default_decision ? s->default_decision : "deny");
+	if (s->timeout_ms) {
+		uint64_t at = g->o.ports->real_us(g->o.world) + s->timeout_ms * 1000;
+
+		clock_format(at, expires);
+		jw_kstr(&f->w, "expiresAt", expires);
+		watch_deadline(g, at);
+	}
+	fact_requester(&f->w, "requestedBy", &s->by);
+}
+
+int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM], struct err *e)
+{
+	char turn[ID_ROOM] = "", thread[ID_ROOM] = "", id[ID_TEXT_MAX];
+	buf_auto struct buf text = BUF_INIT, type = BUF_INIT;
+	struct jw w = jw_on(&type);
+	struct turn_doc t;
+	struct fact f;
+
+	if (s->turn_id)
+		snprintf(turn, sizeof turn, "%s", s->turn_id);
+	if (s->thread_id)
+		snprintf(thread, sizeof thread, "%s", s->thread_id);
+	if (!turn[0] && session_system_turn(g, b, s->uid, s->session_id, thread, turn, e) < 0)
+		return -1;
+	id_make(ID_KIND_ACTION, id);
+	required_fact(g, s, id, turn, thread, &f);
+	if (fact_close(&f, b) < 0)
+		return err_set(e, ERR_INVALID, "the action cannot be written: prompt, schema or continuation is too long");
+	jw_str(&w, s->action_type);
+	const char *waiting = view_action_waiting(jval_of(type.data, type.len));
+	if (s->turn_id && turn_read(g, turn, &text, &t, e) == 0 && t.startedAt && !turn_doc_ended(&t))
+		place_thread_status(g, s->uid, s->session_id, thread, waiting, "action_required", b);
+	if (s->task_id)
+		task_on_action(g, s->task_id, id, waiting, true, b);
+	snprintf(ret_id, ID_ROOM, "%s", id);
+	return 0;
+}
+
+/* ---- answering ---- */
+
+static void over(struct engine *g, const char *action_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char turn[ID_ROOM];
+	struct action_doc d;
+	struct err e = ERR_INIT;
+
+	if (action_read(g, action_id, &text, &d, &e) != 0)
+		return;
+	snprintf(turn, sizeof turn, "%s", d.turnId);
+	const struct action_kind_ops *ops = ops_of(&d);
+	if (ops && ops->over)
+		ops->over(g, action_id);
+	turn_step(g, turn);
+}
+
+static void resolved_fact(const struct action_outcome *o, const char *request_id, struct store_batch *b)
+{
+	const struct action_doc *a = o->action;
+	struct fact f;
+
+	fact_open(&f, EVENT_ACTION_RESOLVED, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId);
+	f.draft.ids[ID_ACTION] = a->actionId;
+	f.draft.ids[ID_STEP] = a->stepId[0] ? a->stepId : NULL;
+	f.draft.ids[ID_TASK] = a->taskId[0] ? a->taskId : NULL;
+	f.draft.ids[ID_PROCESS] = a->processId[0] ? a->processId : NULL;
+	f.draft.ids[ID_TOOL_CALL] = a->toolCallId[0] ? a->toolCallId : NULL;
+	f.draft.ids[ID_REQUEST] = request_id;
+	f.draft.status = o->status;
+	jw_kstr(&f.w, "decision", o->decision);
+	jw_kstr(&f.w, "source", o->source);
+	if (strcmp(o->source, "timeout") != 0)
+		fact_requester(&f.w, "resolver", &o->by);
+	jw_kopt(&f.w, "note", o->note);
+	jw_kstr(&f.w, "scope", o->scope ? o->scope : "once");
+	json_member(&f.w, "response", o->response_json);
+	fact_close(&f, b);
+}
+
+/* The thread goes on when this was the last thing its turn waited for. */
+static void thread_goes_on(struct engine *g, const struct action_doc *a, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_read(g, a->turnId, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t) && t.openActions == 1)
+		place_thread_status(g, (uint32_t)a->uid, a->sessionId, a->threadId, "running", "action_resolved", b);
+}
+
+void action_resolve(struct deed *d, const struct action_outcome *o)
+{
+	struct engine *g = d->engine;
+	const struct action_kind_ops *ops = ops_of(o->action);
+
+	resolved_fact(o, d->caller.request_id, d->batch);
+	thread_goes_on(g, o->action, d->batch);
+	if (o->action->taskId[0])
+		task_on_action(g, o->action->taskId, o->action->actionId, NULL, false, d->batch);
+	if (ops && ops->resolved)
+		ops->resolved(g, o, d->batch);
+	deed_then(d, over, o->action->actionId);
+}
+
+static bool means_allow(const char *decision)
+{
+	return strncmp(decision, "allow", 5) == 0 || strncmp(decision, "approve", 7) == 0;
+}
+
+static int check_decision(const struct action_doc *a, const char *decision, struct err *e)
+{
+	buf_auto struct buf list = BUF_INIT;
+
+	for (struct jiter it = jiter_on(a->decisions); jiter_next(&it);) {
+		if (jval_is_str(it.value, decision))
+			return 0;
+		buf_str(&list, list.len ? ", " : "");
+		jval_str_buf(it.value, &list);
+	}
+	return err_field(e, "decision", "'%.40s' is none of this action's: %.200s", decision, buf_cstr(&list));
+}
+
+void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct deed *d = deed_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+	int found = action_read(g, r->action_id, &text, &a, &e);
+
+	if (found > 0 || (found == 0 && c->uid != 0 && a.uid != c->uid)) {
+		err_set(&e, ERR_NOT_FOUND, "actionId '%.80s' is not known", r->action_id);
+		snprintf(e.field, sizeof e.field, "actionId");
+	} else if (found == 0 && strcmp(a.status, "pending") != 0) {
+		err_set(&e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a.actionId, a.decision, a.status);
+	} else if (found == 0) {
+		check_decision(&a, r->decision, &e);
+	}
+	if (e.code) {
+		deed_refuse(d, &e);
+		return;
+	}
+	const struct action_outcome o = { .action = &a, .decision = r->decision, .status = "resolved",
+		.source = r->source ? r->source : "user", .scope = r->scope, .note = r->note, .response_json = r->response_json,
+		.allowed = means_allow(r->decision), .by = requester_of(c) };
+	action_resolve(d, &o);
+	jw_kstr(&d->w, "actionId", a.actionId);
+	jw_kstr(&d->w, "status", "resolved");
+	jw_kstr(&d->w, "decision", r->decision);
+	jw_kstr(&d->w, "turnId", a.turnId);
+	deed_commit(d);
+}
+
+/* ---- request_action ---- */
+
+static int check_request(const struct action_request *r, struct err *e)
+{
+	json_error_t at;
+	json_t *list = r->decisions_json ? json_loads(r->decisions_json, 0, &at) : NULL;
+	bool has_default = !r->default_decision || !list;
+	const json_t *v;
+	size_t i;
+
+	if (r->prompt && strlen(r->prompt) > PROMPT_MAX)
+		err_field(e, "prompt", "must have at most %u bytes", PROMPT_MAX);
+	if (list && (json_array_size(list) < 1 || json_array_size(list) > DECISIONS_MAX))
+		err_field(e, "decisions", "must have 1 to %u words", DECISIONS_MAX);
+	json_array_foreach(list, i, v)
+		has_default |= strcmp(json_string_value(v), r->default_decision) == 0;
+	if (!e->code && !has_default && strcmp(r->default_decision, "deny") != 0)
+		err_field(e, "defaultDecision", "must be one of decisions, or deny");
+	json_decref(list);
+	return e->code ? -1 : 0;
+}
+
+void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct deed *d = deed_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	char id[ID_ROOM], session[ID_ROOM] = "";
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	struct action_spec s = {
+		.kind = ACTION_KIND_REQUEST, .action_type = r->action_type, .prompt = r->prompt, .schema_json = r->schema_json,
+		.decisions_json = r->decisions_json, .timeout_ms = r->timeout_ms, .default_decision = r->default_decision,
+		.task_id = r->task_id, .trace_id = c->trace_id, .request_id = c->request_id, .by = requester_of(c), .uid = c->uid,
+	};
+
+	if (check_request(r, &e) < 0) {
+		deed_refuse(d, &e);
+		return;
+	}
+	if (r->turn_id && turn_open_of_caller(g, r->turn_id, c, &text, &t, &e) == 0) {
+		s.uid = (uint32_t)t.uid;
+		s.session_id = t.sessionId;
+		s.thread_id = t.threadId;
+		s.turn_id = t.turnId;
+	} else if (!r->turn_id && r->task_id && task_session(g, r->task_id, c, session, &e) == 0) {
+		s.session_id = session;
+	} else if (!e.code) {
+		err_field(&e, "turnId", "missing; give turnId or taskId");
+	}
+	if (e.code || action_open(g, &s, d->batch, id, &e) < 0) {
+		deed_refuse(d, &e);
+		return;
+	}
+	jw_kstr(&d->w, "actionId", id);
+	jw_kstr(&d->w, "status", "pending");
+	deed_commit(d);
+}
+
+/* A request of a client: whoever asked sees action.resolved. */
+const struct action_kind_ops action_request_ops = { 0 };
+
+/* ---- the end of the work that asked, and of the time ---- */
+
+struct action_list {
+	char (*ids)[ID_ROOM];
+	size_t count, cap, most;
+	const char *below;            /* only keys below this one; NULL = all */
+};
+
+static bool add_action(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	struct action_list *l = ctx;
+	const char *slash = memrchr(key, '/', key_len), *id = slash ? slash + 1 : key;
+	size_t n = key_len - (size_t)(id - key);
+
+	if (l->count >= l->most || (l->below && strncmp(key, l->below, strlen(l->below)) > 0))
+		return false;
+	if (l->count == l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 16;
+		l->ids = mem_realloc(l->ids, l->cap * sizeof l->ids[0]);
+	}
+	if (n < ID_ROOM) {
+		memcpy(l->ids[l->count], id, n);
+		l->ids[l->count++][n] = '\0';
+	}
+	return true;
+}
+
+static void list_actions(struct engine *g, enum view_kind kind, const char *prefix, struct action_list *l)
+{
+	struct err e = ERR_INIT;
+
+	if (!l->most)
+		l->most = SIZE_MAX;
+	if (store_model_scan_ahead(g->o.store, (uint8_t)kind, prefix, add_action, l, &e) < 0)
+		log_error("look for open actions: %s", e.message);
+}
+
+static void cancel(struct engine *g, const char *id, const char *source, const char *reason, struct deed *d)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (action_read(g, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
+		return;
+	const struct action_outcome o = { .action = &a, .decision = "cancelled", .status = "cancelled", .source = source, .note = reason,
+		.by = requester_of(&d->caller) };
+	action_resolve(d, &o);
+}
+
+void action_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason, struct deed *d)
+{
+	mem_auto char *prefix = mem_printf("%s/", turn_id);
+	struct action_list l = { 0 };
+
+	list_actions(g, VIEW_TURN_OPEN_ACTION, prefix, &l);
+	for (size_t i = 0; i < l.count; i++)
+		cancel(g, l.ids[i], "turn_ended", reason, d);
+	free(l.ids);
+}
+
+void action_cancel_of_task(struct engine *g, const char *task_id, const char *reason, struct deed *d)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_list l = { 0 };
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	list_actions(g, VIEW_OPEN_ACTION, NULL, &l);
+	for (size_t i = 0; i < l.count; i++)
+		if (action_read(g, l.ids[i], &text, &a, &e) == 0 && strcmp(a.taskId, task_id) == 0)
+			cancel(g, l.ids[i], "task_ended", reason, d);
+	free(l.ids);
+}
+
+static void expire(struct engine *g, const char *id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (action_read(g, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
+		return;
+	struct deed *d = deed_own(g);
+	const char *decision = a.defaultDecision[0] ? a.defaultDecision : "deny";
+	const struct action_outcome o = { .action = &a, .decision = decision, .status = "timed_out", .source = "timeout",
+		.note = "nobody answered in time", .allowed = means_allow(decision) };
+	action_resolve(d, &o);
+	deed_commit(d);
+}
+
+static bool first_due(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	*(uint64_t *)ctx = strtoull(key, NULL, 10);
+	return false;
+}
+
+uint64_t action_tick(struct engine *g, uint64_t now)
+{
+	char below[24];
+	struct action_list due = { 0 };
+	uint64_t next = 0;
+	struct err e = ERR_INIT;
+
+	if (now < g->next_action_ns)
+		return g->next_action_ns;
+	view_timed_owner(g->o.ports->real_us(g->o.world), below);
+	due.below = below;
+	list_actions(g, VIEW_TIMED_ACTION, NULL, &due);
+	for (size_t i = 0; i < due.count; i++)
+		expire(g, due.ids[i]);
+	free(due.ids);
+	g->next_action_ns = UINT64_MAX;
+	if (store_model_scan_ahead(g->o.store, VIEW_TIMED_ACTION, NULL, first_due, &next, &e) == 0 && next)
+		watch_deadline(g, next);
+	return g->next_action_ns;
+}
+
+void action_recover(struct engine *g)
+{
+	g->next_action_ns = 0;
+	engine_wake(g, engine_now(g));
+}
+
+void action_list_open(struct engine *g, struct jw *w)
+{
+	struct action_list l = { .most = 200 };
+
+	list_actions(g, VIEW_OPEN_ACTION, NULL, &l);
+	for (size_t i = 0; i < l.count; i++)
+		jw_str(w, l.ids[i]);
+	free(l.ids);
+}

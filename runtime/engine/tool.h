@@ -1,0 +1,103 @@
+#ifndef BAILIFF_ENGINE_TOOL_H
+#define BAILIFF_ENGINE_TOOL_H
+
+/*
+ * Tools and their calls.
+ *
+ * A tool is one of bailiff's own (tools.def), which runs as a process in the turn's sandbox, or one that a client has
+ * registered and does itself while its connection lasts. A call of it is a step of a turn: tool.started and tool.args are durable
+ * before anything of it happens, tool.result or tool.failed ends it. Clients that use tools of their own in turns that
+ * they drive report those (runner "client").
+ *
+ * tool.c         the inventory: bailiff's own and registered ones
+ * tool_call.c    calls: their facts, their beginning, their end, who waits for it
+ * tool_process.c calls that are processes
+ * tool_report.c  calls that somebody else does
+ */
+
+#include "runtime/engine/engine.h"
+#include "runtime/engine/process.h"
+#include "runtime/view/view_shapes.h"
+
+#include <jansson.h>
+
+struct deed;
+struct fact;
+struct store_batch;
+enum event_type;
+
+#define TOOL_NAME_MAX 64
+#define TOOL_ARGS_MAX (4u << 20)
+#define TOOL_ARGS_INLINE 4096u
+
+enum tool_builtin {
+	TOOL_EXTERNAL,
+#define TOOL(NAME, ...) TOOL_##NAME,
+#include "runtime/engine/tools.def"
+#undef TOOL
+	TOOL_COUNT
+};
+
+struct tool {
+	enum tool_builtin builtin;
+	char name[TOOL_NAME_MAX + 1];
+	bool read_only, beside, destructive;
+	const char *interrupt;        /* cancel, block */
+	const char *description, *schema;
+	uint32_t uid;                 /* of an external one: whose */
+	uint64_t connection;
+	const char *session_id;       /* or "" = all of its owner's */
+};
+
+/* Own ones first; an external one must be the uid's. False when there is none. */
+bool tool_find(struct engine *g, const char *name, uint32_t uid, struct tool *ret);
+/* May it be called like this? ERR_NOT_FOUND, ERR_INVALID. */
+int tool_check(struct engine *g, const char *name, const json_t *arguments, const struct caller *c, struct err *e);
+bool tool_runs_beside(struct engine *g, const char *name, uint32_t uid);
+void tool_flags_json(const struct tool *t, struct jw *w);
+/* [{…}] of what this uid can call. `brief`: without schemas. */
+void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool brief, struct jw *w);
+void tools_gone(struct engine *g, uint64_t connection);
+void tools_free(struct engine *g);
+
+struct tool_use {
+	const char *tool;
+	const json_t *arguments;      /* or NULL */
+	int part;                     /* of the turn's input, or −1 */
+	const char *call_id;          /* or NULL: made */
+	const char *runner;           /* NULL = by the tool; "client": its client does it itself */
+	const char *request_id;
+	struct requester by;
+	uint64_t connection;          /* of a client that does it itself */
+};
+/* The call's first facts, and what follows them. The id is returned when asked for. */
+void tool_call_begin(struct deed *d, const struct turn_doc *t, const struct tool_use *u, char ret_call[ID_ROOM]);
+void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b);
+
+int tool_call_read(struct engine *g, const char *call_id, struct buf *text, struct tool_call_doc *ret, struct err *e);
+int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text, struct tool_call_doc *ret,
+			struct err *e);
+void tool_fact_open(struct fact *f, enum event_type type, const struct tool_call_doc *d);
+json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e);
+
+struct tool_failure {
+	const char *status;           /* failed, cancelled, timed_out, lost */
+	const char *category, *message, *advice; /* advice NULL = as for the category */
+	bool retryable;
+};
+/* What to do about it, where that is the same for all of a category; NULL = nothing to say. */
+const char *tool_advice(const char *category);
+void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct store_batch *b);
+/* A deed of its own: the call failed, and its turn goes on. */
+void tool_call_fail(struct engine *g, const char *call_id, const struct tool_failure *why);
+/* It has ended, durably: whoever waits is answered, and its turn goes on. */
+void tool_call_over(struct engine *g, const char *call_id);
+/* Calls that others do are failed; those that are processes end with them. */
+void tool_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason);
+void tool_owner_gone(struct engine *g, uint64_t connection);
+void tool_recover(struct engine *g);
+
+/* tool_process.c */
+void tool_process_start(struct engine *g, const char *call_id);
+
+#endif

@@ -1,0 +1,207 @@
+/*
+ * Calls of bailiff's own tools: each is a process in the turn's sandbox. The shell tool is the command itself; the file
+ * tools are a program of bailiff's (tools/) that gets its request on stdin and answers on stdout.
+ */
+
+#include "runtime/engine/tool.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/deed.h"
+#include "runtime/engine/engine_private.h"
+#include "runtime/engine/start_spec.h"
+#include "runtime/engine/turn.h"
+
+#define PREVIEW_BYTES 2048u
+#define PROGRESS_NS 1000000000ull
+
+/* ---- the start ---- */
+
+/* Models write command as one string, and their time limit as timeoutMs. */
+static void shell_arguments(json_t *args)
+{
+	json_t *command = json_object_get(args, "command"), *timeout = json_object_get(args, "timeoutMs"), *limits;
+
+	if (json_is_string(command)) {
+		json_object_set(args, "commandLine", command);
+		json_object_del(args, "command");
+	}
+	if (json_is_integer(timeout)) {
+		limits = json_object_get(args, "limits") ? json_copy(json_object_get(args, "limits")) : json_object();
+		json_object_set(limits, "wallMs", timeout);
+		json_object_set_new(args, "limits", limits);
+		json_object_del(args, "timeoutMs");
+	}
+}
+
+static void fail_start(struct engine *g, const char *call_id, const struct err *e)
+{
+	const char *category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_SANDBOX ? "sandbox" :
+		e->code == ERR_UNAVAILABLE ? "unavailable" : e->code == ERR_EXHAUSTED ? "resource" : "tool";
+	const struct tool_failure why = { .status = "failed", .category = category, .message = e->message,
+		.retryable = e->code == ERR_UNAVAILABLE || e->code == ERR_EXHAUSTED };
+
+	tool_call_fail(g, call_id, &why);
+}
+
+static void start_process_of(struct engine *g, const struct tool_call_doc *d, const struct turn_doc *t, json_t *args)
+{
+	json_t *merged = turn_part_merged(t, args);
+	char process[ID_TEXT_MAX];
+	struct start_spec spec;
+	struct requester by;
+	struct err e = ERR_INIT;
+
+	shell_arguments(merged);
+	if (start_spec_of(g, merged, &spec, &e) < 0) {
+		json_decref(merged);
+		fail_start(g, d->toolCallId, &e);
+		return;
+	}
+	spec.request.session_id = spec.request.thread_id = NULL;
+	spec.request.turn_id = d->turnId;
+	spec.request.task_id = d->taskId[0] ? d->taskId : NULL;
+	spec.request.tool_call_id = d->toolCallId;
+	spec.request.step_id = d->stepId;
+	spec.request.end_with_client = false;
+	turn_requester(t, &by);
+	process_start_owned(g, &spec.request, &by, OWNER_TOOL, d->toolCallId, process);
+	start_spec_done(&spec);
+	json_decref(merged);
+}
+
+void tool_process_start(struct engine *g, const char *call_id)
+{
+	static const struct tool_failure gone = { .status = "failed", .category = "owner_gone", .retryable = true,
+		.message = "the client that offers this tool has gone" };
+	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
+	struct tool_call_doc d;
+	struct turn_doc t;
+	struct tool tool;
+	struct err e = ERR_INIT;
+	json_t *args;
+
+	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || d.endedAt || turn_read(g, d.turnId, &turn_text, &t, &e) != 0)
+		return;
+	if (t.ending.type == JT_OBJECT) {
+		const struct tool_failure why = { .status = "cancelled", .category = "cancelled", .message = "the turn was ended" };
+
+		tool_call_fail(g, call_id, &why);
+		return;
+	}
+	if (!tool_find(g, d.toolName, (uint32_t)d.uid, &tool)) {
+		tool_call_fail(g, call_id, &gone);
+		return;
+	}
+	if (!tool.builtin)
+		return; /* its owner sees tool.started and does it */
+	args = tool_call_arguments(g, &d, &e);
+	if (!args) {
+		fail_start(g, call_id, &e);
+		return;
+	}
+	start_process_of(g, &d, &t, args);
+	json_decref(args);
+}
+
+/* ---- its owner's part (process_owner.h) ---- */
+
+static void tool_refused(struct engine *g, const char *call_id, const struct err *e, const char *data, unsigned long len)
+{
+	fail_start(g, call_id, e);
+}
+
+/* The beginning of what it printed, as text. */
+static void preview_member(struct process *p, int stream, const char *key, struct jw *w)
+{
+	struct engine *g = p->engine;
+	char bytes[PREVIEW_BYTES];
+	ssize_t n = p->streams[stream].ref[0] ? g->o.ports->peek_output(g->o.world, p->id, stream, 0, bytes, sizeof bytes) : 0;
+
+	if (n > 0)
+		jw_kstrn(w, key, bytes, text_utf8_cut(bytes, (size_t)n));
+}
+
+static void tool_output(struct process *p, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS || tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
+		return;
+	p->owner_told_ns = engine_now(p->engine);
+	tool_fact_open(&f, EVENT_TOOL_PROGRESS, &d);
+	preview_member(p, STREAM_STDOUT, "preview", &f.w);
+	jw_kstr(&f.w, "outputRef", p->streams[STREAM_STDOUT].ref);
+	jw_kuint(&f.w, "offset", p->streams[STREAM_STDOUT].size);
+	fact_close(&f, b);
+}
+
+struct ref_lookup {
+	char permission[ID_ROOM], sandbox[ID_ROOM];
+};
+
+static bool take_ref(void *ctx, const struct event_view *ev)
+{
+	struct ref_lookup *l = ctx;
+
+	if (ev->type == EVENT_PERMISSION_EVALUATED)
+		jval_str(event_member(ev, "eventId"), l->permission, sizeof l->permission);
+	if (ev->type == EVENT_SANDBOX_APPLIED)
+		jval_str(event_member(ev, "eventId"), l->sandbox, sizeof l->sandbox);
+	return ev->type != EVENT_PROCESS_STARTED;
+}
+
+static void ref_members(struct process *p, struct jw *w)
+{
+	const struct store_query q = { .index = ID_PROCESS, .id = p->id };
+	struct ref_lookup l = { 0 };
+	struct err e = ERR_INIT;
+
+	(void)store_events(p->engine->o.store, &q, take_ref, &l, &e);
+	if (l.permission[0])
+		jw_kstr(w, "permissionRef", l.permission);
+	if (l.sandbox[0])
+		jw_kstr(w, "sandboxRef", l.sandbox);
+}
+
+static void tool_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
+		return;
+	tool_fact_open(&f, o->clean ? EVENT_TOOL_RESULT : EVENT_TOOL_FAILED, &d);
+	f.draft.ids[ID_PROCESS] = p->id;
+	f.draft.status = o->status;
+	if (!o->clean) {
+		f.draft.status_reason = o->message;
+		jw_kstr(&f.w, "category", o->category);
+		jw_kstr(&f.w, "message", o->message);
+		jw_kbool(&f.w, "retryable", strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0);
+		jw_kopt(&f.w, "advice", tool_advice(o->category));
+	}
+	if (o->exit_code >= 0)
+		jw_kint(&f.w, "exitCode", o->exit_code);
+	if (p->streams[STREAM_STDOUT].ref[0])
+		jw_kstr(&f.w, "rawOutputRef", p->streams[STREAM_STDOUT].ref);
+	if (!o->clean && p->streams[STREAM_STDERR].ref[0])
+		jw_kstr(&f.w, "errorRef", p->streams[STREAM_STDERR].ref);
+	preview_member(p, STREAM_STDOUT, "displayPreview", &f.w);
+	ref_members(p, &f.w);
+	if (d.part != VIEW_ABSENT)
+		jw_kuint(&f.w, "part", d.part);
+	fact_close(&f, b);
+}
+
+const struct process_owner_ops tool_owner_ops = {
+	.refused = tool_refused,
+	.output = tool_output,
+	.ended = tool_ended,
+	.over = tool_call_over,
+};

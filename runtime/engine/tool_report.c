@@ -1,0 +1,194 @@
+/* invoke_tool, and report_tool_call: what the owners of external tools, and clients that use tools of their own, say. */
+
+#include "runtime/engine/tool.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/deed.h"
+#include "runtime/engine/engine_private.h"
+#include "runtime/engine/turn.h"
+#include "runtime/engine/waiter.h"
+
+#define PREVIEW_BYTES 2048u
+#define RESULT_MAX (1u << 20)
+#define MESSAGE_MAX 2048u
+
+/* ---- invoke_tool ---- */
+
+static int check_invocation(struct engine *g, const struct tool_request *r, const struct caller *c, struct buf *text, struct turn_doc *t,
+			    struct err *e)
+{
+	mem_auto char *args = r->arguments ? json_dumps(r->arguments, JSON_COMPACT) : NULL;
+
+	if (g->stopping)
+		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	if (args && strlen(args) > TOOL_ARGS_MAX)
+		return err_field(e, "arguments", "must have at most %u bytes as JSON", TOOL_ARGS_MAX);
+	if (turn_open_of_caller(g, r->turn_id, c, text, t, e) < 0 || tool_check(g, r->tool, r->arguments, c, e) < 0)
+		return -1;
+	if (!turn_driven_by_client(t))
+		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime: submit the call as a part of a turn", t->turnId);
+	return 0;
+}
+
+void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct deed *d = deed_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT, known_text = BUF_INIT;
+	struct tool_call_doc known;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	char call[ID_ROOM];
+
+	/* An id that was used before: the same call, whose end is waited for. */
+	if (r->call_id && tool_call_read(g, r->call_id, &known_text, &known, &e) == 0) {
+		if ((c->uid != 0 && known.uid != c->uid) || strcmp(known.turnId, r->turn_id) != 0 || strcmp(known.toolName, r->tool) != 0) {
+			err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by another call", r->call_id);
+			deed_refuse(d, &e);
+			return;
+		}
+		tool_waiter_add(g, r->call_id, r->timeout_ms, d);
+		if (known.endedAt)
+			deed_then(d, tool_waiters_answer, r->call_id);
+		deed_commit(d);
+		return;
+	}
+	if (e.code || check_invocation(g, r, c, &text, &t, &e) < 0) {
+		deed_refuse(d, &e);
+		return;
+	}
+	const struct tool_use use = { .tool = r->tool, .arguments = r->arguments, .part = -1, .call_id = r->call_id,
+		.request_id = c->request_id, .by = requester_of(c), .connection = c->connection };
+	tool_call_begin(d, &t, &use, call);
+	d->flags |= STORE_MUST;
+	tool_waiter_add(g, call, r->timeout_ms, d);
+	deed_commit(d);
+}
+
+/* ---- report_tool_call ---- */
+
+/* Whose call is it to report? The external tool's owner, or the client that does it itself. */
+static int check_reporter(const struct tool_call_doc *d, const struct caller *c, struct err *e)
+{
+	if (strcmp(d->runner, "runtime") == 0)
+		return err_set(e, ERR_NOT_ALLOWED, "call '%s' is done by the runtime itself", d->toolCallId);
+	if (strcmp(d->runner, "external") == 0 && d->connection != c->connection)
+		return err_set(e, ERR_NOT_ALLOWED, "call '%s' belongs to the connection that registered the tool", d->toolCallId);
+	if (d->endedAt)
+		return err_set(e, ERR_STATE, "call '%s' has ended (%s)", d->toolCallId, d->status);
+	return 0;
+}
+
+static void preview_fact(struct jw *w, const char *key, const char *text)
+{
+	size_t n = text ? strlen(text) : 0;
+
+	if (text)
+		jw_kstrn(w, key, text, text_utf8_cut(text, n < PREVIEW_BYTES ? n : PREVIEW_BYTES));
+}
+
+static void progress_report(const struct tool_call_doc *d, const struct tool_report *r, struct deed *deed)
+{
+	struct fact f;
+
+	tool_fact_open(&f, EVENT_TOOL_PROGRESS, d);
+	f.draft.ids[ID_REQUEST] = deed->caller.request_id;
+	preview_fact(&f.w, "preview", r->preview ? r->preview : r->message);
+	fact_close(&f, deed->batch);
+}
+
+static int result_report(const struct tool_call_doc *d, const struct tool_report *r, struct deed *deed, struct err *e)
+{
+	mem_auto char *result = r->result ? json_dumps(r->result, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	mem_auto char *artifacts = r->artifacts ? json_dumps(r->artifacts, JSON_COMPACT) : NULL;
+	char ref[ID_TEXT_MAX];
+	struct fact f;
+
+	if (result && strlen(result) > RESULT_MAX)
+		return err_field(e, "result", "must have at most %u bytes as JSON", RESULT_MAX);
+	tool_fact_open(&f, EVENT_TOOL_RESULT, d);
+	f.draft.ids[ID_REQUEST] = deed->caller.request_id;
+	f.draft.status = "completed";
+	if (result) {
+		id_make(ID_KIND_OUTPUT, ref);
+		jw_kstr(&f.w, "rawOutputRef", ref);
+		jw_kuint(&f.w, "rawOutputBytes", strlen(result));
+		jw_kstr(&f.w, "structuredContentRef", ref);
+		store_batch_inline(deed->batch, ref, result, strlen(result));
+	}
+	preview_fact(&f.w, "displayPreview", r->preview ? r->preview : json_is_string(r->result) ? json_string_value(r->result) : result);
+	if (artifacts)
+		jw_kraw(&f.w, "artifactRefs", artifacts, strlen(artifacts));
+	if (d->part != VIEW_ABSENT)
+		jw_kuint(&f.w, "part", d->part);
+	return fact_close(&f, deed->batch) < 0 ? err_set(e, ERR_INVALID, "the report is too long") : 0;
+}
+
+static int end_report(const struct tool_call_doc *d, const struct tool_report *r, struct deed *deed, struct err *e)
+{
+	const struct tool_failure why = { .status = strcmp(r->status, "cancelled") == 0 ? "cancelled" : "failed",
+		.category = r->category ? r->category : strcmp(r->status, "cancelled") == 0 ? "cancelled" : "tool",
+		.message = r->message ? r->message : "its owner says so", .advice = r->advice, .retryable = r->retryable };
+
+	if (r->message && strlen(r->message) > MESSAGE_MAX)
+		return err_field(e, "message", "must have at most %u bytes", MESSAGE_MAX);
+	if (strcmp(r->status, "completed") == 0) {
+		if (result_report(d, r, deed, e) < 0)
+			return -1;
+	} else {
+		tool_failed_fact(d, &why, deed->batch);
+	}
+	deed_then(deed, tool_call_over, d->toolCallId);
+	return 0;
+}
+
+/* A call that a client does itself begins: the turn must be one that it drives. */
+static int begin_report(struct engine *g, const struct tool_report *r, struct deed *d, char ret_call[ID_ROOM], struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+
+	if (!r->turn_id || !r->tool)
+		return err_field(e, r->turn_id ? "toolName" : "turnId", "missing: a call that begins names its turn and tool");
+	if (turn_open_of_caller(g, r->turn_id, &d->caller, &text, &t, e) < 0)
+		return -1;
+	if (!turn_driven_by_client(&t))
+		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime; only turns with text have calls of their clients'", t.turnId);
+	if (strlen(r->tool) > TOOL_NAME_MAX)
+		return err_field(e, "toolName", "must have at most %u bytes", TOOL_NAME_MAX);
+	const struct tool_use use = { .tool = r->tool, .arguments = r->arguments, .part = -1, .call_id = r->call_id, .runner = "client",
+		.request_id = d->caller.request_id, .by = requester_of(&d->caller), .connection = d->caller.connection };
+	tool_call_begin(d, &t, &use, ret_call);
+	return 0;
+}
+
+void engine_report_tool_call(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct deed *d = deed_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc call;
+	struct err e = ERR_INIT;
+	char id[ID_ROOM] = "";
+
+	if (strcmp(r->status, "started") == 0) {
+		if (r->call_id && tool_call_read(g, r->call_id, &text, &call, &e) == 0)
+			err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken", r->call_id);
+		if (!e.code)
+			begin_report(g, r, d, id, &e);
+	} else if (!r->call_id) {
+		err_field(&e, "toolCallId", "missing");
+	} else if (tool_call_of_caller(g, r->call_id, c, &text, &call, &e) == 0 && check_reporter(&call, c, &e) == 0) {
+		snprintf(id, sizeof id, "%s", r->call_id);
+		if (strcmp(r->status, "progress") == 0)
+			progress_report(&call, r, d);
+		else
+			end_report(&call, r, d, &e);
+	}
+	if (e.code) {
+		deed_refuse(d, &e);
+		return;
+	}
+	jw_kstr(&d->w, "toolCallId", id);
+	jw_kstr(&d->w, "status", strcmp(r->status, "progress") == 0 || strcmp(r->status, "started") == 0 ? "running" : r->status);
+	deed_commit(d);
+}

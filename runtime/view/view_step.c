@@ -1,0 +1,132 @@
+#include "runtime/view/view_folds.h"
+
+#include "runtime/base/mem.h"
+
+/*
+ * The ordered steps of a turn. Step ids sort by time, so the list is in order by itself; an event that names no step
+ * leaves none. A process that runs for a tool call shares the call's step and does not end it.
+ */
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_ID, step_doc, stepId),
+	VIEW_FIELD(VIEW_ID, step_doc, kind),               /* message, model, tool, command, action, artifact */
+	VIEW_FIELD(VIEW_ID, step_doc, status),
+	VIEW_FIELD(VIEW_JSON, step_doc, title),
+	VIEW_FIELD(VIEW_ID, step_doc, toolCallId),
+	VIEW_FIELD(VIEW_ID, step_doc, processId),
+	VIEW_FIELD(VIEW_ID, step_doc, actionId),
+	VIEW_FIELD(VIEW_ID, step_doc, artifactId),
+	VIEW_FIELD(VIEW_ID, step_doc, modelRequestId),
+	VIEW_FIELD(VIEW_TIME, step_doc, startedAt),
+	VIEW_FIELD(VIEW_TIME, step_doc, endedAt),
+};
+const struct view_shape step_shape = { VIEW_TURN_STEP, sizeof(struct step_doc), fields, countof(fields) };
+
+#define STEP_KEY_MAX (2 * VIEW_ID_MAX)
+
+/* What a step of this type's is, whether it has a duration, and which member of the payload names it for people. */
+static const struct step_kind {
+	enum event_type type;
+	const char *kind, *title;
+	bool at_once;
+} kinds[] = {
+	{ EVENT_TURN_SUBMITTED, "message", "preview", true },
+	{ EVENT_MODEL_REQUESTED, "model", "model", false },
+	{ EVENT_TOOL_STARTED, "tool", "toolName", false },
+	{ EVENT_ACTION_REQUIRED, "action", "actionType", false },
+	{ EVENT_PROCESS_STARTED, "command", NULL, false },
+	{ EVENT_ARTIFACT_CHANGED, "artifact", "path", true },
+};
+
+static const struct step_kind *kind_of(enum event_type type)
+{
+	for (size_t i = 0; i < countof(kinds); i++)
+		if (kinds[i].type == type)
+			return &kinds[i];
+	return NULL;
+}
+
+/* 0 found, 1 a fresh one, 2 the event names no step, −1. */
+static int load(struct models *m, const struct event_view *ev, char key[STEP_KEY_MAX], struct step_doc *d, struct err *e)
+{
+	char turn[VIEW_ID_MAX], step[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_TURN, turn, sizeof(turn));
+	event_id_copy(ev, ID_STEP, step, sizeof(step));
+	if (!*turn || !*step)
+		return 2;
+	(void)snprintf(key, STEP_KEY_MAX, "%s/%s", turn, step);
+	int r = view_load(m, &step_shape, key, d, e);
+	if (r == 1)
+		view_word_set(d->stepId, step);
+	return r;
+}
+
+static void take_ids(struct step_doc *d, const struct event_view *ev)
+{
+	static const struct {
+		enum id_field id;
+		size_t offset;
+	} ids[] = {
+		{ ID_TOOL_CALL, offsetof(struct step_doc, toolCallId) },   { ID_PROCESS, offsetof(struct step_doc, processId) },
+		{ ID_ACTION, offsetof(struct step_doc, actionId) },        { ID_ARTIFACT, offsetof(struct step_doc, artifactId) },
+		{ ID_MODEL_REQUEST, offsetof(struct step_doc, modelRequestId) },
+	};
+
+	for (size_t i = 0; i < countof(ids); i++)
+		if (ev->ids[ids[i].id].text)
+			event_id_copy(ev, ids[i].id, (char *)d + ids[i].offset, VIEW_ID_MAX);
+}
+
+int view_step_on_begun(struct models *m, const struct event_view *ev, struct err *e)
+{
+	const struct step_kind *kind = kind_of(ev->type);
+	char key[STEP_KEY_MAX];
+	struct step_doc d;
+	int r = load(m, ev, key, &d, e);
+
+	if (r < 0 || r == 2)
+		return r < 0 ? -1 : 0;
+	take_ids(&d, ev);
+	if (!d.kind[0]) {
+		struct jval payload = event_payload(ev), title = jval_get(payload, kind->title ? kind->title : "commandLine");
+
+		view_word_set(d.kind, kind->kind);
+		view_word_set(d.status, kind->at_once ? "completed" : "running");
+		if (ev->type == EVENT_TOOL_STARTED && jval_is_str(title, "shell"))
+			view_word_set(d.kind, "command");
+		if (title.type == JT_STRING && title.len <= 512)
+			d.title = title;
+		d.startedAt = ev->real_us;
+		if (kind->at_once)
+			d.endedAt = ev->real_us;
+	}
+	return view_save(m, &step_shape, key, &d, e);
+}
+
+int view_step_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
+{
+	return view_step_on_begun(m, ev, e);
+}
+
+static bool is_process(enum event_type t)
+{
+	return t == EVENT_PROCESS_COMPLETED || t == EVENT_PROCESS_FAILED || t == EVENT_PROCESS_TERMINATED;
+}
+
+int view_step_on_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char key[STEP_KEY_MAX], status[VIEW_ID_MAX] = "completed";
+	struct step_doc d;
+	int r = load(m, ev, key, &d, e);
+
+	if (r != 0)
+		return r < 0 ? -1 : 0;
+	if (is_process(ev->type) && d.toolCallId[0])
+		return 0;
+	if (ev->type == EVENT_TOOL_FAILED || ev->type == EVENT_MODEL_FAILED)
+		view_word_set(status, "failed");
+	view_word(status, event_member(ev, "status"));
+	view_word_set(d.status, status);
+	d.endedAt = ev->real_us;
+	return view_save(m, &step_shape, key, &d, e);
+}

@@ -1,0 +1,208 @@
+"""Turns: run by the execution loop or driven by their client, one at a time on a thread, across restarts."""
+
+import harness
+from harness import until
+
+
+def command(line, **more):
+    return {"type": "command", "commandLine": line, **more}
+
+
+def text(words):
+    return {"type": "text", "text": words}
+
+
+def types(rpc, **about):
+    return [e["type"] for e in rpc.events(**about)]
+
+
+def thread(rpc, turn):
+    return rpc.call("get_thread_read", threadId=turn["threadId"])
+
+
+def turn_of(rpc, turn):
+    return [t for t in thread(rpc, turn)["turns"] if t["turnId"] == turn["turnId"]][0]
+
+
+def ended(rpc, turn):
+    return until("the turn ends", lambda: (t := turn_of(rpc, turn)) and "completedAt" in t and t)
+
+
+def valid(home, rpc):
+    harness.validate(harness.event_validators(), rpc.events())
+    snapshots = {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
+    for session in rpc.call("list_sessions")["sessions"]:
+        harness.validate(snapshots, [rpc.call("get_session", sessionId=session["sessionId"])])
+    home.cli("store", "verify")
+
+
+def test_the_loop_runs_parts_in_order(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[command("echo one"), command("echo two"), command("echo three")])
+        assert turn["status"] == "accepted", turn
+        done = ended(rpc, turn)
+        assert done["status"] == "completed" and done["driver"] == "runtime", done
+        assert [s["kind"] for s in done["steps"]] == ["command"] * 3 and all(s["status"] == "completed" for s in done["steps"]), done
+        calls = thread(rpc, turn)["toolCalls"]
+        assert [c["displayPreview"] for c in calls] == ["one\n", "two\n", "three\n"], calls
+        assert [rpc.output(c["rawOutputRef"]) for c in calls] == [b"one\n", b"two\n", b"three\n"], calls
+        kinds = types(rpc, turnId=turn["turnId"])
+        for kind in ("turn.submitted", "turn.started", "context.resolved", "run.status", "tool.catalog.resolved", "turn.completed"):
+            assert kinds.count(kind) == 1, (kind, kinds)
+        assert kinds.count("tool.started") == kinds.count("tool.args") == kinds.count("tool.result") == 3, kinds
+        started = [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "turn.started"][0]["payload"]
+        assert {"cwd", "shell", "os", "arch", "sandbox", "network", "limits"} <= set(started["executionEnvironment"]), started
+        valid(home, rpc)
+
+
+def test_a_failed_part_fails_the_turn(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[command("exit 3"), command("echo never")])
+        done = ended(rpc, turn)
+        assert done["status"] == "failed" and done["category"] == "exit", done
+        assert types(rpc, turnId=turn["turnId"]).count("tool.started") == 1
+        failed = [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "tool.failed"][0]["payload"]
+        assert failed["exitCode"] == 3 and failed["advice"] and failed["sandboxRef"] and failed["permissionRef"], failed
+        turn = rpc.call("submit_turn", input=[command("exit 3"), command("echo still")], options={"stopOnFailure": False})
+        done = ended(rpc, turn)
+        assert done["status"] == "failed" and "1 of 2" in done["message"], done
+        assert types(rpc, turnId=turn["turnId"]).count("tool.result") == 1
+        valid(home, rpc)
+
+
+def test_text_is_the_clients(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[text("what is the time?"), command("echo 5")])
+        until("the command ran", lambda: "tool.result" in types(rpc, turnId=turn["turnId"]))
+        state = turn_of(rpc, turn)
+        assert state["status"] == "running" and state["driver"] == "client", state
+        assert state["steps"][0]["kind"] == "message", state
+        process = rpc.start(["sleep", "1000"], turnId=turn["turnId"])["processId"]
+        refused = rpc.fails("complete_turn", {"turnId": turn["turnId"]}, code=-32015)
+        assert process in str(refused), refused
+        rpc.call("terminate_process", processId=process)
+        assert rpc.call("complete_turn", turnId=turn["turnId"], summary="five", usage={"inputTokens": 1})["status"] == "completed"
+        rpc.fails("complete_turn", {"turnId": turn["turnId"]}, code=-32015)
+        turn = rpc.call("submit_turn", input=[text("again")])
+        rpc.start(["sleep", "1000"], turnId=turn["turnId"])
+        failed = rpc.call("fail_turn", turnId=turn["turnId"], category="model", message="no answer", retryable=True)
+        assert failed["status"] == "failed", failed
+        assert turn_of(rpc, turn)["category"] == "model", turn_of(rpc, turn)
+        loop = rpc.call("submit_turn", input=[command("sleep 1000")])
+        rpc.fails("complete_turn", {"turnId": loop["turnId"]}, code=-32015)
+        rpc.call("interrupt_turn", turnId=loop["turnId"])
+        valid(home, rpc)
+
+
+def test_same_id_same_turn(home):
+    with home.rpc() as rpc:
+        one = rpc.call("submit_turn", turnId="turn-a", input=[command("echo x")])
+        ended(rpc, one)
+        again = rpc.call("submit_turn", turnId="turn-a", input=[command("echo x")])
+        assert again["threadId"] == one["threadId"] and again["status"] == "completed", again
+        assert types(rpc, turnId="turn-a").count("turn.submitted") == 1
+        rpc.fails("submit_turn", {"turnId": "turn-a", "input": [command("echo y")]}, code=-32009)
+
+
+def test_bad_input_is_named(home):
+    with home.rpc() as rpc:
+        for bad, field in (([], "input"), ([{"type": "x"}], "input[0].type"), ([text("a"), {"type": "text"}], "input[1].text"),
+                           ([{"type": "command"}], "input[0].command"), ([{"type": "tool_call", "toolName": "no"}], "input[0].toolName"),
+                           ([command("x", cwd="relative")], "input[0].cwd")):
+            e = rpc.fails("submit_turn", {"input": bad})
+            assert e.data.get("field") == field, (bad, e)
+        rpc.fails("submit_turn", {"threadId": "thr_none", "input": [text("x")]}, code=-32004)
+
+
+def test_queue(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        first = rpc.call("submit_turn", sessionId=session, input=[text("first")])
+        second, third, fourth = (rpc.call("submit_turn", sessionId=session, input=[command("echo %d" % n)]) for n in (2, 3, 4))
+        assert [t["status"] for t in (second, third, fourth)] == ["queued"] * 3 and second["queuedTurnId"] == second["turnId"]
+        rpc.fails("submit_turn", {"sessionId": session, "input": [text("x")], "options": {"whenBusy": "reject"}}, code=-32009)
+        rpc.fails("start_process", {"command": ["true"], "threadId": first["threadId"]}, code=-32009)
+        order = rpc.call("promote_queued_turn", turnId=fourth["turnId"])["order"]
+        assert order == [fourth["turnId"], second["turnId"], third["turnId"]], order
+        assert [q["turnId"] for q in thread(rpc, first)["queuedTurns"]] == order
+        removed = rpc.call("remove_queued_turn", turnId=second["turnId"])
+        assert removed["order"] == [fourth["turnId"], third["turnId"]], removed
+        assert turn_of(rpc, second)["status"] == "cancelled", turn_of(rpc, second)
+        rpc.fails("promote_queued_turn", {"turnId": second["turnId"]}, code=-32015)
+        rpc.call("complete_turn", turnId=first["turnId"])
+        assert ended(rpc, fourth)["startedAt"] < ended(rpc, third)["startedAt"]
+        changes = [e["payload"]["change"] for e in rpc.events(sessionId=session) if e["type"] == "queue.changed"]
+        assert changes == ["queued"] * 3 + ["promoted", "removed", "taken", "taken"], changes
+        valid(home, rpc)
+
+
+def test_interrupt_ends_what_runs(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[command("sleep 1000"), command("echo never")])
+        behind = rpc.call("submit_turn", threadId=turn["threadId"], input=[command("echo never")])
+        process = until("it runs", lambda: turn_of(rpc, turn)["processes"])[0]["processId"]
+        done = rpc.call("interrupt_turn", sessionId=turn["sessionId"], reason="user", clearQueue=True)
+        assert done["status"] == "interrupted" and done["processes"] == [process], done
+        assert [turn_of(rpc, t)["status"] for t in (turn, behind)] == ["cancelled", "cancelled"], thread(rpc, turn)
+        assert rpc.call("get_process", processId=process)["status"] == "terminated"
+        events = rpc.events(turnId=turn["turnId"])
+        failed = [e for e in events if e["type"] == "tool.failed"][0]
+        assert failed["status"] == "cancelled" and failed["payload"]["category"] == "cancelled", failed
+        assert [e["payload"]["phase"] for e in events if e["type"] == "run.status"] == ["running", "cancelling"]
+        assert rpc.call("interrupt_turn", turnId=turn["turnId"])["status"] == "no_op"
+        own = rpc.start(["sleep", "1000"])
+        assert rpc.call("interrupt_turn", turnId=own["turnId"])["status"] == "interrupted"
+        assert turn_of(rpc, own)["status"] == "cancelled"
+        valid(home, rpc)
+
+
+def test_the_runtime_dies_in_the_middle(home):
+    """The turn goes on where it was; so does its queue, since the turn before it is proved alive."""
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[command("read x < /dev/zero; sleep 0.2; echo one"), command("echo two")])
+        behind = rpc.call("submit_turn", threadId=turn["threadId"], input=[command("echo three")])
+        until("it runs", lambda: turn_of(rpc, turn)["processes"])
+    home.kill_part("runtime")
+    until("the runtime is back", home.answers)
+    with home.rpc() as rpc:
+        assert rpc.call("interrupt_turn", turnId=turn["turnId"])["status"] == "interrupted"
+        assert ended(rpc, turn)["status"] == "cancelled"
+        assert ended(rpc, behind)["status"] == "completed"
+        valid(home, rpc)
+
+
+def test_a_client_turn_survives_and_its_queue_is_held(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[text("a")])
+        behind, last = (rpc.call("submit_turn", threadId=turn["threadId"], input=[command("echo %d" % n)]) for n in (1, 2))
+        rpc.call("promote_queued_turn", turnId=last["turnId"])
+    for restart in (lambda: home.kill_part("runtime"), home.restart):
+        restart()
+        until("the daemon is back", home.answers)
+        with home.rpc() as rpc:
+            state = thread(rpc, turn)
+            assert state["resumeState"] == "held" and [q["turnId"] for q in state["queuedTurns"]] == [last["turnId"], behind["turnId"]], state
+            assert state["activeTurnId"] == turn["turnId"], state
+    with home.rpc() as rpc:
+        rpc.call("complete_turn", turnId=turn["turnId"])
+        assert turn_of(rpc, last)["status"] == "queued"
+        assert rpc.call("resume_thread", threadId=turn["threadId"])["status"] == "resumed"
+        ended(rpc, last)
+        ended(rpc, behind)
+        assert rpc.call("resume_thread", threadId=turn["threadId"])["status"] == "no_op"
+        valid(home, rpc)
+
+
+def test_update_session(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session", title="old")
+        rpc.call("update_session", sessionId=session["sessionId"], title="new", pinnedThreadIds=[session["threadId"]], archived=True)
+        now = rpc.call("get_session", sessionId=session["sessionId"])
+        assert now["title"] == "new" and now["pinnedThreadIds"] == [session["threadId"]] and now["archived"] is True, now
+        rpc.fails("update_session", {"sessionId": session["sessionId"]}, code=-32602)
+        rpc.fails("update_session", {"sessionId": "sess_none", "title": "x"}, code=-32004)
+        valid(home, rpc)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
