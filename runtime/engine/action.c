@@ -250,7 +250,7 @@ static int check_request(const struct action_request *r, struct err *e)
 	if (list && (json_array_size(list) < 1 || json_array_size(list) > DECISIONS_MAX))
 		err_field(e, "decisions", "must have 1 to %u words", DECISIONS_MAX);
 	json_array_foreach(list, i, v)
-		has_default |= strcmp(json_string_value(v), r->default_decision) == 0;
+		has_default |= !r->default_decision || strcmp(json_string_value(v), r->default_decision) == 0;
 	if (!e->code && !has_default && strcmp(r->default_decision, "deny") != 0)
 		err_field(e, "defaultDecision", "must be one of decisions, or deny");
 	json_decref(list);

@@ -27,7 +27,7 @@ def sample(param):
     if kind == "id":
         return "proc_none"
     if kind == "enum":
-        return (param.get("values") or str(param.get("detail", "")).split("|"))[0]
+        return param["enum"][0]
     if kind == "path":
         return "/nonexistent/x"
     return VALUES.get(kind, ["x"])[0]

@@ -1,0 +1,113 @@
+"""Actions: something waits for a person, and nothing but an answer, its own time limit or the end of its turn ends that."""
+
+import harness
+from harness import until
+
+
+def text(words):
+    return {"type": "text", "text": words}
+
+
+def turn_of(rpc, turn):
+    read = rpc.call("get_thread_read", threadId=turn["threadId"])
+    return read, [t for t in read["turns"] if t["turnId"] == turn["turnId"]][0]
+
+
+def valid(home, rpc):
+    harness.validate(harness.event_validators(), rpc.events())
+    snapshots = {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
+    for session in rpc.call("list_sessions")["sessions"]:
+        harness.validate(snapshots, [rpc.call("get_session", sessionId=session["sessionId"])])
+    home.cli("store", "verify")
+
+
+def test_a_turn_waits_until_somebody_answers(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[text("ask me")])
+        asked = rpc.call("request_action", turnId=turn["turnId"], actionType="input", prompt="Which one?", decisions=["left", "right"],
+                         schema={"type": "object"})
+        thread, state = turn_of(rpc, turn)
+        assert thread["status"] == "blocked" and thread["phase"] == "waiting_input" and state["status"] == "waiting_input", thread
+        assert [a["actionId"] for a in thread["pendingRequests"]] == [asked["actionId"]], thread
+        assert [s["kind"] for s in state["steps"]] == ["message", "action"], state
+        rpc.fails("complete_turn", {"turnId": turn["turnId"]}, code=-32015)
+        rpc.fails("respond_action", {"actionId": asked["actionId"], "decision": "up"}, code=-32602)
+        rpc.fails("respond_action", {"actionId": "act_none", "decision": "left"}, code=-32004)
+        done = rpc.call("respond_action", actionId=asked["actionId"], decision="left", note="because", payload={"n": 1})
+        assert done["status"] == "resolved", done
+        rpc.fails("respond_action", {"actionId": asked["actionId"], "decision": "right"}, code=-32009)
+        thread, state = turn_of(rpc, turn)
+        assert thread["status"] == "running" and state["status"] == "running" and not thread["pendingRequests"], thread
+        action = thread["actions"][0]
+        assert action["decision"] == "left" and action["note"] == "because" and action["response"] == {"n": 1}, action
+        rpc.call("complete_turn", turnId=turn["turnId"])
+        valid(home, rpc)
+
+
+def test_agents_do_not_answer(home):
+    with home.rpc() as rpc, home.rpc() as agent:
+        agent.call("initialize", role="agent")
+        turn = agent.call("submit_turn", input=[text("x")])
+        asked = agent.call("request_action", turnId=turn["turnId"], actionType="approval")
+        agent.fails("respond_action", {"actionId": asked["actionId"], "decision": "allow"}, code=-32003)
+        assert [a["actionId"] for a in agent.call("list_actions", status="pending")["actions"]] == [asked["actionId"]]
+        rpc.call("respond_action", actionId=asked["actionId"], decision="deny")
+        assert agent.call("list_actions", status="pending")["actions"] == []
+        assert agent.call("list_actions")["actions"][0]["decision"] == "deny"
+
+
+def test_approvers_are_the_configurations():
+    with harness.Home(config={"approvers": {"uids": [4242]}}) as home, home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[text("x")])
+        asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval")
+        rpc.fails("respond_action", {"actionId": asked["actionId"], "decision": "allow"}, code=-32003)
+
+
+def test_time_is_over(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[text("x")])
+        asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval", timeoutMs=50)
+        action = until("the time is over", lambda: [a for a in rpc.call("list_actions", status="timed_out")["actions"]])[0]
+        assert action["actionId"] == asked["actionId"] and action["decision"] == "deny" and action["source"] == "timeout", action
+        assert turn_of(rpc, turn)[1]["status"] == "running"
+        rpc.fails("respond_action", {"actionId": asked["actionId"], "decision": "allow"}, code=-32009)
+        rpc.fails("request_action", {"turnId": turn["turnId"], "actionType": "plan", "decisions": ["a"], "defaultDecision": "b"}, code=-32602)
+        valid(home, rpc)
+
+
+def test_it_survives_restarts(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[text("x")])
+        asked = rpc.call("request_action", turnId=turn["turnId"], actionType="credential", prompt="token?")
+        timed = rpc.call("request_action", turnId=turn["turnId"], actionType="approval", timeoutMs=4000)
+    for restart in (lambda: home.kill_part("runtime"), home.restart):
+        restart()
+        until("the daemon is back", home.answers)
+        with home.rpc() as rpc:
+            thread, state = turn_of(rpc, turn)
+            assert asked["actionId"] in [a["actionId"] for a in thread["pendingRequests"]], thread
+            assert state["status"].startswith("waiting_"), state
+            last = [e for e in rpc.events() if e["type"] == "history.reconstructed"][-1]["payload"]
+            assert asked["actionId"] in last["openActions"], last
+    with home.rpc() as rpc:
+        until("the time is over", lambda: timed["actionId"] in [a["actionId"] for a in rpc.call("list_actions", status="timed_out")["actions"]])
+        rpc.call("respond_action", actionId=asked["actionId"], decision="allow", scope="session")
+        rpc.call("complete_turn", turnId=turn["turnId"])
+        valid(home, rpc)
+
+
+def test_the_end_of_a_turn_is_no_yes(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[text("x")])
+        asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval")
+        rpc.call("interrupt_turn", turnId=turn["turnId"])
+        action = rpc.call("list_actions")["actions"][0]
+        assert action["actionId"] == asked["actionId"] and action["status"] == "cancelled" and action["decision"] == "cancelled", action
+        rpc.fails("request_action", {"turnId": turn["turnId"], "actionType": "approval"}, code=-32015)
+        rpc.fails("request_action", {"actionType": "approval"}, code=-32602)
+        rpc.fails("request_action", {"taskId": "task_none", "actionType": "approval"}, code=-32004)
+        valid(home, rpc)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
