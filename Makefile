@@ -100,6 +100,8 @@ $(BUILD)/lib/tests_unit.a: $(UNIT_SHARED)
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
+# The tests of the control socket bring an engine of their own (fake_engine.h): what it defines comes first and stays.
+$(BUILD)/unit/supervisor/control/%: LDFLAGS_ALL += -Wl,-z,muldefs
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/lib/tests_unit.a $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call say,LINK)

@@ -182,7 +182,6 @@ struct process {
 
 	bool settling;               /* refusals may still be on their way */
 	uint64_t settle_until_ns;
-	uint64_t owner_told_ns;      /* when its owner last wrote about its output */
 	uint64_t ended_sequence;
 };
 

@@ -170,10 +170,7 @@ void process_output_submit(struct process *p)
 
 	p->flush_at_ns = UINT64_MAX;
 	p->last_flush_ns = engine_now(p->engine);
-	int added = process_output_flush(p, b);
-	if (added > 0 && p->owner && process_owners[p->owner]->output)
-		process_owners[p->owner]->output(p, b);
-	if (added > 0) {
+	if (process_output_flush(p, b) > 0) {
 		bool watched = p->typed || p->last_flush_ns < p->typed_until_ns;
 		p->typed = false;
 		store_submit(p->engine->o.store, b, STORE_MUST | (watched ? STORE_NOW : 0), NULL, NULL);

@@ -129,7 +129,8 @@ static void tool_output(struct process *p, struct store_batch *b)
 	struct err e = ERR_INIT;
 	struct fact f;
 
-	if (engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS || tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
+	/* With its end comes its result. */
+	if (p->state > PROCESS_RUNNING || engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS || tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
 		return;
 	p->owner_told_ns = engine_now(p->engine);
 	tool_fact_open(&f, EVENT_TOOL_PROGRESS, &d);
