@@ -32,6 +32,11 @@ struct channel_message {
 };
 void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c, engine_reply_fn fn, void *ctx);
 
+/* The parameters are those of the methods' rows. */
+struct json_t;
+void engine_link_peer_task(struct engine *g, const struct json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_update_peer_task(struct engine *g, const struct json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx);
+
 /* After a restart: channels that were bound to a connection are disconnected. */
 void channel_recover(struct engine *g);
 uint64_t channel_tick(struct engine *g, uint64_t now_ns);

@@ -308,7 +308,7 @@ void subagent_refused(struct engine *g, const char *id, const struct err *e, con
 	jw_kstr(&f.w, "message", e->message);
 	fact_close(&f, own->batch);
 	deed_commit(own);
-	subagent_waiters_answer(g, id);
+	subagent_ended(g, id);
 }
 
 static void on_process_started(struct process *p, struct store_batch *b)
@@ -385,7 +385,7 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 
 static void on_process_over(struct engine *g, const char *id)
 {
-	subagent_waiters_answer(g, id);
+	subagent_ended(g, id);
 }
 
 const struct process_owner_ops subagent_process_owner = {
@@ -516,7 +516,7 @@ void engine_report_subagent(struct engine *g, const json_t *params, const struct
 	}
 	if (ends) {
 		report_end(d, &doc, params, status);
-		deed_then(d, subagent_waiters_answer, id);
+		deed_then(d, subagent_ended, id);
 	} else {
 		subagent_fact(&f, EVENT_SUBAGENT_STATUS, &doc, c->request_id);
 		f.draft.status = status;

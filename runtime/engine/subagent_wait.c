@@ -3,6 +3,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/subagent.h"
+#include "runtime/engine/task_private.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_subagent.h"
 
@@ -49,7 +50,7 @@ static void answer(struct engine *g, struct subagent_waiter *w, bool timed_out)
 	free(w);
 }
 
-void subagent_waiters_answer(struct engine *g, const char *id)
+static void waiters_answer(struct engine *g, const char *id)
 {
 	struct subagent_waiter *w, *next;
 
@@ -62,6 +63,17 @@ void subagent_waiters_answer(struct engine *g, const char *id)
 		if (asks && satisfied(g, w))
 			answer(g, w, false);
 	}
+}
+
+void subagent_ended(struct engine *g, const char *id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc d;
+	struct err e = ERR_INIT;
+
+	waiters_answer(g, id);
+	if (view_read_ahead(g->o.store, &subagent_shape, id, &text, &d, &e) == 0 && d.taskId[0])
+		task_cancel_check(g, d.taskId);
 }
 
 static int take_ids(struct engine *g, const json_t *params, const struct caller *c, struct subagent_waiter *w, struct err *e)
@@ -209,7 +221,7 @@ void subagent_run_after(struct engine *g, void (*end)(struct engine *g, const ch
 		if (n->end)
 			end(g, n->id);
 		else
-			subagent_waiters_answer(g, n->id);
+			subagent_ended(g, n->id);
 		free(n);
 	}
 }

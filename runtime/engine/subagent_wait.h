@@ -44,7 +44,7 @@ struct subagent_waits {
 	TAILQ_HEAD(, subagent_after) after;
 };
 
-void subagent_waiters_answer(struct engine *g, const char *id); /* it has ended: those that need no other one are answered */
+void subagent_ended(struct engine *g, const char *id); /* that is durable: waiters are answered, a task above may go on */
 void subagent_first_input(struct engine *g, const char *id, const char *text);
 void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, const char *process_id);
 void subagent_end_after(struct engine *g, const char *id);

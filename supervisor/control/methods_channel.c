@@ -168,3 +168,13 @@ void method_send_channel_message(struct call *c)
 	else
 		engine_send_channel_message(call_engine(c), &m, &c->caller, call_engine_reply, c);
 }
+
+void method_link_peer_task(struct call *c)
+{
+	engine_link_peer_task(call_engine(c), c->params, &c->caller, call_engine_reply, c);
+}
+
+void method_update_peer_task(struct call *c)
+{
+	engine_update_peer_task(call_engine(c), c->params, &c->caller, call_engine_reply, c);
+}

@@ -94,5 +94,40 @@ def test_messages_and_mistakes(home):
         rpc.fails("disconnect_channel", {"channelId": made["channelId"]}, code=-32015)
 
 
+def test_a_peers_task_and_ours(home):
+    with home.rpc() as rpc:
+        made = connect(rpc, nativeProtocol="a2a", heartbeatMs=600000)
+        link = rpc.call("link_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteContextId="ctx", nativeProtocol="a2a", objective="look it up")
+        task = link["taskId"]
+        assert task != "r-1"
+        rpc.fails("link_peer_task", {"channelId": made["channelId"], "remoteTaskId": "r-1"}, code=-32009)
+        harness.until("it runs", lambda: rpc.call("get_task", taskId=task)["status"] == "running")
+
+        def tell(status, **more):
+            return rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteStatus=status, **more)
+
+        tell("input-required", message="which one?")
+        assert rpc.call("get_task", taskId=task)["status"] == "waiting_input"
+        tell("working")
+        assert rpc.call("get_task", taskId=task)["status"] == "running"
+    home.restart()
+    with home.rpc() as rpc:
+        rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteStatus="completed", remoteArtifactRefs=["https://peer/a1"])
+        record = rpc.call("get_task", taskId=task)
+        assert record["status"] == "waiting_resource" and record["nativeStatus"] == "completed", "the peer's end is not ours"
+        assert record["peer"]["remoteState"] == "completed_undelivered" and record["peer"]["remoteTaskId"] == "r-1", record
+        assert [r["kind"] for r in record["relationships"]] == ["produced_artifact"], record
+        rpc.call("complete_task", taskId=task, summary="taken over")
+        assert rpc.call("get_task", taskId=task)["status"] == "completed"
+        rpc.fails("update_peer_task", {"channelId": made["channelId"], "remoteTaskId": "r-1", "remoteStatus": "working"}, code=-32015)
+        kinds = [e["type"] for e in rpc.events(taskId=task)]
+        assert {"task.delegated", "channel.peer_task.linked", "channel.peer_task.updated", "task.updated", "artifact.changed", "task.completed"} <= set(kinds), kinds
+        failing = rpc.call("link_peer_task", channelId=made["channelId"], remoteTaskId="r-2")["taskId"]
+        harness.until("it runs", lambda: rpc.call("get_task", taskId=failing)["status"] == "running")
+        rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-2", remoteStatus="rejected", message="no")
+        harness.until("it failed", lambda: rpc.call("get_task", taskId=failing)["status"] == "failed")
+        assert rpc.fails("update_peer_task", {"channelId": made["channelId"], "remoteTaskId": "r-2", "remoteStatus": "odd"}).data["field"] == "remoteStatus"
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -115,6 +115,19 @@ def test_restarts(home):
         rpc.call("close_subagent", subagentId=other)
 
 
+def test_a_cancelled_task_ends_its_subagents_first(home):
+    with home.rpc() as rpc:
+        p = parent(rpc)
+        task = rpc.call("create_task", objective="x", sessionId=p["sessionId"])["taskId"]
+        child = spawn(rpc, p, command=["sleep", "1000"], taskId=task)["subagentId"]
+        harness.until("it runs", lambda: one(rpc, child)["status"] == "running")
+        rpc.call("cancel_task", taskId=task, reason="enough", propagate=True)
+        harness.until("the task's end", lambda: rpc.call("get_task", taskId=task)["status"] == "cancelled")
+        assert one(rpc, child)["status"] == "closed"
+        order = [e["type"] for e in rpc.events(sessionId=p["sessionId"]) if e["type"] in ("task.cancel_requested", "subagent.closed", "task.cancelled")]
+        assert order == ["task.cancel_requested", "subagent.closed", "task.cancelled"], order
+
+
 def test_mistakes(home):
     with home.rpc() as rpc:
         p = parent(rpc)

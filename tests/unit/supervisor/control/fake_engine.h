@@ -214,4 +214,13 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 SUBAGENT_METHODS(SUBAGENT_METHOD)
 #undef SUBAGENT_METHOD
 
+void engine_link_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("link_peer", NULL, c, fn, ctx);
+}
+void engine_update_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("update_peer", NULL, c, fn, ctx);
+}
+
 #endif
