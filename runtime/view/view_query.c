@@ -201,6 +201,7 @@ int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool
 	if (write_violations(s, d.processId, &w, e) < 0)
 		return -1;
 	copy_json(&w, "benignRefusals", d.benignRefusals);
+	copy_json(&w, "network", d.network);
 	jw_kstr(&w, "sessionId", d.sessionId);
 	jw_kstr(&w, "threadId", d.threadId);
 	jw_kstr(&w, "turnId", d.turnId);

@@ -236,7 +236,9 @@ void http_head_forward(const char *p, const struct http_head *h, bool close, str
 		if (line.n == 0)
 			break;
 		const char *colon = memchr(line.p, ':', line.n);
-		if (is_for_proxies((struct span){ line.p, (size_t)(colon - line.p) }))
+		struct span name = { line.p, (size_t)(colon - line.p) }, value = trim((struct span){ colon + 1, line.n - name.n - 1 });
+		bool theirs = !close && same(name, "connection") && (same(value, "close") || same(value, "keep-alive"));
+		if (is_for_proxies(name) && !theirs)
 			continue;
 		buf_append(out, line.p, line.n);
 		buf_str(out, "\r\n");

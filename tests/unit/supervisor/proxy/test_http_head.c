@@ -108,6 +108,11 @@ START_TEST(forwarding)
 	http_head_forward(text, &h, true, &out);
 	ck_assert_str_eq(buf_cstr(&out), "GET /?q HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nConnection: close\r\n\r\n");
 	buf_reset(&out);
+	text = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+	h = good(text); /* inside of a tunnel */
+	http_head_forward(text, &h, false, &out);
+	ck_assert_str_eq(buf_cstr(&out), "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\n\r\n");
+	buf_reset(&out);
 	text = "GET http://a.test HTTP/1.0\r\n\r\n";
 	h = good(text);
 	http_head_forward(text, &h, true, &out);
