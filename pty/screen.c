@@ -2,6 +2,7 @@
 
 #include "pty/intake.h"
 #include "pty/line.h"
+#include "pty/traces.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
@@ -37,6 +38,7 @@ struct screen {
 
 	uint64_t offset, skipped;
 	struct intake intake;
+	struct traces traces;        /* what else is switched on: libvterm does not tell all of it */
 	struct buf clean;
 	size_t still;                /* see STILL_MAX */
 	bool moved;
@@ -339,6 +341,7 @@ void screen_feed(struct screen *s, const void *p, size_t n)
 		s->stamp = s->offset + piece;
 		buf_reset(&s->clean);
 		intake_clean(&s->intake, at, piece, s->rows, &s->clean);
+		traces_feed(&s->traces, (const char *)at, piece);
 		feed_piece(s, (const unsigned char *)s->clean.data, s->clean.len);
 		s->offset += piece;
 		at += piece;
@@ -367,6 +370,7 @@ size_t screen_skim(struct screen *s, const void *p, size_t n)
 void screen_skip(struct screen *s, uint64_t n)
 {
 	intake_break(&s->intake);
+	traces_break(&s->traces);
 	s->offset += n;
 	s->skipped += n;
 }
@@ -385,6 +389,7 @@ static void settle(struct screen *s)
 	n = snprintf(text, sizeof(text), "\033[?69l\033[r\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
 	vterm_input_write(s->vt, text, (size_t)n);
 	s->intake.region = s->intake.margins = false;
+	traces_feed(&s->traces, text, (size_t)n);
 }
 
 void screen_resize(struct screen *s, unsigned rows, unsigned cols)
@@ -523,6 +528,7 @@ void screen_ansi(const struct screen *s, unsigned scrollback, struct buf *out)
 	buf_str(out, "\033[0m\033[r\033[?7h\033[H\033[2J");
 	each_line(s, scrollback, add_ansi, &a);
 	line_pen(&a.pen, LINE_STYLE_DEFAULT, out);
+	traces_redo(&s->traces, out);
 	buf_printf(out, "\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
 	buf_printf(out, "\033[%d q", (int)i.cursor_shape * 2 + (i.cursor_blink ? 1 : 2));
 	buf_str(out, i.cursor_visible ? "\033[?25h" : "\033[?25l");

@@ -76,7 +76,8 @@ void screen_info(const struct screen *s, struct screen_info *ret);
  *   text   one string, a newline after each line; blanks at the ends of lines and empty lines at the end are left out
  *   lines  the same as a JSON array of strings, one for each row, also for empty ones
  *   cells  a JSON array of rows; see line.h
- *   ansi   bytes that draw the same rows, colours and cursor on another terminal of that size, from anywhere
+ *   ansi   bytes that draw the same rows, colours and cursor on another terminal of that size, from anywhere, and switch
+ *          on what keys and mouse depend on (traces_redo)
  */
 void screen_text(const struct screen *s, unsigned scrollback, struct buf *out);
 void screen_lines(const struct screen *s, unsigned scrollback, struct jw *w);

@@ -19,6 +19,7 @@ static const struct mode {
 };
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 #define FIRST_ALTERNATE (MODES - 3)
+#define CURSOR_SHOWN (MODES - 4)
 
 static void set_mode(struct traces *t, unsigned number, bool on)
 {
@@ -37,6 +38,13 @@ static void reset(struct traces *t)
 	*t = (struct traces){ .state = t->state };
 }
 
+static void set_region(struct traces *t)
+{
+	t->region = t->nparams > 0;
+	t->top = t->nparams > 0 ? t->params[0] : 0;
+	t->bottom = t->nparams > 1 ? t->params[1] : 0;
+}
+
 /* CSI has come to its end with this byte. */
 static void control(struct traces *t, char final)
 {
@@ -51,9 +59,9 @@ static void control(struct traces *t, char final)
 	else if (plain && final == 'm')
 		t->colour = t->nparams && t->params[t->nparams - 1] != 0;
 	else if (plain && final == 'r')
-		t->region = t->nparams > 0;
+		set_region(t);
 	else if (t->intro == '>' && final == 'm' && first == 4)
-		t->keys = t->nparams > 1 && t->params[1] != 0;
+		t->keys = t->nparams > 1 ? t->params[1] : 0;
 	else if (t->middle == ' ' && final == 'q')
 		t->style = first != 0;
 	else if (t->middle == '!' && final == 'p')
@@ -155,6 +163,11 @@ void traces_feed(struct traces *t, const char *bytes, size_t n)
 		feed_byte(t, bytes[i]);
 }
 
+void traces_break(struct traces *t)
+{
+	t->state = GROUND;
+}
+
 bool traces_clean(const struct traces *t)
 {
 	return t->state == GROUND && !t->modes && !t->keypad && !t->insert && !t->region && !t->charset && !t->shifted && !t->style &&
@@ -170,7 +183,7 @@ void traces_undo(const struct traces *t, struct buf *out)
 {
 	const struct { bool is; const char *undo; } rows[] = {
 		{ t->keypad, "\033>" }, { t->insert, "\033[4l" },         { t->charset, "\033(B\033)B" },   { t->shifted, "\017" },
-		{ t->keys, "\033[>4;0m" }, { t->region, "\0337\033[r\0338" }, { t->style, "\033[0 q" },
+		{ t->keys != 0, "\033[>4;0m" }, { t->region, "\0337\033[r\0338" }, { t->style, "\033[0 q" },
 	};
 
 	if (traces_clean(t))
@@ -184,4 +197,21 @@ void traces_undo(const struct traces *t, struct buf *out)
 	for (size_t i = 0; i < MODES; i++)
 		if (t->modes & (1u << i))
 			buf_printf(out, "\033[?%u%c", modes[i].number, modes[i].usual ? 'h' : 'l');
+}
+
+void traces_redo(const struct traces *t, struct buf *out)
+{
+	for (size_t i = 0; i < CURSOR_SHOWN; i++)
+		if (t->modes & (1u << i))
+			buf_printf(out, "\033[?%u%c", modes[i].number, modes[i].usual ? 'l' : 'h');
+	if (t->keypad)
+		buf_str(out, "\033=");
+	if (t->insert)
+		buf_str(out, "\033[4h");
+	if (t->keys)
+		buf_printf(out, "\033[>4;%um", t->keys);
+	if (t->region && t->bottom)
+		buf_printf(out, "\033[%u;%ur", t->top ? t->top : 1, t->bottom);
+	else if (t->region)
+		buf_printf(out, "\033[%ur", t->top ? t->top : 1);
 }

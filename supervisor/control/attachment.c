@@ -61,13 +61,28 @@ bool attachment_put(struct attachments *a, const char *process_id, const struct 
 	return true;
 }
 
-/* The newest that shows this terminal, or NULL. */
-static const struct attachment *newest(const struct attachments *a, const char *process_id)
+static bool counts(const struct attachment *at, const char *process_id)
+{
+	return at->policy != ATTACHMENT_KEEP && strcmp(at->process_id, process_id) == 0;
+}
+
+bool attachment_any(const struct attachments *a, const char *process_id)
 {
 	const struct attachment *at;
 
 	TAILQ_FOREACH(at, &a->list, entry)
 		if (strcmp(at->process_id, process_id) == 0)
+			return true;
+	return false;
+}
+
+/* The newest that counts for this terminal, or NULL. */
+static const struct attachment *newest(const struct attachments *a, const char *process_id)
+{
+	const struct attachment *at;
+
+	TAILQ_FOREACH(at, &a->list, entry)
+		if (counts(at, process_id))
 			return at;
 	return NULL;
 }
@@ -82,7 +97,7 @@ bool attachment_size(const struct attachments *a, const char *process_id, struct
 	size = first->size;
 	if (first->policy == ATTACHMENT_SMALLEST)
 		TAILQ_FOREACH(at, &a->list, entry) {
-			if (strcmp(at->process_id, process_id) != 0)
+			if (!counts(at, process_id))
 				continue;
 			if (at->size.rows < size.rows)
 				size.rows = at->size.rows;
@@ -101,11 +116,12 @@ void attachment_gone(struct attachments *a, uint64_t connection, attachment_fn f
 		struct attachment_size before, size;
 
 		next = TAILQ_NEXT(at, entry);
-		if (at->caller.connection != connection || !attachment_size(a, at->process_id, &before))
+		if (at->caller.connection != connection)
 			continue;
 		mem_auto char *process_id = mem_strdup(at->process_id);
+		bool had = attachment_size(a, process_id, &before);
 		remove_one(a, at);
-		if (attachment_size(a, process_id, &size) && (size.rows != before.rows || size.cols != before.cols))
+		if (had && attachment_size(a, process_id, &size) && (size.rows != before.rows || size.cols != before.cols))
 			fn(ctx, process_id, &newest(a, process_id)->caller, size);
 	}
 }

@@ -4,8 +4,8 @@
 /*
  * Which connections show which terminals, and what size a terminal has because of them. A connection says its size with
  * resize_process and `policy`; it counts until the connection ends. The newest word decides: with "newest" the terminal is as
- * large as the one who spoke last, with "smallest" so small that everybody sees all of it. When somebody leaves, the rest
- * decide again. A size without a policy is set once and binds nobody.
+ * large as the one who spoke last, with "smallest" so small that everybody sees all of it; those with "keep" do not count. When
+ * somebody leaves, the rest decide again. A size without a policy is set once and binds nobody.
  */
 
 #include "runtime/engine/engine.h"
@@ -16,7 +16,7 @@
 
 #define ATTACHMENTS_MAX 64 /* terminals of one connection */
 
-enum attachment_policy { ATTACHMENT_NEWEST, ATTACHMENT_SMALLEST };
+enum attachment_policy { ATTACHMENT_NEWEST, ATTACHMENT_SMALLEST, ATTACHMENT_KEEP };
 
 struct attachment_size { uint32_t rows, cols; };
 
@@ -31,7 +31,8 @@ void attachments_done(struct attachments *a);
 /* The caller's connection shows this terminal in this size. False if it shows too many already. */
 bool attachment_put(struct attachments *a, const char *process_id, const struct caller *c, struct attachment_size size,
 		    enum attachment_policy policy);
-/* The size that this terminal should have; false when nobody shows it. */
+bool attachment_any(const struct attachments *a, const char *process_id); /* somebody shows this terminal */
+/* The size that this terminal should have; false when nobody shows it who counts. */
 bool attachment_size(const struct attachments *a, const char *process_id, struct attachment_size *ret);
 void attachment_remove(struct attachments *a, const char *process_id, uint64_t connection);
 /*

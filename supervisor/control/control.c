@@ -253,9 +253,8 @@ void control_stop_accepting(struct control *k)
 bool control_attends(void *control, const char *process_id)
 {
 	const struct control *k = control;
-	struct attachment_size size;
 
-	return attachment_size(&k->attachments, process_id, &size);
+	return attachment_any(&k->attachments, process_id);
 }
 
 unsigned control_clients(const struct control *k)

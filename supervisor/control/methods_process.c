@@ -146,6 +146,13 @@ static void reply_size(struct call *c, struct attachment_size size)
 	call_reply(c, out.data, out.len);
 }
 
+static enum attachment_policy policy_of(const struct call *c)
+{
+	if (is(c, "policy", "keep"))
+		return ATTACHMENT_KEEP;
+	return is(c, "policy", "smallest") ? ATTACHMENT_SMALLEST : ATTACHMENT_NEWEST;
+}
+
 /* This connection shows the terminal: its size is what all who do so agree on. */
 static void resize_shown(struct call *c, struct attachment_size size)
 {
@@ -155,13 +162,14 @@ static void resize_shown(struct call *c, struct attachment_size size)
 	struct err e = ERR_INIT;
 
 	if (engine_terminal_size(call_engine(c), id, &c->caller, &now.rows, &now.cols, &e) == 0 &&
-	    !attachment_put(all, id, &c->caller, size, is(c, "policy", "smallest") ? ATTACHMENT_SMALLEST : ATTACHMENT_NEWEST))
+	    !attachment_put(all, id, &c->caller, size, policy_of(c)))
 		err_set(&e, ERR_EXHAUSTED, "this connection shows %u terminals already", ATTACHMENTS_MAX);
 	if (e.code) {
 		call_fail(c, &e);
 		return;
 	}
-	(void)attachment_size(all, id, &size);
+	if (!attachment_size(all, id, &size))
+		size = now;
 	if (size.rows == now.rows && size.cols == now.cols)
 		reply_size(c, now);
 	else

@@ -62,7 +62,25 @@ START_TEST(test_cut_off)
 }
 END_TEST
 
+START_TEST(test_redone_elsewhere)
+{
+	static const char vim[] = "\033[?1049h\033[>4;2m\033[?1h\033=\033[?2004h\033[?1000;1006h\033[1;23r\033[?25l\033[?7l\033[31m";
+	struct traces here = TRACES_INIT, there = TRACES_INIT;
+	buf_auto struct buf redo = BUF_INIT, a = BUF_INIT, b = BUF_INIT;
+
+	traces_feed(&here, vim, sizeof(vim) - 1);
+	traces_redo(&here, &redo);
+	ck_assert_str_eq(buf_cstr(&redo), "\033[?1h\033[?1000h\033[?1006h\033[?2004h\033[?7l\033=\033[>4;2m\033[1;23r");
+	/* with the screen and the cursor, which others bring, it is the same state */
+	buf_str(&redo, "\033[?1049h\033[?25l\033[31m");
+	traces_feed(&there, redo.data, redo.len);
+	traces_undo(&here, &a);
+	traces_undo(&there, &b);
+	ck_assert_str_eq(buf_cstr(&a), buf_cstr(&b));
+}
+END_TEST
+
 int main(void)
 {
-	return SUITE("traces", test_plain_output_leaves_nothing, test_undone_by_the_program, test_left_behind, test_cut_off);
+	return SUITE("traces", test_plain_output_leaves_nothing, test_undone_by_the_program, test_left_behind, test_cut_off, test_redone_elsewhere);
 }

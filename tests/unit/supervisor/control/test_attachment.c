@@ -76,6 +76,29 @@ START_TEST(test_smallest)
 }
 END_TEST
 
+START_TEST(test_keep)
+{
+	buf_auto struct buf told = BUF_INIT;
+	struct attachment_size size;
+	struct attachments a;
+
+	attachments_init(&a);
+	put(&a, A, 1, 5, 10, ATTACHMENT_KEEP);
+	ck_assert(!attachment_size(&a, A, &size));
+	ck_assert(attachment_any(&a, A) && !attachment_any(&a, B));
+	put(&a, A, 2, 50, 132, ATTACHMENT_SMALLEST);
+	put(&a, A, 3, 6, 12, ATTACHMENT_KEEP);
+	expect(&a, A, 50, 132);
+	attachment_gone(&a, 3, note, &told);
+	attachment_gone(&a, 2, note, &told);
+	ck_assert_uint_eq(told.len, 0);
+	ck_assert(attachment_any(&a, A));
+	attachment_gone(&a, 1, note, &told);
+	ck_assert(!attachment_any(&a, A));
+	attachments_done(&a);
+}
+END_TEST
+
 START_TEST(test_bounded)
 {
 	struct attachments a;
@@ -96,5 +119,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("attachment", test_newest, test_smallest, test_bounded);
+	return SUITE("attachment", test_newest, test_smallest, test_keep, test_bounded);
 }
