@@ -38,7 +38,7 @@ _bailiff()
 		;;
 	screen)
 		case $cur in
-		-*) words='--help --format --scrollback --json --wait --regex --idle --exit --timeout' ;;
+		-*) words='--help --format --scrollback --json --wait --regex --idle --exit --after --timeout' ;;
 		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
@@ -50,7 +50,7 @@ _bailiff()
 		;;
 	input)
 		case $cur in
-		-*) words='--help --eof --key --yield' ;;
+		-*) words='--help --eof --key --yield --wait --regex --idle --timeout' ;;
 		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;

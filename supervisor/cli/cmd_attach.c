@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #define CLEAR "\033[H\033[2J"
+#define ALTERNATE "\033[?1049h"
 #define TAIL_BYTES (64u << 10) /* shown where there is no screen */
 
 static void open_params(const char *id, struct jw *w)
@@ -86,12 +87,15 @@ static void take_screen(struct cli *c, const char *id, uint64_t printed, struct 
 	open_params(id, &w);
 	jw_kstr(&w, "format", "ansi");
 	jw_obj_end(&w);
-	buf_str(ret, CLEAR);
 	if (cli_call(c, "get_screen", &params, &a, &e) == 0 && jval_get(a.result, "offset").type == JT_NUMBER) {
+		/* So that the program's leaving it, or ours, brings back what this window showed before. */
+		if (jval_bool(jval_get(a.result, "alternate"), false))
+			buf_str(ret, ALTERNATE);
 		jval_str_buf(jval_get(a.result, "ansi"), ret);
 		*ret_next = jval_uint(jval_get(a.result, "offset"), 0);
 		return;
 	}
+	buf_str(ret, CLEAR);
 	cli_error("%s: no screen (%s); here is the end of its output", id, e.code ? e.message : "the daemon's answer has no offset");
 	*ret_next = printed > TAIL_BYTES ? printed - TAIL_BYTES : 0;
 }
@@ -125,6 +129,8 @@ static int attach(struct cli *c, const char *id, const char *policy, struct fore
 		if (flow_stream_of(it.key) >= 0)
 			f->start[flow_stream_of(it.key)] = jval_uint(jval_get(it.value, "bytes"), 0);
 	if (tty) {
+		if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+			policy = NULL; /* no window shows it */
 		if (policy && !f->observer)
 			resize(c, id, policy, f);
 		take_screen(c, id, f->start[FLOW_PTY], &screen, &f->start[FLOW_PTY]);
@@ -154,5 +160,5 @@ int cmd_attach(struct cli *c)
 		return EXIT_BAILIFF;
 	f.remote = c->remote;
 	f.process_id = f.name = id;
-	return attach(c, id, !size ? "newest" : strcmp(size, "keep") == 0 ? NULL : size, &f);
+	return attach(c, id, size ? size : "newest", &f);
 }

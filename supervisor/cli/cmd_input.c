@@ -1,3 +1,4 @@
+#include "pty/sanitize.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
@@ -5,6 +6,7 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/keys.h"
+#include "supervisor/cli/look.h"
 #include "supervisor/cli/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
@@ -21,20 +23,22 @@ static int show_yielded(struct jval result)
 
 	for (struct jiter it = jiter_on(jval_get(result, "output")); jiter_next(&it);) {
 		buf_auto struct buf text = BUF_INIT, bytes = BUF_INIT;
+		struct sanitize s = SANITIZE_INIT;
 
 		jval_str_buf(jval_get(it.value, "data"), &text);
-		if (jval_is_str(jval_get(it.value, "encoding"), "base64") && text_base64_decode(buf_cstr(&text), text.len, &bytes) == 0)
-			text_sanitize(buf_cstr(&bytes), bytes.len, &out);
+		if (jval_is_str(jval_get(it.value, "encoding"), "base64"))
+			(void)text_base64_decode(buf_cstr(&text), text.len, &bytes);
 		else
-			text_sanitize(buf_cstr(&text), text.len, &out);
+			buf_append(&bytes, text.data, text.len);
+		sanitize_feed(&s, buf_cstr(&bytes), bytes.len, &out);
+		sanitize_end(&s, &out);
 	}
 	return show_out(&out);
 }
 
-/* Writes n bytes, or closes the process's stdin when n is 0. */
-static int send_input(struct cli *c, const char *id, const void *p, size_t n, uint64_t yield_ms)
+/* Writes n bytes, or closes the process's stdin when n is 0. `ret`: the daemon's answer. */
+static int send_input(struct cli *c, const char *id, const void *p, size_t n, uint64_t yield_ms, struct remote_answer *ret)
 {
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
@@ -50,13 +54,14 @@ static int send_input(struct cli *c, const char *id, const void *p, size_t n, ui
 		jw_kuint(&w, "yieldMs", yield_ms);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	if (cli_call(c, n ? "write_process_stdin" : "close_process_stdin", &params, &a, &e) < 0)
+	if (cli_call(c, n ? "write_process_stdin" : "close_process_stdin", &params, ret, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "%s", id);
-	return yield_ms ? show_yielded(a.result) : 0;
+	return yield_ms ? show_yielded(ret->result) : 0;
 }
 
 static int send_stdin(struct cli *c, const char *id)
 {
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	mem_auto char *chunk = mem_alloc(CHUNK);
 
 	for (;;) {
@@ -70,7 +75,7 @@ static int send_stdin(struct cli *c, const char *id)
 		}
 		if (n == 0)
 			return 0;
-		if (send_input(c, id, chunk, (size_t)n, 0))
+		if (send_input(c, id, chunk, (size_t)n, 0, &a))
 			return EXIT_FAILED;
 	}
 }
@@ -96,30 +101,70 @@ static int names_of_keys(struct cli *c, const struct err *e)
 	return status;
 }
 
-int cmd_input(struct cli *c)
+/* What was typed counts from where the output was when it was taken; waits for what comes after. */
+static int send_typed(struct cli *c, const char *id, const struct buf *bytes, uint64_t yield_ms, struct look *l)
 {
-	const struct opts *o = &c->opts;
-	bool typed = o->nargs > 1 || opts_has(o, OPT_input_KEY);
-	const char *yield = opts_get(o, OPT_input_YIELD);
-	buf_auto struct buf bytes = BUF_INIT;
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
-	uint64_t yield_ms = 0;
-	char id[TARGET_ID_MAX];
+	int status = send_input(c, id, bytes->data, bytes->len, yield_ms, &a), late;
+
+	if (status || !l->wanted)
+		return status;
+	l->has_after = jval_get(a.result, "offset").type == JT_NUMBER;
+	l->after = jval_uint(jval_get(a.result, "offset"), 0);
+	late = look_wait(c, id, l, &a, &e);
+	if (late < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "%s", id);
+	look_append_text(a.result, &out);
+	if (show_out(&out))
+		return EXIT_FAILED;
+	if (late)
+		look_tell_late(id);
+	return late ? EXIT_TIME_LIMIT : 0;
+}
+
+static const struct look_options look_options = { OPT_input_WAIT, OPT_input_REGEX, OPT_input_IDLE, -1, OPT_input_TIMEOUT };
+
+/* 0, or the exit status of a wrong command line. */
+static int take_options(struct cli *c, struct buf *ret_bytes, uint64_t *ret_yield_ms, struct look *ret_look)
+{
+	const char *yield = opts_get(&c->opts, OPT_input_YIELD);
+	struct err e = ERR_INIT;
 	int status;
 
-	if (o->nargs < 1)
+	if (c->opts.nargs < 1)
 		return cli_usage(c, "which process?");
-	if (take_typed(o, &bytes, &e) < 0)
+	if (take_typed(&c->opts, ret_bytes, &e) < 0)
 		return names_of_keys(c, &e);
-	if (yield && !bytes.len)
-		return cli_usage(c, "option '--yield' goes with TEXT or --key");
-	if (yield && text_duration_ms(yield, &yield_ms, &e) < 0)
+	if ((status = look_take(c, &look_options, ret_look)) != 0)
+		return status;
+	if ((yield || ret_look->wanted) && !ret_bytes->len)
+		return cli_usage(c, "--yield, --wait, --regex and --idle go with TEXT or --key");
+	if (yield && ret_look->wanted)
+		return cli_usage(c, "--yield waits for a time, --wait, --regex and --idle for the screen; not both");
+	if (yield && text_duration_ms(yield, ret_yield_ms, &e) < 0)
 		return cli_usage(c, "option '--yield': %s", e.message);
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, o->args[0], id) < 0)
+	return 0;
+}
+
+int cmd_input(struct cli *c)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	bool typed = c->opts.nargs > 1 || opts_has(&c->opts, OPT_input_KEY);
+	buf_auto struct buf bytes = BUF_INIT;
+	struct look l = { 0 };
+	uint64_t yield_ms = 0;
+	char id[TARGET_ID_MAX];
+	int status = take_options(c, &bytes, &yield_ms, &l);
+
+	if (status)
+		return status;
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[0], id) < 0)
 		return EXIT_FAILED;
 	if (!typed)
 		status = send_stdin(c, id);
 	else
-		status = bytes.len ? send_input(c, id, bytes.data, bytes.len, yield_ms) : 0;
-	return status || !opts_has(o, OPT_input_EOF) ? status : send_input(c, id, NULL, 0, 0);
+		status = bytes.len ? send_typed(c, id, &bytes, yield_ms, &l) : 0;
+	return status || !opts_has(&c->opts, OPT_input_EOF) ? status : send_input(c, id, NULL, 0, 0, &a);
 }

@@ -181,7 +181,7 @@ static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool
 		.json = json,
 		.forward_stdin = stdin_pipe,
 		.keys = keys_wanted(&c->opts),
-		.size_policy = opts_has(&c->opts, OPT_run_TTY) ? "newest" : NULL,
+		.size_policy = !opts_has(&c->opts, OPT_run_TTY) ? NULL : keys_wanted(&c->opts) ? "newest" : "",
 	};
 
 	if (f.keys)

@@ -124,7 +124,8 @@ static void send_size(struct follow *f)
 	w = open_params(f, &params);
 	jw_kuint(&w, "rows", rows);
 	jw_kuint(&w, "cols", cols);
-	jw_kstr(&w, "policy", f->o.size_policy);
+	if (f->o.size_policy[0])
+		jw_kstr(&w, "policy", f->o.size_policy);
 	jw_obj_end(&w);
 	remote_send(f->o.remote, "resize_process", &params, NULL, NULL);
 }

@@ -22,7 +22,11 @@ struct foreground {
 	bool keys;               /* stdin is a terminal whose keys go to the process as they are pressed */
 	bool lines;              /* … or line by line */
 	struct keys_watch watch; /* which keys detach */
-	const char *size_policy; /* "newest", "smallest": the process's terminal follows ours; NULL = it does not */
+	/*
+	 * "newest", "smallest", "keep": the daemon knows that our terminal shows the process's and answers what programs ask
+	 * it, and whether it counts for the size; "": only the size is set; NULL = not even that.
+	 */
+	const char *size_policy;
 	unsigned rows, cols;     /* our size, if the daemon was told it already */
 	/* attach */
 	bool guest;              /* the process is not ours: leaving does not end it */

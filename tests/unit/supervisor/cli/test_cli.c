@@ -450,10 +450,10 @@ END_TEST
 START_TEST(test_attach_goes_on_at_the_screen)
 {
 	static const struct { int64_t at; unsigned break_reads; const char *shown; } rows[] = {
-		{ 10, 0, "\033[H\033[2J<screen>abcde" },     /* all that is in the log */
-		{ 13, 0, "\033[H\033[2J<screen>de" },        /* more than that */
-		{ 8, 0, "\033[H\033[2J<screen>89abcde" },    /* less */
-		{ 8, 2, "\033[H\033[2J<screen>89abcde" },
+		{ 10, 0, "<screen>abcde" },     /* all that is in the log */
+		{ 13, 0, "<screen>de" },        /* more than that */
+		{ 8, 0, "<screen>89abcde" },    /* less */
+		{ 8, 2, "<screen>89abcde" },
 		{ -1, 0, "\033[H\033[2J0123456789abcde" },   /* there is none */
 	};
 
