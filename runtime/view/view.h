@@ -51,11 +51,11 @@ enum view_kind {
 	VIEW_LIVE_CHANNEL = 72,  /* id channelId, while it is connected */
 	VIEW_PEER_TASK = 73,     /* "<channelId>/<remoteTaskId>" */
 	VIEW_TASK_PEER = 74,     /* "<taskId>/<channelId>/<remoteTaskId>" */
-	VIEW_SUBAGENT = 80,      /* subagentId */
-	VIEW_SESSION_SUBAGENT = 81,
-	VIEW_THREAD_SUBAGENT = 82, /* by the parent's thread */
-	VIEW_TASK_SUBAGENT = 83,
-	VIEW_LIVE_SUBAGENT = 84, /* id subagentId, while it has not ended */
+	VIEW_SUBAGENT = 120,      /* subagentId */
+	VIEW_SESSION_SUBAGENT = 121,
+	VIEW_THREAD_SUBAGENT = 122, /* by the parent's thread */
+	VIEW_TASK_SUBAGENT = 123,
+	VIEW_LIVE_SUBAGENT = 124, /* id subagentId, while it has not ended */
 	VIEW_TURN_TOOL_CALL = 44,
 	VIEW_LIVE_TOOL_CALL = 45, /* id toolCallId, while it has not ended */
 	VIEW_THREAD_ACTION = 46,
