@@ -450,6 +450,10 @@ def test_cast(home):
     assert {e[1] for e in events} <= {"o", "r"}, events
     text = "".join(e[2] for e in events if e[1] == "o")
     assert text == "café \x1b[1mbold\x1b[0m\r\nbad \ufffd byte\r\nend\r\n", text
+    if shutil.which("asciinema", path=harness.PATH):
+        with Window(home, "cat", path, program="asciinema", env={"HOME": home.work}) as w:
+            w.wait(status=0)
+            assert w.seen.replace(b"\r\r\n", b"\r\n") == text.encode(), w.seen
     played = home.cli("replay", "--speed", "50", path).out
     assert played == text.encode(), played
     played = home.cli("replay", "--max-idle", "10ms", process).out
