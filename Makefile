@@ -37,9 +37,9 @@ LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/cli supervisor/control supervisor/spawner supervisor/proxy supervisor/guard supervisor runtime/engine \
+LAYERS := supervisor/cli supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/guard supervisor runtime/engine \
 	runtime/view runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/base
-MAINS := supervisor/main.c supervisor/cli/main.c
+MAINS := supervisor/main.c supervisor/cli/main.c supervisor/tool/main.c
 
 layer_sources = $(filter-out $(MAINS),$(wildcard $(1)/*.c))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))
@@ -53,7 +53,7 @@ ARCHIVES += $(ASAN_OPTIONS_O)
 LINK = $(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
 
 .PHONY: all
-all: $(BUILD)/bailiffd $(BUILD)/bailiff
+all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-tool
 
 $(BUILD)/bailiffd: $(BUILD)/obj/supervisor/main.o $(ARCHIVES)
 	$(call say,LINK)
@@ -61,6 +61,13 @@ $(BUILD)/bailiffd: $(BUILD)/obj/supervisor/main.o $(ARCHIVES)
 $(BUILD)/bailiff: $(BUILD)/obj/supervisor/cli/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
+
+# Static, and not instrumented: it runs inside of sandboxes, where none of our libraries need be.
+TOOL_SOURCES := $(wildcard supervisor/tool/*.c) $(addprefix runtime/base/,buf.c err.c jscan.c jw.c mem.c text.c)
+$(BUILD)/bailiff-tool: $(TOOL_SOURCES) $(wildcard supervisor/tool/*.h runtime/base/*.h)
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -std=gnu11 -O2 -g $(HARDEN) $(WARN) -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h -I. -static-pie -o $@ $(TOOL_SOURCES)
 
 define layer_rule
 $(call layer_archive,$(1)): $(call layer_objects,$(1))
@@ -100,8 +107,6 @@ $(BUILD)/lib/tests_unit.a: $(UNIT_SHARED)
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(Q)$(AR) rcs $@ $^
-# The tests of the control socket bring an engine of their own (fake_engine.h): what it defines comes first and stays.
-$(BUILD)/unit/supervisor/control/%: LDFLAGS_ALL += -Wl,-z,muldefs
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/lib/tests_unit.a $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call say,LINK)

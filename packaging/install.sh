@@ -19,6 +19,7 @@ put() { # mode source target
 
 put 0755 "$build/bailiffd" "$prefix/sbin/bailiffd"
 put 0755 "$build/bailiff" "$prefix/bin/bailiff"
+put 0755 "$build/bailiff-tool" "$prefix/libexec/bailiff/bailiff-tool"
 for page in docs/man/*.[1-8]; do
 	[ -e "$page" ] && put 0644 "$page" "$prefix/share/man/man${page##*.}/${page##*/}"
 done

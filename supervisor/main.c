@@ -47,6 +47,7 @@ struct daemon {
 	char tag[HOME_TAG_MAX];
 	char owner[16];
 	char exe[PATH_MAX];
+	char tool[PATH_MAX];      /* bailiff-tool; "" = it is not there */
 	char real[3][PATH_MAX];   /* the home's folders: run, state, config */
 	char policy[PATH_MAX];
 	int audit_fd;             /* −1 = none, or it is in the state of the earlier program */
@@ -107,6 +108,7 @@ static int role_runtime(const struct options *o, struct title *t)
 		.run_dir = o->run_dir,
 		.state_dir = o->state_dir,
 		.config_dir = o->config_dir,
+		.tool_program = o->tool_program,
 		.audit_state = o->audit_state ? o->audit_state : "it was not asked for",
 	};
 	return runtime_main(&r);
@@ -195,6 +197,20 @@ static int find_identity(struct daemon *d, struct err *e)
 	return 0;
 }
 
+/* The file tools: beside this program (a build), or where an installation puts them. */
+static void find_tool(struct daemon *d)
+{
+	static const char *const places[] = { "bailiff-tool", "../libexec/bailiff/bailiff-tool" };
+	const char *slash = strrchr(d->exe, '/');
+	for (size_t i = 0; slash && i < countof(places); i++) {
+		char path[PATH_MAX + 64];
+		snprintf(path, sizeof path, "%.*s/%s", (int)(slash - d->exe), d->exe, places[i]);
+		if (access(path, X_OK) == 0 && realpath(path, d->tool))
+			return;
+	}
+	d->tool[0] = 0;
+}
+
 /* Names that must not change their meaning when the working directory does, or the program's file is replaced. */
 static int find_names(struct daemon *d, struct paths *ret, struct err *e)
 {
@@ -209,6 +225,7 @@ static int find_names(struct daemon *d, struct paths *ret, struct err *e)
 	d->home_options.config = d->o.config;
 	ssize_t n = readlink("/proc/self/exe", d->exe, sizeof d->exe - 1);
 	d->exe[n > 0 ? n : 0] = 0;
+	find_tool(d);
 	snprintf(d->owner, sizeof d->owner, "%u", (unsigned)getuid());
 	return 0;
 }
@@ -247,6 +264,8 @@ static void runtime_args(const struct daemon *d, struct args *a)
 	args_add(a, "--state-dir", d->real[1]);
 	args_add(a, "--config-dir", d->real[2]);
 	args_add(a, "--owner-uid", d->owner);
+	if (d->tool[0])
+		args_add(a, "--tool-program", d->tool);
 	if (d->privileged)
 		args_add(a, "--privileged", NULL);
 	if (d->o.embedded)

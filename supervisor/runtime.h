@@ -16,6 +16,7 @@ struct runtime_options {
 	uint32_t owner_uid;     /* who started the guard */
 	const char *home_label; /* for messages: the home, or "system" or "user" */
 	const char *run_dir, *state_dir, *config_dir; /* by their real names: hidden from sandboxes */
+	const char *tool_program; /* bailiff-tool; NULL = it is not there */
 	const char *audit_state; /* "on": audit records come to GUARD_FD_AUDIT; else why they do not */
 };
 

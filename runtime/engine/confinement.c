@@ -87,6 +87,7 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 	};
 	if (profile_expand(&f->profile, &place, e) < 0 ||
 	    profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0 ||
+	    (r->own_program && f->profile.confined && profile_add(&f->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
 	    profile_compile(&f->profile, &place, e) < 0)
 		return -1;
 	return 0;

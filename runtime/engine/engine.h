@@ -56,6 +56,7 @@ struct sandbox_request {
 	const char *cwd;          /* absolute; NULL = not given */
 	const char *workspace;    /* what the caller takes for it; NULL = look */
 	struct profile_change change;
+	const char *own_program;  /* of the runtime's own: shown read-only, whoever asks and whatever the profile says; or NULL */
 };
 
 struct start_request {
@@ -88,6 +89,7 @@ struct engine_options {
 	uint32_t inline_bytes;            /* 0 = 2048 */
 	uint32_t max_tasks;               /* whose commands run at once; 0 = 64 */
 	uint64_t task_worker_ms;          /* how long a client that works on a task may be gone; 0 = for ever */
+	const char *tool_program;         /* runs the file tools inside of sandboxes; NULL = there is none. Kept by the caller */
 	const char *boot_id;
 	uint32_t owner_uid;               /* of the system session */
 	const char *const *secrets;       /* bailiff's own files and folders: never visible inside. Kept by the caller */

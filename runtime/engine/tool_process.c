@@ -1,6 +1,6 @@
 /*
  * Calls of bailiff's own tools: each is a process in the turn's sandbox. The shell tool is the command itself; the file
- * tools are a program of bailiff's (tools/) that gets its request on stdin and answers on stdout.
+ * tools are bailiff-tool (supervisor/tool), which gets its request on stdin and answers on stdout.
  */
 
 #include "runtime/engine/tool.h"
@@ -14,6 +14,8 @@
 
 #define PREVIEW_BYTES 2048u
 #define PROGRESS_NS 1000000000ull
+#define ANSWER_READ (256u << 10)
+#define ARTIFACTS_MAX 100u
 
 /* ---- the start ---- */
 
@@ -44,17 +46,30 @@ static void fail_start(struct engine *g, const char *call_id, const struct err *
 	tool_call_fail(g, call_id, &why);
 }
 
-static void start_process_of(struct engine *g, const struct tool_call_doc *d, const struct turn_doc *t, json_t *args)
+/* Nobody waits for these: what becomes of them shows in the call. */
+static void ignore(void *ctx, const struct err *e, const char *json, size_t len)
 {
-	json_t *merged = turn_part_merged(t, args);
+}
+
+/* The request of a file tool goes to its stdin, which takes it once the program runs. */
+static void hand_over(struct engine *g, const char *process, const struct requester *by, json_t *args)
+{
+	const struct caller c = { .uid = by->uid, .pid = by->pid, .role = by->role, .peer_fd = -1 };
+	mem_auto char *text = json_dumps(args, JSON_COMPACT);
+
+	engine_write_stdin(g, process, text, strlen(text), &c, ignore, NULL);
+	engine_close_stdin(g, process, &c, ignore, NULL);
+}
+
+static void start(struct engine *g, const struct tool_call_doc *d, const struct tool *tool, const struct requester *by,
+		  const json_t *where, json_t *args)
+{
+	const char *const argv[] = { g->o.tool_program, tool->name };
 	char process[ID_TEXT_MAX];
 	struct start_spec spec;
-	struct requester by;
 	struct err e = ERR_INIT;
 
-	shell_arguments(merged);
-	if (start_spec_of(g, merged, &spec, &e) < 0) {
-		json_decref(merged);
+	if (start_spec_of(g, where, &spec, &e) < 0) {
 		fail_start(g, d->toolCallId, &e);
 		return;
 	}
@@ -64,10 +79,40 @@ static void start_process_of(struct engine *g, const struct tool_call_doc *d, co
 	spec.request.tool_call_id = d->toolCallId;
 	spec.request.step_id = d->stepId;
 	spec.request.end_with_client = false;
-	turn_requester(t, &by);
-	process_start_owned(g, &spec.request, &by, OWNER_TOOL, d->toolCallId, process);
+	if (tool->builtin != TOOL_SHELL) {
+		spec.request.command_line = NULL;
+		spec.request.argv = argv;
+		spec.request.argc = countof(argv);
+		spec.request.stdin_pipe = true;
+		spec.request.stderr_merge = false;
+		spec.request.sandbox.own_program = g->o.tool_program;
+	}
+	process_start_owned(g, &spec.request, by, OWNER_TOOL, d->toolCallId, process);
+	if (tool->builtin != TOOL_SHELL && process[0])
+		hand_over(g, process, by, args);
 	start_spec_done(&spec);
-	json_decref(merged);
+}
+
+static void start_process_of(struct engine *g, const struct tool_call_doc *d, const struct turn_doc *t, const struct tool *tool,
+			     json_t *args)
+{
+	json_t *where = turn_part_merged(t, tool->builtin == TOOL_SHELL ? args : NULL);
+	struct requester by;
+	struct err e = ERR_INIT;
+
+	turn_requester(t, &by);
+	if (tool->builtin == TOOL_SHELL) {
+		shell_arguments(where);
+	} else {
+		json_object_set_new(where, "commandLine", json_string(tool->name)); /* replaced by the program in start() */
+		if (!g->o.tool_program)
+			err_set(&e, ERR_UNAVAILABLE, "bailiff-tool is not installed beside bailiffd, and %s needs it", tool->name);
+	}
+	if (e.code)
+		fail_start(g, d->toolCallId, &e);
+	else
+		start(g, d, tool, &by, where, args);
+	json_decref(where);
 }
 
 void tool_process_start(struct engine *g, const char *call_id)
@@ -100,7 +145,7 @@ void tool_process_start(struct engine *g, const char *call_id)
 		fail_start(g, call_id, &e);
 		return;
 	}
-	start_process_of(g, &d, &t, args);
+	start_process_of(g, &d, &t, &tool, args);
 	json_decref(args);
 }
 
@@ -168,15 +213,85 @@ static void ref_members(struct process *p, struct jw *w)
 		jw_kstr(w, "sandboxRef", l.sandbox);
 }
 
-static void tool_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
+/* ---- what a file tool answered ---- */
+
+/* Its answer, as far as it fits: {"files":[…]} and {"error":…} come first in it or are all of it. */
+static void read_answer(struct process *p, struct buf *ret)
 {
-	buf_auto struct buf text = BUF_INIT;
+	struct engine *g = p->engine;
+	size_t want = p->streams[STREAM_STDOUT].size < ANSWER_READ ? (size_t)p->streams[STREAM_STDOUT].size : ANSWER_READ;
+	char *at = buf_reserve(ret, want + 1);
+	ssize_t n = want ? g->o.ports->peek_output(g->o.world, p->id, STREAM_STDOUT, 0, at, want) : 0;
+
+	ret->len = n > 0 ? (size_t)n : 0;
+}
+
+/* artifact.changed for each file that was written; their ids in *refs. */
+static void artifact_facts(struct process *p, const struct tool_call_doc *d, struct jval files, struct jw *refs, struct store_batch *b)
+{
+	static const char *const members[] = { "path", "change", "bytes", "oldBytes", "movedFrom" };
+	size_t n = 0;
+
+	for (struct jiter it = jiter_on(files); n < ARTIFACTS_MAX && jiter_next(&it);) {
+		struct jval status = jval_get(it.value, "status");
+		char id[ID_TEXT_MAX], step[ID_TEXT_MAX];
+		struct fact f;
+
+		if (status.type != JT_NONE && !jval_is_str(status, "applied"))
+			continue;
+		id_make(ID_KIND_ARTIFACT, id);
+		id_make(ID_KIND_STEP, step);
+		tool_fact_open(&f, EVENT_ARTIFACT_CHANGED, d);
+		f.draft.ids[ID_STEP] = step;
+		f.draft.ids[ID_ARTIFACT] = id;
+		f.draft.ids[ID_PROCESS] = p->id;
+		for (size_t i = 0; i < countof(members); i++) {
+			struct jval v = jval_get(it.value, members[i]);
+
+			if (v.type != JT_NONE)
+				jw_kraw(&f.w, members[i], v.text, v.len);
+		}
+		jw_kstr(&f.w, "source", "tool");
+		jw_kstr(&f.w, "fileType", "file");
+		fact_close(&f, b);
+		jw_str(refs, id);
+		n++;
+	}
+}
+
+/* What the tool says went wrong, in place of "exit code 1". */
+static void take_error(struct jval error, struct process_outcome *o, char category[64], char message[512])
+{
+	if (error.type != JT_OBJECT || o->clean || strcmp(o->category, "exit") != 0)
+		return;
+	jval_str(jval_get(error, "category"), category, 64);
+	jval_str(jval_get(error, "message"), message, 512);
+	o->category = category;
+	o->message = message;
+}
+
+static void tool_ended(struct process *p, const struct process_outcome *outcome, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT, answer = BUF_INIT, refs = BUF_INIT;
+	struct process_outcome told = *outcome, *o = &told;
+	char category[64] = "tool", message[512] = "";
+	struct jw r = jw_on(&refs);
 	struct tool_call_doc d;
+	struct tool tool;
 	struct err e = ERR_INIT;
 	struct fact f;
 
 	if (tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
+	bool file_tool = tool_find(p->engine, d.toolName, (uint32_t)d.uid, &tool) && tool.builtin && tool.builtin != TOOL_SHELL;
+	jw_arr(&r);
+	if (file_tool) {
+		read_answer(p, &answer);
+		struct jval all = jval_of(buf_cstr(&answer), answer.len);
+		artifact_facts(p, &d, jval_get(all, "files"), &r, b);
+		take_error(jval_get(all, "error"), o, category, message);
+	}
+	jw_arr_end(&r);
 	tool_fact_open(&f, o->clean ? EVENT_TOOL_RESULT : EVENT_TOOL_FAILED, &d);
 	f.draft.ids[ID_PROCESS] = p->id;
 	f.draft.status = o->status;
@@ -191,6 +306,10 @@ static void tool_ended(struct process *p, const struct process_outcome *o, struc
 		jw_kint(&f.w, "exitCode", o->exit_code);
 	if (p->streams[STREAM_STDOUT].ref[0])
 		jw_kstr(&f.w, "rawOutputRef", p->streams[STREAM_STDOUT].ref);
+	if (file_tool && o->clean) {
+		jw_kstr(&f.w, "structuredContentRef", p->streams[STREAM_STDOUT].ref);
+		jw_kraw(&f.w, "artifactRefs", refs.data, refs.len);
+	}
 	if (!o->clean && p->streams[STREAM_STDERR].ref[0])
 		jw_kstr(&f.w, "errorRef", p->streams[STREAM_STDERR].ref);
 	preview_member(p, STREAM_STDOUT, "displayPreview", &f.w);

@@ -26,6 +26,7 @@ ALLOWED = {
     "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor", "supervisor/guard"],
     "supervisor/proxy": BASE + ["sandbox/host_rule.h", "sandbox/net_address.h", "sandbox/plan.h", "supervisor/guard/guard_msg.h"],
     "supervisor/control": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox", "supervisor"],
+    "supervisor/tool": BASE,
     "supervisor/cli": BASE + ["pty"],
     "supervisor": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
                           "supervisor/guard", "supervisor/spawner", "supervisor/control", "supervisor/proxy"],
@@ -44,6 +45,7 @@ FORBIDDEN_SYSTEM = {
     "policy": ["lmdb.h", "event2/"],
     "pty": ["lmdb.h", "event2/"],
     "policy/shell": ["jansson.h", "lmdb.h", "event2/"],
+    "supervisor/tool": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/cli": ["lmdb.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)

@@ -1,0 +1,98 @@
+#include "supervisor/tool/tool.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#define REQUEST_MAX (8u << 20)
+
+static const struct {
+	const char *name;
+	int (*run)(struct jval args, struct jw *w, struct err *e);
+} tools[] = {
+	{ "read_file", tool_read_file },
+	{ "write_file", tool_write_file },
+	{ "list_directory", tool_list_directory },
+	{ "apply_patch", tool_apply_patch },
+};
+
+static int read_request(struct buf *ret, struct err *e)
+{
+	for (;;) {
+		char *at = buf_reserve(ret, 65536);
+		ssize_t n = read(STDIN_FILENO, at, 65536);
+
+		if (n == 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return err_sys(e, errno, "read the request");
+		if (n > 0)
+			ret->len += (size_t)n;
+		if (ret->len > REQUEST_MAX)
+			return err_set(e, ERR_EXHAUSTED, "the request is longer than %u bytes", REQUEST_MAX);
+	}
+}
+
+static int write_answer(const struct buf *out)
+{
+	for (size_t done = 0; done < out->len;) {
+		ssize_t n = write(STDOUT_FILENO, out->data + done, out->len - done);
+
+		if (n < 0 && errno != EINTR)
+			return -1;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+static const char *category(const struct err *e)
+{
+	if (e->code == ERR_NOT_FOUND)
+		return "not_found";
+	if (e->code == ERR_CONFLICT)
+		return "conflict";
+	if (e->code == ERR_SYS && (e->sys == EACCES || e->sys == EPERM || e->sys == EROFS))
+		return "sandbox";
+	if (e->code == ERR_EXHAUSTED || (e->code == ERR_SYS && (e->sys == ENOSPC || e->sys == EDQUOT || e->sys == EFBIG)))
+		return "resource";
+	return "tool";
+}
+
+static void error_json(const struct err *e, struct jw *w)
+{
+	jw_kobj(w, "error");
+	jw_kstr(w, "category", category(e));
+	jw_kstr(w, "message", e->message);
+	if (e->field[0])
+		jw_kstr(w, "field", e->field);
+	jw_obj_end(w);
+}
+
+int main(int argc, char **argv)
+{
+	buf_auto struct buf request = BUF_INIT, out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	struct err e = ERR_INIT;
+	int r = -1;
+
+	jw_obj(&w);
+	if (argc != 2)
+		err_set(&e, ERR_INVALID, "one argument is needed: the tool's name");
+	else if (read_request(&request, &e) == 0) {
+		err_set(&e, ERR_INVALID, "there is no tool '%.64s'", argv[1]);
+		for (size_t i = 0; i < countof(tools); i++)
+			if (strcmp(tools[i].name, argv[1]) == 0) {
+				e = ERR_INIT;
+				r = tools[i].run(jval_of(buf_cstr(&request), request.len), &w, &e);
+			}
+	}
+	if (r < 0)
+		error_json(&e, &w);
+	jw_obj_end(&w);
+	buf_byte(&out, '\n');
+	return write_answer(&out) < 0 || r < 0;
+}

@@ -1,0 +1,350 @@
+#include "supervisor/tool/patch.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <stdint.h>
+#include <string.h>
+
+struct reader {
+	const char *p, *end;
+	size_t number;                /* of the line that was read last */
+	const char *line;
+	size_t len;
+	struct patch *patch;
+	size_t hunks;
+};
+
+static bool read_line(struct reader *r)
+{
+	if (r->p >= r->end)
+		return false;
+	const char *nl = memchr(r->p, '\n', (size_t)(r->end - r->p));
+	r->line = r->p;
+	r->len = (size_t)((nl ? nl : r->end) - r->p);
+	r->p = nl ? nl + 1 : r->end;
+	if (r->len && r->line[r->len - 1] == '\r')
+		r->len--;
+	r->number++;
+	return true;
+}
+
+static bool starts(const struct reader *r, const char *with)
+{
+	size_t n = strlen(with);
+
+	return r->len >= n && memcmp(r->line, with, n) == 0;
+}
+
+static bool is(const struct reader *r, const char *what)
+{
+	return starts(r, what) && r->len == strlen(what);
+}
+
+/* The next line starts with this; it stays the next. */
+static bool next_starts(const struct reader *r, const char *with)
+{
+	size_t n = strlen(with);
+
+	return (size_t)(r->end - r->p) >= n && memcmp(r->p, with, n) == 0;
+}
+
+static int bad(const struct reader *r, struct err *e, const char *what)
+{
+	return err_field(e, "patch", "line %zu: %s", r->number, what);
+}
+
+/* ---- the list ---- */
+
+static struct patch_file *file_add(struct reader *r, enum patch_change change, struct err *e)
+{
+	struct patch *p = r->patch;
+
+	if (p->nfiles == PATCH_FILES_MAX) {
+		(void)bad(r, e, "too many files");
+		return NULL;
+	}
+	p->files = mem_realloc(p->files, (p->nfiles + 1) * sizeof(*p->files));
+	p->files[p->nfiles] = (struct patch_file){ .change = change };
+	return &p->files[p->nfiles++];
+}
+
+static struct patch_hunk *hunk_add(struct reader *r, struct patch_file *f, struct err *e)
+{
+	if (r->hunks++ == PATCH_HUNKS_MAX) {
+		(void)bad(r, e, "too many hunks");
+		return NULL;
+	}
+	f->hunks = mem_realloc(f->hunks, (f->nhunks + 1) * sizeof(*f->hunks));
+	f->hunks[f->nhunks] = (struct patch_hunk){ 0 };
+	return &f->hunks[f->nhunks++];
+}
+
+static void line_add(struct patch_hunk *h, char kind, const char *text, size_t len)
+{
+	/* Doubling: a hunk may be long. */
+	if ((h->nlines & (h->nlines - 1)) == 0)
+		h->lines = mem_realloc(h->lines, (h->nlines ? 2 * h->nlines : 1) * sizeof(*h->lines));
+	h->lines[h->nlines++] = (struct patch_line){ kind, text, len };
+}
+
+void patch_done(struct patch *p)
+{
+	for (size_t i = 0; i < p->nfiles; i++) {
+		for (size_t k = 0; k < p->files[i].nhunks; k++)
+			free(p->files[i].hunks[k].lines);
+		free(p->files[i].hunks);
+		free(p->files[i].path);
+		free(p->files[i].move_to);
+	}
+	free(p->files);
+	*p = (struct patch){ 0 };
+}
+
+static char *path_of(const struct reader *r, size_t skip)
+{
+	const char *p = r->line + skip;
+	size_t n = r->len - skip;
+
+	while (n && *p == ' ') {
+		p++;
+		n--;
+	}
+	while (n && p[n - 1] == ' ')
+		n--;
+	return mem_strndup(p, n);
+}
+
+static int check_path(const struct reader *r, const char *path, struct err *e)
+{
+	return path && *path && strlen(path) < 4096 ? 0 : bad(r, e, "a path is missing or too long");
+}
+
+/* ---- the envelope ---- */
+
+#define ADD "*** Add File: "
+#define DELETE "*** Delete File: "
+#define UPDATE "*** Update File: "
+#define MOVE "*** Move to: "
+
+static int envelope_added(struct reader *r, struct patch_file *f, struct err *e)
+{
+	struct patch_hunk *h = hunk_add(r, f, e);
+
+	if (!h)
+		return -1;
+	while (next_starts(r, "+") && read_line(r))
+		line_add(h, '+', r->line + 1, r->len - 1);
+	return 0;
+}
+
+/* One hunk, whose @@ line (if it has one) was read. */
+static int envelope_hunk(struct reader *r, struct patch_file *f, bool headed, struct err *e)
+{
+	struct patch_hunk *h = hunk_add(r, f, e);
+
+	if (!h)
+		return -1;
+	if (headed && r->len > 3) {
+		h->after = r->line + 3;
+		h->after_len = r->len - 3;
+	}
+	while (r->p < r->end && !next_starts(r, "@@")) {
+		if (next_starts(r, "*** End of File")) {
+			(void)read_line(r);
+			h->at_end = true;
+			break;
+		}
+		if (next_starts(r, "***"))
+			break;
+		(void)read_line(r);
+		if (r->len == 0)
+			line_add(h, ' ', r->line, 0); /* an empty context line whose space was lost */
+		else if (strchr(" -+", r->line[0]))
+			line_add(h, r->line[0], r->line + 1, r->len - 1);
+		else
+			return bad(r, e, "expected a line that starts with ' ', '-' or '+'");
+	}
+	if (!h->nlines)
+		return bad(r, e, "a hunk without lines");
+	return 0;
+}
+
+static int envelope_updated(struct reader *r, struct patch_file *f, struct err *e)
+{
+	if (next_starts(r, MOVE) && read_line(r)) {
+		f->move_to = path_of(r, strlen(MOVE));
+		if (check_path(r, f->move_to, e) < 0)
+			return -1;
+	}
+	while (r->p < r->end && !next_starts(r, "***")) {
+		bool headed = next_starts(r, "@@");
+
+		if (headed)
+			(void)read_line(r);
+		if (envelope_hunk(r, f, headed, e) < 0)
+			return -1;
+	}
+	if (!f->nhunks && !f->move_to)
+		return bad(r, e, "an update without hunks");
+	return 0;
+}
+
+static int envelope(struct reader *r, struct err *e)
+{
+	static const struct {
+		const char *head;
+		enum patch_change change;
+	} heads[] = { { ADD, PATCH_ADD }, { DELETE, PATCH_DELETE }, { UPDATE, PATCH_UPDATE } };
+
+	while (read_line(r)) {
+		struct patch_file *f = NULL;
+
+		if (is(r, "*** End Patch"))
+			return r->patch->nfiles ? 0 : bad(r, e, "the patch changes nothing");
+		for (size_t i = 0; i < countof(heads) && !f; i++) {
+			if (!starts(r, heads[i].head))
+				continue;
+			f = file_add(r, heads[i].change, e);
+			if (!f)
+				return -1;
+			f->path = path_of(r, strlen(heads[i].head));
+			if (check_path(r, f->path, e) < 0)
+				return -1;
+		}
+		if (!f)
+			return bad(r, e, "expected *** Add File:, *** Delete File:, *** Update File: or *** End Patch");
+		if ((f->change == PATCH_ADD && envelope_added(r, f, e) < 0) || (f->change == PATCH_UPDATE && envelope_updated(r, f, e) < 0))
+			return -1;
+	}
+	return bad(r, e, "*** End Patch is missing");
+}
+
+/* ---- unified diffs ---- */
+
+/* "--- a/path\ttime": the path, NULL for /dev/null. */
+static char *diff_path(const struct reader *r)
+{
+	const char *p = r->line + 4, *tab = memchr(p, '\t', r->len - 4);
+	size_t n = tab ? (size_t)(tab - p) : r->len - 4;
+
+	while (n && p[n - 1] == ' ')
+		n--;
+	if (n == 9 && memcmp(p, "/dev/null", 9) == 0)
+		return NULL;
+	if (n > 2 && (p[0] == 'a' || p[0] == 'b') && p[1] == '/') {
+		p += 2;
+		n -= 2;
+	}
+	return mem_strndup(p, n);
+}
+
+static bool number(const char **p, const char *end, size_t *ret)
+{
+	size_t v = 0, digits = 0;
+
+	for (; *p < end && **p >= '0' && **p <= '9' && digits < 9; (*p)++, digits++)
+		v = 10 * v + (size_t)(**p - '0');
+	*ret = v;
+	return digits > 0;
+}
+
+/* "@@ -l,c +l,c @@" */
+static bool range(const struct reader *r, size_t *ret_old, size_t *ret_nold, size_t *ret_nnew)
+{
+	const char *p = r->line + 4, *end = r->line + r->len;
+	size_t line;
+
+	*ret_nold = *ret_nnew = 1;
+	if (!starts(r, "@@ -") || !number(&p, end, ret_old))
+		return false;
+	if (p < end && *p == ',' && (p++, !number(&p, end, ret_nold)))
+		return false;
+	if (end - p < 2 || p[0] != ' ' || p[1] != '+')
+		return false;
+	p += 2;
+	if (!number(&p, end, &line) || (p < end && *p == ',' && (p++, !number(&p, end, ret_nnew))))
+		return false;
+	return end - p >= 3 && memcmp(p, " @@", 3) == 0;
+}
+
+static int diff_hunk(struct reader *r, struct patch_file *f, struct err *e)
+{
+	struct patch_hunk *h = hunk_add(r, f, e);
+	size_t nold, nnew;
+
+	if (!h)
+		return -1;
+	if (!range(r, &h->old_line, &nold, &nnew))
+		return bad(r, e, "expected @@ -line,count +line,count @@");
+	while ((nold || nnew || next_starts(r, "\\")) && read_line(r)) {
+		char kind = r->len ? r->line[0] : ' ';
+
+		if (kind == '\\') {
+			h->no_newline = h->nlines && h->lines[h->nlines - 1].kind != '-';
+			continue;
+		}
+		if (!strchr(" -+", kind) || (kind != '+' && !nold) || (kind != '-' && !nnew))
+			return bad(r, e, "the hunk does not have as many lines as its @@ line says");
+		line_add(h, kind, r->line + (r->len > 0), r->len ? r->len - 1 : 0);
+		nold -= kind != '+';
+		nnew -= kind != '-';
+	}
+	return nold || nnew ? bad(r, e, "the hunk ends early") : 0;
+}
+
+/* From its "--- " line on. */
+static int diff_file(struct reader *r, struct err *e)
+{
+	mem_auto char *old = diff_path(r), *new = NULL;
+
+	if (!read_line(r) || !starts(r, "+++ "))
+		return bad(r, e, "expected a line that starts with '+++ '");
+	new = diff_path(r);
+	if (!old && !new)
+		return bad(r, e, "both sides are /dev/null");
+	struct patch_file *f = file_add(r, !old ? PATCH_ADD : !new ? PATCH_DELETE : PATCH_UPDATE, e);
+	if (!f)
+		return -1;
+	if (old && new && strcmp(old, new) != 0)
+		f->move_to = mem_take(&new);
+	f->path = old ? mem_take(&old) : mem_take(&new);
+	if (check_path(r, f->path, e) < 0)
+		return -1;
+	while (next_starts(r, "@@ -") && read_line(r))
+		if (diff_hunk(r, f, e) < 0)
+			return -1;
+	return f->nhunks || f->move_to ? 0 : bad(r, e, "a file without hunks");
+}
+
+static int diff(struct reader *r, struct err *e)
+{
+	while (read_line(r))
+		/* What stands between files (diff, index, mode lines, mail) says nothing that is needed. */
+		if (starts(r, "--- ") && next_starts(r, "+++ ") && diff_file(r, e) < 0)
+			return -1;
+	return r->patch->nfiles ? 0 : err_field(e, "patch", "is neither a *** Begin Patch envelope nor a unified diff");
+}
+
+int patch_parse(const char *text, size_t len, struct patch *ret, struct err *e)
+{
+	struct patch p = { 0 };
+	struct reader r = { .p = text, .end = text + len, .patch = &p };
+	struct reader start = r;
+	int done;
+
+	while (read_line(&start) && start.len == 0)
+		r = start;
+	if (start.line && is(&start, "*** Begin Patch")) {
+		r = start;
+		done = envelope(&r, e);
+	} else {
+		done = diff(&r, e);
+	}
+	if (done < 0) {
+		patch_done(&p);
+		return -1;
+	}
+	*ret = p;
+	return 0;
+}

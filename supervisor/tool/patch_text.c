@@ -1,0 +1,170 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/tool/patch.h"
+
+#include <string.h>
+
+struct text_line {
+	const char *text;
+	size_t len;                   /* without the newline */
+};
+
+struct text_lines {
+	struct text_line *line;
+	size_t count;
+	bool ended;                   /* the last one ends with a newline */
+};
+
+static void split(const char *p, size_t len, struct text_lines *ret)
+{
+	const char *end = p + len;
+	size_t cap = 0;
+
+	*ret = (struct text_lines){ .ended = len && p[len - 1] == '\n' };
+	while (p < end) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+
+		if (ret->count == cap) {
+			cap = cap ? 2 * cap : 64;
+			ret->line = mem_realloc(ret->line, cap * sizeof(*ret->line));
+		}
+		ret->line[ret->count++] = (struct text_line){ p, (size_t)((nl ? nl : end) - p) };
+		p = nl ? nl + 1 : end;
+	}
+}
+
+static size_t trimmed(const char *p, size_t n)
+{
+	while (n && (p[n - 1] == ' ' || p[n - 1] == '\t' || p[n - 1] == '\r'))
+		n--;
+	return n;
+}
+
+static bool same(struct text_line a, const char *p, size_t n, bool loose)
+{
+	size_t an = loose ? trimmed(a.text, a.len) : a.len, bn = loose ? trimmed(p, n) : n;
+
+	return an == bn && memcmp(a.text, p, an) == 0;
+}
+
+/* Do the hunk's old lines stand at `at`? */
+static bool fits(const struct text_lines *t, const struct patch_hunk *h, size_t at, bool loose)
+{
+	for (size_t i = 0; i < h->nlines; i++) {
+		if (h->lines[i].kind == '+')
+			continue;
+		if (at >= t->count || !same(t->line[at], h->lines[i].text, h->lines[i].len, loose))
+			return false;
+		at++;
+	}
+	return true;
+}
+
+static size_t old_count(const struct patch_hunk *h)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < h->nlines; i++)
+		n += h->lines[i].kind != '+';
+	return n;
+}
+
+/* The place nearest to `wanted`, not before `from`. */
+static bool nearest(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t wanted, bool loose, size_t *ret)
+{
+	if (wanted < from)
+		wanted = from;
+	for (size_t d = 0; wanted + d <= t->count || (wanted >= d && wanted - d >= from); d++) {
+		if (wanted + d <= t->count && fits(t, h, wanted + d, loose)) {
+			*ret = wanted + d;
+			return true;
+		}
+		if (d && wanted >= d && wanted - d >= from && fits(t, h, wanted - d, loose)) {
+			*ret = wanted - d;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool find_header(const struct text_lines *t, const struct patch_hunk *h, size_t *from)
+{
+	for (int loose = 0; loose < 2; loose++)
+		for (size_t i = *from; i < t->count; i++)
+			if (same(t->line[i], h->after, h->after_len, loose)) {
+				*from = i + 1;
+				return true;
+			}
+	return false;
+}
+
+/* Where the hunk goes; −1 when nowhere. */
+static int locate(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t *ret, const char **ret_why)
+{
+	size_t old = old_count(h);
+
+	*ret_why = "its lines are not there";
+	if (h->after && !find_header(t, h, &from)) {
+		*ret_why = "the line after @@ is not there";
+		return -1;
+	}
+	if (!old) {
+		/* Nothing to look for: where it says, after its header, or at the end. */
+		*ret = h->old_line ? (h->old_line < t->count ? h->old_line : t->count) : h->after ? from : t->count;
+		return *ret >= from ? 0 : -1;
+	}
+	for (int loose = 0; loose < 2; loose++) {
+		if (h->at_end && t->count >= old && t->count - old >= from && fits(t, h, t->count - old, loose)) {
+			*ret = t->count - old;
+			return 0;
+		}
+		if (nearest(t, h, from, h->old_line ? h->old_line - 1 : from, loose, ret))
+			return 0;
+	}
+	return -1;
+}
+
+static void put(struct buf *out, const char *p, size_t n)
+{
+	buf_append(out, p, n);
+	buf_byte(out, '\n');
+}
+
+int patch_text(const struct patch_file *f, const char *old, size_t old_len, struct buf *ret, struct err *e)
+{
+	struct text_lines t;
+	size_t at = 0;
+	bool newline;
+	int r = 0;
+
+	split(old, old_len, &t);
+	newline = t.ended || !t.count;
+	for (size_t i = 0; r == 0 && i < f->nhunks; i++) {
+		const struct patch_hunk *h = &f->hunks[i];
+		const char *why;
+		size_t where;
+
+		if (locate(&t, h, at, &where, &why) < 0) {
+			r = err_set(e, ERR_CONFLICT, "hunk %zu of '%.200s' does not apply: %s", i + 1, f->path, why);
+			break;
+		}
+		for (; at < where; at++)
+			put(ret, t.line[at].text, t.line[at].len);
+		for (size_t k = 0; k < h->nlines; k++) {
+			if (h->lines[k].kind == '+')
+				put(ret, h->lines[k].text, h->lines[k].len);
+			else if (h->lines[k].kind == ' ')
+				put(ret, t.line[at].text, t.line[at].len); /* as it stands in the file */
+			at += h->lines[k].kind != '+';
+		}
+		if (at == t.count)
+			newline = !h->no_newline && (newline || h->lines[h->nlines - 1].kind == '+');
+	}
+	for (; r == 0 && at < t.count; at++)
+		put(ret, t.line[at].text, t.line[at].len);
+	if (r == 0 && !newline && ret->len)
+		ret->len--;
+	free(t.line);
+	return r;
+}

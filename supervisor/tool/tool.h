@@ -1,0 +1,44 @@
+#ifndef BAILIFF_TOOL_TOOL_H
+#define BAILIFF_TOOL_TOOL_H
+
+/*
+ * bailiff-tool: the file tools, as a small static program. It runs inside the turn's sandbox as the turn's user, so the kernel
+ * decides what it may touch; it is handed the call's arguments (JSON that the runtime has checked) on stdin and writes one JSON
+ * object to stdout. Exit status 0: the object is the result; 1: it is {"error":{"category","message",…}}.
+ *
+ * main.c        what is to be done
+ * tool_file.c   files: reading, writing (never half), listing
+ * patch.c       patches: both formats into one list of changes
+ * patch_text.c  one file's text with its changes applied
+ * tool_patch.c  apply_patch: all files or none, each at once
+ */
+
+#include "runtime/base/jscan.h"
+#include "runtime/base/jw.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct buf;
+struct err;
+
+#define TOOL_FILE_MAX (16u << 20) /* a file that is read whole */
+#define TOOL_SHOWN_MAX (1u << 20) /* of its content that is passed on */
+
+/* Each writes its result's members. */
+int tool_read_file(struct jval args, struct jw *w, struct err *e);
+int tool_write_file(struct jval args, struct jw *w, struct err *e);
+int tool_list_directory(struct jval args, struct jw *w, struct err *e);
+int tool_apply_patch(struct jval args, struct jw *w, struct err *e);
+
+/* The whole file. ERR_NOT_FOUND, ERR_SYS, ERR_EXHAUSTED. */
+int tool_file_load(const char *path, struct buf *ret, struct err *e);
+/*
+ * Replaces the file at once: a new one beside it, synced, renamed over it. Its mode stays; a link is followed. `folders`: missing
+ * ones on the way are made.
+ */
+int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e);
+bool tool_file_exists(const char *path);
+
+#endif

@@ -1,0 +1,330 @@
+#include "supervisor/tool/tool.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ENTRIES_DEFAULT 1000u
+#define ENTRIES_MAX 10000u
+#define DEPTH_MAX 8u
+
+static int sys(struct err *e, const char *what, const char *path)
+{
+	int error = errno;
+
+	if (error == ENOENT)
+		return err_set(e, ERR_NOT_FOUND, "%s '%.200s': there is no such file or folder", what, path);
+	return err_sys(e, error, "%s '%.200s'", what, path);
+}
+
+bool tool_file_exists(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0;
+}
+
+/* ---- reading ---- */
+
+int tool_file_load(const char *path, struct buf *ret, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	int r = 0;
+
+	if (fd < 0)
+		return sys(e, "read", path);
+	if (fstat(fd, &st) < 0)
+		r = sys(e, "read", path);
+	else if (S_ISDIR(st.st_mode))
+		r = err_set(e, ERR_INVALID, "'%.200s' is a folder", path);
+	else if (!S_ISREG(st.st_mode))
+		r = err_set(e, ERR_INVALID, "'%.200s' is no regular file", path);
+	for (ssize_t n = 1; r == 0 && n > 0;) {
+		char *at = buf_reserve(ret, 65536);
+
+		n = read(fd, at, 65536);
+		if (n < 0)
+			r = sys(e, "read", path);
+		else
+			ret->len += (size_t)n;
+		if (ret->len > TOOL_FILE_MAX)
+			r = err_set(e, ERR_EXHAUSTED, "'%.200s' is larger than %u bytes", path, TOOL_FILE_MAX);
+	}
+	close(fd);
+	return r;
+}
+
+/* The lines [from, from + count) of a text; *ret_more when it goes on behind them. */
+static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, size_t *ret_at, size_t *ret_len, bool *ret_more)
+{
+	const char *p = buf_cstr(text), *end = p + text->len, *start;
+
+	for (; from && p < end; from--) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+
+		p = nl ? nl + 1 : end;
+	}
+	for (start = p; count && p < end; count--) {
+		const char *nl = memchr(p, '\n', (size_t)(end - p));
+
+		p = nl ? nl + 1 : end;
+	}
+	*ret_at = (size_t)(start - buf_cstr(text));
+	*ret_len = (size_t)(p - start);
+	*ret_more = p < end;
+}
+
+int tool_read_file(struct jval args, struct jw *w, struct err *e)
+{
+	mem_auto char *path = jval_strdup(jval_get(args, "path"));
+	buf_auto struct buf text = BUF_INIT;
+	size_t at, len, lines = 0;
+	bool more;
+
+	if (!path || !*path)
+		return err_field(e, "path", "missing");
+	if (tool_file_load(path, &text, e) < 0)
+		return -1;
+	pick_lines(&text, jval_uint(jval_get(args, "offset"), 0), jval_uint(jval_get(args, "limit"), UINT64_MAX), &at, &len, &more);
+	if (len > TOOL_SHOWN_MAX) {
+		len = text_utf8_cut(buf_cstr(&text) + at, TOOL_SHOWN_MAX);
+		more = true;
+	}
+	bool base64 = jval_is_str(jval_get(args, "encoding"), "base64") || !text_utf8_valid(buf_cstr(&text) + at, len);
+	for (size_t i = 0; i < text.len; i++)
+		lines += text.data[i] == '\n';
+	lines += text.len && text.data[text.len - 1] != '\n';
+	jw_kstr(w, "path", path);
+	jw_kuint(w, "bytes", text.len);
+	jw_kuint(w, "lines", lines);
+	jw_kbool(w, "truncated", more);
+	jw_kstr(w, "encoding", base64 ? "base64" : "utf8");
+	jw_key(w, "content");
+	if (base64)
+		jw_base64(w, buf_cstr(&text) + at, len);
+	else
+		jw_strn(w, buf_cstr(&text) + at, len);
+	return 0;
+}
+
+/* ---- writing ---- */
+
+static int make_folders(const char *path, struct err *e)
+{
+	char part[PATH_MAX];
+
+	if (snprintf(part, sizeof(part), "%s", path) >= (int)sizeof(part))
+		return err_set(e, ERR_INVALID, "the path is too long");
+	for (char *p = part + 1; (p = strchr(p, '/')); *p++ = '/') {
+		*p = '\0';
+		if (mkdir(part, 0777) < 0 && errno != EEXIST)
+			return sys(e, "make the folder", part);
+	}
+	return 0;
+}
+
+/* Where a write really goes: through links, to the file they name. */
+static int final_path(const char *path, char ret[PATH_MAX], struct err *e)
+{
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+		if (!realpath(path, ret))
+			return sys(e, "follow the link", path);
+		return 0;
+	}
+	if (snprintf(ret, PATH_MAX, "%s", path) >= PATH_MAX)
+		return err_set(e, ERR_INVALID, "the path is too long");
+	return 0;
+}
+
+static int write_whole(int fd, const char *p, size_t n)
+{
+	while (n) {
+		ssize_t w = write(fd, p, n);
+
+		if (w < 0 && errno != EINTR)
+			return -1;
+		if (w > 0) {
+			p += w;
+			n -= (size_t)w;
+		}
+	}
+	return fsync(fd);
+}
+
+int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e)
+{
+	char target[PATH_MAX], temp[PATH_MAX + 32];
+	mode_t mode = 0;
+	struct stat st;
+	int fd;
+
+	if ((folders && make_folders(path, e) < 0) || final_path(path, target, e) < 0)
+		return -1;
+	if (stat(target, &st) == 0) {
+		if (must_be_new)
+			return err_set(e, ERR_CONFLICT, "'%.200s' exists already", path);
+		if (!S_ISREG(st.st_mode))
+			return err_set(e, ERR_INVALID, "'%.200s' is no regular file", path);
+		mode = st.st_mode & 07777;
+	}
+	(void)snprintf(temp, sizeof(temp), "%s.bailiff-%d", target, (int)getpid());
+	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return sys(e, "write", path);
+	int failed = write_whole(fd, p, n) < 0 || (mode && fchmod(fd, mode) < 0);
+	int error = errno;
+	close(fd);
+	if (!failed && (must_be_new ? link(temp, target) : rename(temp, target)) < 0) {
+		failed = 1;
+		error = errno;
+	}
+	if (failed || must_be_new)
+		unlink(temp);
+	errno = error;
+	return failed ? sys(e, "write", path) : 0;
+}
+
+int tool_write_file(struct jval args, struct jw *w, struct err *e)
+{
+	mem_auto char *path = jval_strdup(jval_get(args, "path"));
+	buf_auto struct buf given = BUF_INIT, bytes = BUF_INIT;
+	struct stat st;
+
+	if (!path || !*path)
+		return err_field(e, "path", "missing");
+	bool existed = stat(path, &st) == 0;
+	jval_str_buf(jval_get(args, "content"), &given);
+	if (jval_is_str(jval_get(args, "encoding"), "base64")) {
+		if (text_base64_decode(buf_cstr(&given), given.len, &bytes) < 0)
+			return err_field(e, "content", "is not base64");
+	} else {
+		buf_append(&bytes, buf_cstr(&given), given.len);
+	}
+	if (tool_file_store(path, buf_cstr(&bytes), bytes.len, jval_bool(jval_get(args, "createFolders"), false),
+			    jval_bool(jval_get(args, "mustNotExist"), false), e) < 0)
+		return -1;
+	jw_karr(w, "files");
+	jw_obj(w);
+	jw_kstr(w, "path", path);
+	jw_kstr(w, "change", existed ? "modified" : "created");
+	jw_kuint(w, "bytes", bytes.len);
+	if (existed)
+		jw_kuint(w, "oldBytes", (uint64_t)st.st_size);
+	jw_obj_end(w);
+	jw_arr_end(w);
+	return 0;
+}
+
+/* ---- listing ---- */
+
+struct listing {
+	struct jw *w;
+	size_t left;
+	bool more;
+};
+
+static const char *type_name(mode_t mode)
+{
+	return S_ISDIR(mode) ? "directory" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : "other";
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The names in a folder, sorted; NULL-terminated. */
+static char **names_of(int fd, size_t most, bool *ret_more)
+{
+	DIR *dir = fdopendir(fd);
+	char **names = mem_zalloc(most + 1, sizeof(*names));
+	size_t n = 0;
+
+	for (struct dirent *d; dir && (d = readdir(dir));) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		if (n == most) {
+			*ret_more = true;
+			break;
+		}
+		names[n++] = mem_strdup(d->d_name);
+	}
+	if (dir)
+		closedir(dir);
+	qsort(names, n, sizeof(*names), by_name);
+	return names;
+}
+
+static void entry_json(const char *name, const struct stat *st, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "name", name);
+	jw_kstr(w, "type", type_name(st->st_mode));
+	if (S_ISREG(st->st_mode))
+		jw_kuint(w, "bytes", (uint64_t)st->st_size);
+	jw_obj_end(w);
+}
+
+static int list(struct listing *l, const char *path, const char *shown, unsigned depth, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return sys(e, "list", path);
+	char **names = names_of(fd, ENTRIES_MAX, &l->more);
+	for (size_t i = 0; names[i]; i++) {
+		mem_auto char *full = mem_printf("%s/%s", path, names[i]);
+		mem_auto char *name = *shown ? mem_printf("%s/%s", shown, names[i]) : mem_strdup(names[i]);
+		struct stat st;
+
+		if (!l->left)
+			l->more = true;
+		else if (lstat(full, &st) == 0) {
+			l->left--;
+			entry_json(name, &st, l->w);
+			if (S_ISDIR(st.st_mode) && depth > 1) {
+				struct err ignored = ERR_INIT;
+
+				(void)list(l, full, name, depth - 1, &ignored); /* one that may not be entered is listed all the same */
+			}
+		}
+		free(names[i]);
+	}
+	free(names);
+	return 0;
+}
+
+int tool_list_directory(struct jval args, struct jw *w, struct err *e)
+{
+	mem_auto char *path = jval_strdup(jval_get(args, "path"));
+	uint64_t depth = jval_uint(jval_get(args, "depth"), 1), limit = jval_uint(jval_get(args, "limit"), ENTRIES_DEFAULT);
+	const char *where = path && *path ? path : ".";
+	struct listing l = { .w = w, .left = limit < ENTRIES_MAX ? (size_t)limit : ENTRIES_MAX };
+
+	if (depth < 1 || depth > DEPTH_MAX)
+		return err_field(e, "depth", "must be 1 to %u", DEPTH_MAX);
+	int fd = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return sys(e, "list", where);
+	close(fd);
+	jw_kstr(w, "path", where);
+	jw_karr(w, "entries");
+	if (list(&l, where, "", (unsigned)depth, e) < 0)
+		return -1;
+	jw_arr_end(w);
+	jw_kbool(w, "truncated", l.more);
+	return 0;
+}

@@ -1,0 +1,111 @@
+/*
+ * apply_patch. First every file's new text is made; if one does not apply nothing is touched. Then the files are written, each at
+ * once. A write that fails in the middle leaves the earlier ones as they are, and the result tells of each file what became of it.
+ */
+
+#include "supervisor/tool/patch.h"
+#include "supervisor/tool/tool.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+struct work {
+	struct buf text;              /* what it will hold */
+	size_t old_bytes;
+	bool done;
+	struct err err;
+};
+
+static int prepare(const struct patch_file *f, struct work *w, struct err *e)
+{
+	buf_auto struct buf old = BUF_INIT;
+
+	if (f->change == PATCH_ADD) {
+		if (tool_file_exists(f->path))
+			return err_set(e, ERR_CONFLICT, "'%.200s' is to be added but exists already", f->path);
+		return patch_text(f, "", 0, &w->text, e);
+	}
+	if (tool_file_load(f->path, &old, e) < 0)
+		return -1;
+	w->old_bytes = old.len;
+	if (f->move_to && tool_file_exists(f->move_to))
+		return err_set(e, ERR_CONFLICT, "'%.200s' is to be moved to '%.200s', which exists already", f->path, f->move_to);
+	if (f->change == PATCH_DELETE && !f->nhunks)
+		return 0;
+	return patch_text(f, buf_cstr(&old), old.len, &w->text, e);
+}
+
+static int carry_out(const struct patch_file *f, const struct work *w, struct err *e)
+{
+	if (f->change != PATCH_DELETE &&
+	    tool_file_store(f->move_to ? f->move_to : f->path, buf_cstr(&w->text), w->text.len, f->change == PATCH_ADD || f->move_to,
+			    f->change == PATCH_ADD || f->move_to, e) < 0)
+		return -1;
+	if ((f->change == PATCH_DELETE || f->move_to) && unlink(f->path) < 0)
+		return err_sys(e, errno, "remove '%.200s'", f->path);
+	return 0;
+}
+
+static void file_json(const struct patch_file *f, const struct work *k, bool dry, struct jw *w)
+{
+	static const char *const changes[] = { [PATCH_ADD] = "created", [PATCH_DELETE] = "deleted", [PATCH_UPDATE] = "modified" };
+
+	jw_obj(w);
+	jw_kstr(w, "path", f->move_to ? f->move_to : f->path);
+	if (f->move_to)
+		jw_kstr(w, "movedFrom", f->path);
+	jw_kstr(w, "change", f->move_to ? "moved" : changes[f->change]);
+	jw_kstr(w, "status", k->err.code ? "failed" : k->done ? "applied" : dry ? "checked" : "not_applied");
+	if (k->err.code)
+		jw_kstr(w, "message", k->err.message);
+	if (f->change != PATCH_DELETE)
+		jw_kuint(w, "bytes", k->text.len);
+	if (f->change != PATCH_ADD)
+		jw_kuint(w, "oldBytes", k->old_bytes);
+	jw_obj_end(w);
+}
+
+/* Later changes of a file would be lost by the earlier ones. */
+static int check_twice(const struct patch *p, struct err *e)
+{
+	for (size_t i = 0; i < p->nfiles; i++)
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(p->files[i].path, p->files[k].path) == 0)
+				return err_field(e, "patch", "changes '%.200s' more than once", p->files[i].path);
+	return 0;
+}
+
+int tool_apply_patch(struct jval args, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	patch_auto struct patch p = { 0 };
+	bool dry = jval_bool(jval_get(args, "dryRun"), false);
+	size_t failed = 0;
+
+	jval_str_buf(jval_get(args, "patch"), &text);
+	if (patch_parse(buf_cstr(&text), text.len, &p, e) < 0 || check_twice(&p, e) < 0)
+		return -1;
+	struct work *work = mem_zalloc(p.nfiles, sizeof(*work));
+	for (size_t i = 0; i < p.nfiles; i++)
+		failed += prepare(&p.files[i], &work[i], &work[i].err) < 0;
+	for (size_t i = 0; !dry && !failed && i < p.nfiles; i++) {
+		failed += carry_out(&p.files[i], &work[i], &work[i].err) < 0;
+		work[i].done = !failed;
+	}
+	jw_karr(w, "files");
+	for (size_t i = 0; i < p.nfiles; i++)
+		file_json(&p.files[i], &work[i], dry, w);
+	jw_arr_end(w);
+	for (size_t i = 0; i < p.nfiles; i++) {
+		if (work[i].err.code && !e->code)
+			*e = work[i].err;
+		buf_done(&work[i].text);
+	}
+	free(work);
+	return failed ? -1 : 0;
+}

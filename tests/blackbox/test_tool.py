@@ -1,0 +1,222 @@
+"""Tools: bailiff's own inside the turn's sandbox, registered ones done by their client, and what clients report themselves."""
+
+import json
+import os
+import signal
+
+import harness
+from harness import until
+
+
+def text(words):
+    return {"type": "text", "text": words}
+
+
+def call(name, **arguments):
+    return {"type": "tool_call", "toolName": name, "arguments": arguments}
+
+
+def open_turn(rpc, home, **more):
+    return rpc.call("submit_turn", input=[text("work")], options={"cwd": home.work, "sandbox": {"workspace": home.work}, **more})
+
+
+def turn_of(rpc, turn):
+    read = rpc.call("get_thread_read", threadId=turn["threadId"])
+    return read, [t for t in read["turns"] if t["turnId"] == turn["turnId"]][0]
+
+
+def ended(rpc, turn):
+    return until("the turn ends", lambda: (t := turn_of(rpc, turn)[1]) and "completedAt" in t and t)
+
+
+def result(rpc, answer):
+    return json.loads(rpc.output(answer["resultRef"]))
+
+
+def valid(home, rpc):
+    harness.validate(harness.event_validators(), rpc.events())
+    snapshots = {n: v for n, v in harness.schema_validators().items() if "snapshot" in n}
+    for session in rpc.call("list_sessions")["sessions"]:
+        harness.validate(snapshots, [rpc.call("get_session", sessionId=session["sessionId"])])
+    home.cli("store", "verify")
+
+
+def test_inventory(home):
+    with home.rpc() as rpc:
+        tools = {t["name"]: t for t in rpc.call("get_tool_inventory")["tools"]}
+        assert {"shell", "read_file", "write_file", "list_directory", "apply_patch"} <= set(tools), tools
+        assert tools["shell"]["flags"]["isDestructive"] and not tools["shell"]["flags"]["isReadOnly"], tools["shell"]
+        assert tools["read_file"]["flags"]["isReadOnly"] and tools["read_file"]["flags"]["isConcurrencySafe"], tools["read_file"]
+        assert all(t["inputSchema"]["type"] == "object" and t["description"] and t["owner"]["kind"] == "runtime" for t in tools.values())
+
+
+def test_shell(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+        done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"command": "echo hello; pwd"})
+        assert done["status"] == "completed" and done["preview"] == f"hello\n{home.work}\n" and done["exitCode"] == 0, done
+        failed = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"command": ["sh", "-c", "echo no; exit 7"]})
+        assert failed["status"] == "failed" and failed["error"]["category"] == "exit" and failed["exitCode"] == 7, failed
+        late = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"commandLine": "sleep 1000", "timeoutMs": 100})
+        assert late["status"] == "timed_out" and late["error"]["category"] == "timeout" and late["error"]["retryable"], late
+        slow = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"commandLine": "sleep 1000"}, toolCallId="call-1", timeoutMs=50)
+        assert slow["status"] == "running" and slow["toolCallId"] == "call-1", slow
+        rpc.fails("complete_turn", {"turnId": turn["turnId"]}, code=-32015)
+        process = until("it has a process", lambda: rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", toolCallId="call-1",
+                                                             arguments={"commandLine": "sleep 1000"}, timeoutMs=1).get("processId"))
+        rpc.call("terminate_process", processId=process)
+        again = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", toolCallId="call-1", arguments={"commandLine": "x"})
+        assert again["status"] == "cancelled", again
+        rpc.fails("invoke_tool", {"turnId": turn["turnId"], "toolName": "read_file", "toolCallId": "call-1", "arguments": {"path": "x"}}, code=-32009)
+        rpc.fails("invoke_tool", {"turnId": turn["turnId"], "toolName": "none"}, code=-32004)
+        rpc.fails("invoke_tool", {"turnId": turn["turnId"], "toolName": "shell"}, code=-32602)
+        rpc.call("complete_turn", turnId=turn["turnId"])
+        rpc.fails("invoke_tool", {"turnId": turn["turnId"], "toolName": "shell", "arguments": {"command": "true"}}, code=-32015)
+        valid(home, rpc)
+
+
+def test_secrets_of_the_environment_are_not_shown(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+        done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"command": "echo $KEY | wc -c", "env": {"KEY": "hunter22"}})
+        assert done["preview"].strip() == "9", done
+        assert "hunter22" not in json.dumps(rpc.events()), "the value stands in an event"
+
+
+def test_files(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+
+        def tool(name, **arguments):
+            return rpc.call("invoke_tool", turnId=turn["turnId"], toolName=name, arguments=arguments)
+        path = os.path.join(home.work, "a/b.txt")
+        done = tool("write_file", path="a/b.txt", content="one\ntwo\nthree\n", createFolders=True)
+        assert done["status"] == "completed" and len(done["artifactRefs"]) == 1, done
+        assert open(path).read() == "one\ntwo\nthree\n"
+        assert result(rpc, tool("read_file", path="a/b.txt", offset=1, limit=1))["content"] == "two\n"
+        big = "x" * 300000 + "\n"
+        assert tool("write_file", path="big", content=big)["status"] == "completed" and open(os.path.join(home.work, "big")).read() == big
+        assert result(rpc, tool("read_file", path="big"))["content"] == big
+        names = [e["name"] for e in result(rpc, tool("list_directory", depth=2))["entries"]]
+        assert names == ["a", "a/b.txt", "big"], names
+        os.chmod(path, 0o750)
+        patch = "*** Begin Patch\n*** Update File: a/b.txt\n@@\n one\n-two\n+2\n*** Add File: c\n+new\n*** Delete File: big\n*** End Patch\n"
+        done = tool("apply_patch", patch=patch)
+        assert done["status"] == "completed" and len(done["artifactRefs"]) == 3, done
+        assert open(path).read() == "one\n2\nthree\n" and os.stat(path).st_mode & 0o777 == 0o750
+        assert sorted(os.listdir(home.work)) == ["a", "c"]
+        done = tool("apply_patch", patch="--- a/c\n+++ b/c\n@@ -1 +1,2 @@\n new\n+newer\n")
+        assert done["status"] == "completed" and open(os.path.join(home.work, "c")).read() == "new\nnewer\n", done
+        done = tool("apply_patch", patch="*** Begin Patch\n*** Update File: c\n@@\n-old\n+x\n*** Add File: d\n+d\n*** End Patch")
+        assert done["status"] == "failed" and done["error"]["category"] == "conflict", done
+        assert sorted(os.listdir(home.work)) == ["a", "c"], "nothing is written when one file does not apply"
+        missing = tool("read_file", path="none")
+        assert missing["status"] == "failed" and missing["error"]["category"] == "not_found" and "none" in missing["error"]["message"], missing
+        changed = [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "artifact.changed"]
+        assert [e["payload"]["change"] for e in changed] == ["created", "created", "modified", "created", "deleted", "modified"], changed
+        kinds = [s["kind"] for s in turn_of(rpc, turn)[1]["steps"]]
+        assert kinds.count("artifact") == 6 and kinds.count("tool") == 9, kinds
+        valid(home, rpc)
+
+
+def test_the_sandbox_holds_for_file_tools(home):
+    outside = os.path.join(os.path.dirname(home.work), "outside")
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+        for name, arguments in (("write_file", {"path": "/etc/bailiff-was-here", "content": "x"}), ("write_file", {"path": outside, "content": "x"}),
+                                ("read_file", {"path": os.path.join(os.path.dirname(home.work), "config.json")}),
+                                ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: ../outside\n+x\n*** End Patch"})):
+            done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName=name, arguments=arguments)
+            assert done["status"] == "failed", (name, arguments, done)
+        assert not os.path.exists("/etc/bailiff-was-here") and not os.path.exists(outside)
+
+
+def test_reading_tools_run_side_by_side(home):
+    with home.rpc() as rpc:
+        open(os.path.join(home.work, "f"), "w").write("x\n")
+        parts = [call("read_file", path="f") for _ in range(6)] + [call("write_file", path="g", content="y"), call("list_directory")]
+        turn = rpc.call("submit_turn", input=parts, options={"cwd": home.work, "sandbox": {"workspace": home.work}})
+        assert ended(rpc, turn)["status"] == "completed"
+        events = rpc.events(turnId=turn["turnId"])
+        order = [(e["type"], e["payload"].get("part")) for e in events if e["type"] in ("tool.started", "tool.result")]
+        started = [n for kind, n in order if kind == "tool.started"]
+        assert started == list(range(8)), order
+        assert order.index(("tool.started", 1)) < order.index(("tool.result", 0)), "the second began before the first had ended"
+        assert all(order.index(("tool.result", n)) < order.index(("tool.started", 6)) for n in range(6)), order
+        assert order.index(("tool.result", 6)) < order.index(("tool.started", 7)), order
+        valid(home, rpc)
+
+
+def test_a_registered_tool(home):
+    with home.rpc() as rpc, home.rpc() as owner:
+        owner.call("register_tools", tools=[{"name": "lookup", "description": "look up", "isReadOnly": True, "isConcurrencySafe": True}])
+        assert "lookup" in [t["name"] for t in rpc.call("get_tool_inventory")["tools"]]
+        owner.fails("register_tools", {"tools": [{"name": "shell"}]}, code=-32602)
+        rpc.fails("register_tools", {"tools": [{"name": "lookup"}]}, code=-32009)
+        turn = rpc.call("submit_turn", input=[call("lookup", word="x"), {"type": "command", "commandLine": "echo after"}])
+        found = until("it is called", lambda: [c for c in turn_of(rpc, turn)[0]["toolCalls"] if c["toolName"] == "lookup"])[0]
+        assert found["runner"] == "external" and found["safeArgs"] == {"word": "x"}, found
+        rpc.fails("report_tool_call", {"toolCallId": found["toolCallId"], "status": "completed"}, code=-32003)
+        owner.call("report_tool_call", toolCallId=found["toolCallId"], status="progress", preview="half")
+        owner.call("report_tool_call", toolCallId=found["toolCallId"], status="completed", result={"answer": 42})
+        owner.fails("report_tool_call", {"toolCallId": found["toolCallId"], "status": "completed"}, code=-32015)
+        assert ended(rpc, turn)["status"] == "completed"
+        done = [c for c in turn_of(rpc, turn)[0]["toolCalls"] if c["toolName"] == "lookup"][0]
+        assert json.loads(rpc.output(done["rawOutputRef"])) == {"answer": 42}, done
+        turn = rpc.call("submit_turn", input=[call("lookup", word="y")])
+        until("it is called", lambda: turn_of(rpc, turn)[0]["toolCalls"])
+        owner.close()
+        failed = ended(rpc, turn)
+        assert failed["status"] == "lost" and failed["category"] == "owner_gone", failed
+        assert "lookup" not in [t["name"] for t in rpc.call("get_tool_inventory")["tools"]]
+        rpc.fails("submit_turn", {"input": [call("lookup")]}, code=-32004)
+        valid(home, rpc)
+
+
+def test_what_clients_do_themselves(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+        begun = rpc.call("report_tool_call", status="started", turnId=turn["turnId"], toolName="browser", arguments={"url": "x"})
+        rpc.call("report_tool_call", status="failed", toolCallId=begun["toolCallId"], category="network", message="no answer", retryable=True)
+        done = turn_of(rpc, turn)[0]["toolCalls"][0]
+        assert done["runner"] == "client" and done["status"] == "failed" and done["category"] == "network", done
+        rpc.fails("report_tool_call", {"status": "started", "toolName": "x"}, code=-32602)
+        rpc.fails("report_tool_call", {"status": "completed"}, code=-32602)
+        rpc.fails("report_tool_call", {"status": "completed", "toolCallId": "call_none"}, code=-32004)
+        rpc.call("complete_turn", turnId=turn["turnId"])
+        valid(home, rpc)
+
+
+def test_restarts(home):
+    """A call that runs goes on; one whose owner's connection died with the runtime is lost, and says so."""
+    with home.rpc() as rpc, home.rpc() as owner:
+        owner.call("register_tools", tools=[{"name": "lookup"}])
+        theirs = rpc.call("submit_turn", input=[call("lookup")])
+        until("it is called", lambda: turn_of(rpc, theirs)[0]["toolCalls"])
+    with home.rpc() as rpc:
+        sleeper = rpc.call("submit_turn", input=[call("shell", commandLine="sleep 1000")])
+        process = until("it runs", lambda: turn_of(rpc, sleeper)[1]["processes"])[0]["processId"]
+    home.kill_part("runtime")
+    until("the runtime is back", home.answers)
+    with home.rpc() as rpc:
+        lost = ended(rpc, theirs)
+        assert lost["status"] == "lost" and lost["category"] == "owner_gone", lost
+        state, turn = turn_of(rpc, sleeper)
+        assert turn["status"] == "running" and state["toolCalls"][0]["status"] == "running", state
+        rpc.call("signal_process", processId=process, signal="TERM")
+        assert ended(rpc, sleeper)["status"] == "cancelled"
+        valid(home, rpc)
+        last = rpc.call("submit_turn", input=[call("shell", commandLine="sleep 1000")])
+        until("it runs", lambda: turn_of(rpc, last)[1]["processes"])
+    home.note_tree()
+    home.stop(signal.SIGKILL)
+    home.start()
+    with home.rpc() as rpc:
+        gone = ended(rpc, last)
+        assert gone["status"] == "lost", gone
+        assert turn_of(rpc, last)[0]["toolCalls"][0]["status"] == "lost"
+        valid(home, rpc)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
