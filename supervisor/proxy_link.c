@@ -234,6 +234,11 @@ void proxy_link_done(struct proxy_link *l)
 	fd_close(&l->fd);
 }
 
+const char *proxy_link_state(const struct proxy_link *l)
+{
+	return l->fd >= 0 ? "serving" : l->wanted ? "starting" : "not needed so far";
+}
+
 void proxy_link_serve(struct proxy_link *l, struct hold *h)
 {
 	if (!has_socket(h))

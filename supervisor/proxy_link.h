@@ -35,6 +35,8 @@ void proxy_link_done(struct proxy_link *l);
 /* The guard started another proxy, or this runtime. */
 void proxy_link_replace(struct proxy_link *l, int fd);
 
+const char *proxy_link_state(const struct proxy_link *l); /* "serving" … */
+
 /* This hold's socket and rules are there, if it has any. */
 void proxy_link_serve(struct proxy_link *l, struct hold *h);
 /* Its process is dead: true = world_settled follows once everything about it has come. */

@@ -267,6 +267,7 @@ static void health(void *ctx, struct buf *members)
 	jw_kint(&w, "guardPid", getppid());
 	jw_kbool(&w, "privileged", r->o->privileged);
 	jw_kbool(&w, "embedded", r->o->embedded);
+	jw_kstr(&w, "proxy", proxy_link_state(&r->world.proxy));
 	jw_kobj(&w, "violations");
 	jw_kstr(&w, "state", audit_is_ours(r) ? "enforced" : "unavailable");
 	jw_kstr(&w, "source", "audit");
