@@ -6,26 +6,33 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 /* What the handlers of a crash find. */
 static struct rawmode *volatile active;
 
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
-/* A background process that changes its terminal would be stopped; with the signal blocked it just happens. */
 static int apply(int fd, const struct termios *t)
 {
-	sigset_t stop, old;
 	int r;
+
+	do
+		r = tcsetattr(fd, TCSANOW, t);
+	while (r < 0 && errno == EINTR);
+	return r;
+}
+
+/* A background process that changes its terminal is stopped; but who gives it back must not be. */
+static void restore(const struct rawmode *m)
+{
+	sigset_t stop, old;
 
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &stop, &old);
-	do
-		r = tcsetattr(fd, TCSANOW, t);
-	while (r < 0 && errno == EINTR);
+	(void)apply(m->fd, &m->saved);
 	sigprocmask(SIG_SETMASK, &old, NULL);
-	return r;
 }
 
 static void on_crash(int sig)
@@ -50,6 +57,9 @@ int rawmode_enter(struct rawmode *m, int fd, enum rawmode_kind kind, char wake, 
 {
 	struct termios t;
 
+	/* The terminal is the shell's while we are in its background: stops us until we are in the foreground. */
+	if (tcgetpgrp(fd) > 0 && tcgetpgrp(fd) != getpgrp())
+		kill(0, SIGTTOU);
 	if (tcgetattr(fd, &t) < 0)
 		return err_sys(e, errno, "read the terminal's settings");
 	*m = (struct rawmode){ .fd = fd, .saved = t };
@@ -75,7 +85,7 @@ void rawmode_leave(struct rawmode *m)
 {
 	if (!m->on)
 		return;
-	(void)apply(m->fd, &m->saved);
+	restore(m);
 	m->on = false;
 	active = NULL;
 	watch_crashes(false);

@@ -256,6 +256,45 @@ def test_runtime_killed(home):
         w.restored()
 
 
+def test_runtime_killed_under_an_editor(home):
+    if not shutil.which("vim", path=harness.PATH):
+        raise Skip("vim is not installed")
+    with Window(home, "run", "-it", "--", "vim", "-u", "NONE", "-N", "letter.txt") as w:
+        w.until("vim has drawn its screen", lambda: b"letter.txt" in w.plain())
+        w.type("ibefore")
+        w.until("the text is on the screen", lambda: "before" in screen(home, newest(home)))
+        shown = screen(home, newest(home))
+        home.kill_part("runtime")
+        until("the daemon answers", home.answers)
+        assert screen(home, newest(home)) == shown
+        w.type(" and after\x1b")
+        w.until("editing goes on", lambda: "before and after" in screen(home, newest(home)))
+        w.type(":wq\r")
+        w.wait(status=0)
+        w.restored()
+    with open(os.path.join(home.work, "letter.txt")) as f:
+        assert f.read() == "before and after\n"
+
+
+def test_in_the_background_of_a_shell(home):
+    """`bailiff attach P &` waits for its turn and leaves the shell's terminal alone."""
+    with shell_in_background(home) as process:
+        home.cli("input", process, "echo $((6*7))", "-k", "Enter", "--wait", "ready> ")
+        with Window(home, "--norc", "--noprofile", "-i", program="bash", env={"PS1": "outer> "}) as w:
+            w.expect(r"outer> $")
+            w.type(f"{harness.CLI} attach {process} &\r")
+            w.expect(r"Stopped|outer> $")
+            w.type("\rjobs\r")
+            until("it is stopped", lambda: (w.type("jobs\r"), w.pump(0.3), b"Stopped" in w.plain())[2])
+            assert not w.is_raw()
+            w.type("fg\r")
+            w.expect(r"42\s+ready>\s*$")
+            w.type(DETACH)
+            w.expect(r"detached.*outer> $")
+            w.type("exit\r")
+            w.wait(status=0)
+
+
 def test_daemon_killed(home):
     with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
         w.expect(r"ready>\s*$")
