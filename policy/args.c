@@ -33,39 +33,58 @@ const char *args_basename(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* One of a|b|c, up to a blank or the end; with globs. */
-static bool one_of(const char *list, size_t len, const char *s, bool fold)
+/* One item of a list against s: 1 yes, 0 no. Plain ones are compared in place; a glob needs a copy with an end. */
+static bool item_is(const char *item, size_t n, const char *s)
 {
-	char item[128], lower[8192];
+	char copy[128];
 
-	if (fold) {
-		size_t n = 0;
-
-		for (; s[n] && n + 1 < sizeof(lower); n++)
-			lower[n] = (char)tolower((unsigned char)s[n]);
-		lower[n] = '\0';
-		s = lower;
-	}
-	for (const char *from = list, *end = list + len; from <= end;) {
-		const char *bar = memchr(from, '|', (size_t)(end - from));
-		size_t n = (size_t)((bar ? bar : end) - from);
-
-		if (n < sizeof(item)) {
-			memcpy(item, from, n);
-			item[n] = '\0';
-			if (strpbrk(item, "*?") ? text_glob(item, s) : strcmp(item, s) == 0)
-				return true;
+	for (size_t i = 0; i < n; i++)
+		if (item[i] == '*' || item[i] == '?') {
+			if (n >= sizeof(copy))
+				return false;
+			memcpy(copy, item, n);
+			copy[n] = '\0';
+			return text_glob(copy, s);
+		} else if (item[i] != s[i]) {
+			return false;
 		}
-		if (!bar)
-			break;
-		from = bar + 1;
+	return s[n] == '\0';
+}
+
+/* One of a|b|c, with globs. Tables are long and most rows are about other programs: the first character decides quickly. */
+static bool one_of(const char *list, size_t len, const char *s)
+{
+	for (const char *from = list, *end = list + len; from <= end;) {
+		const char *to = from;
+
+		while (to < end && *to != '|')
+			to++;
+		if (from < end && *from != *s && *from != '*' && *from != '?') {
+			from = to + 1;
+			continue;
+		}
+		if (item_is(from, (size_t)(to - from), s))
+			return true;
+		from = to + 1;
 	}
 	return false;
 }
 
+/* The same without regard to case, for a list in small letters. */
+static bool one_of_folded(const char *list, size_t len, const char *s)
+{
+	char lower[8192];
+	size_t n = 0;
+
+	for (; s[n] && n + 1 < sizeof(lower); n++)
+		lower[n] = (char)tolower((unsigned char)s[n]);
+	lower[n] = '\0';
+	return one_of(list, len, lower);
+}
+
 bool args_named(const char *name, const char *pattern)
 {
-	return one_of(pattern, strcspn(pattern, " "), name, false);
+	return one_of(pattern, (size_t)(strchrnul(pattern, ' ') - pattern), name);
 }
 
 static const struct values *values_of(const char *name)
@@ -239,7 +258,7 @@ static bool has_option(const struct command_args *a, const char *list, size_t le
 static bool has_word(const struct command_args *a, const char *list, size_t len, bool fold)
 {
 	for (size_t i = 1; i < a->count; i++)
-		if (one_of(list, len, a->word[i].value ? a->word[i].value : a->word[i].plain, fold))
+		if ((fold ? one_of_folded : one_of)(list, len, a->word[i].value ? a->word[i].value : a->word[i].plain))
 			return true;
 	return false;
 }
@@ -265,7 +284,7 @@ bool args_match(const struct command_args *a, const char *pattern)
 		if (*term == '=') {
 			const char *value = operand < a->noperands ? a->operand[operand]->value : NULL;
 
-			is = value && one_of(term + 1, n - 1, value, false);
+			is = value && one_of(term + 1, n - 1, value);
 			operand++;
 		} else if (*term == '@' || *term == '^') {
 			is = has_word(a, term + 1, n - 1, *term == '^');

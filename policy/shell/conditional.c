@@ -73,10 +73,13 @@ static void primary(struct condition *d)
 		operand(d, WORD_PLAIN, &right);
 		return;
 	}
-	if (op != OP_NONE || at_close(d))
-		return;
 	const char *name = left.value;
 	const bool unary = name && !left.quoted && name[0] == '-' && name[1] && !name[2] && isalpha((unsigned char)name[1]);
+	if (op != OP_NONE || at_close(d)) {
+		if (unary)
+			parser_fail(p, "%s needs an argument", name);
+		return;
+	}
 	if (!operand(d, WORD_PLAIN, &right))
 		return;
 	if (!right.quoted && is_binary(right.value)) {

@@ -7,6 +7,8 @@
 
 #include <ctype.h>
 
+#define ARITHMETIC_MAX (64 << 10) /* bytes of ((…)) and $((…)) */
+
 static void add(struct parser *p, struct word_parts *w, struct shell_part part)
 {
 	w->part = shell_arena_grow(p->arena, w->part, w->count, sizeof(*w->part));
@@ -107,13 +109,15 @@ bool parser_is_arithmetic(struct parser *p)
 
 	if (p->failed)
 		return false;
-	for (const char *s = p->at; s < p->end; s++) {
+	/* Longer ones are read as what they look like: nested parentheses would otherwise each look as far as the end. */
+	const char *end = p->end - p->at > ARITHMETIC_MAX ? p->at + ARITHMETIC_MAX : p->end;
+	for (const char *s = p->at; s < end; s++) {
 		if (*s == '\\') {
 			s++;
 		} else if (*s == '\'' || *s == '"' || *s == '`') {
 			const char quote = *s++;
 
-			while (s < p->end && *s != quote)
+			while (s < end && *s != quote)
 				s += *s == '\\' && quote != '\'' ? 2 : 1;
 		} else if (*s == '(') {
 			depth++;

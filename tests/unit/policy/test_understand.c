@@ -14,6 +14,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
+#include "tests/unit/policy/corpus.h"
 #include "tests/unit/suite.h"
 
 #include <string.h>
@@ -54,70 +55,25 @@ static void describe(const struct command_facts *f, struct buf *out)
 		buf_printf(out, "@ %s %s\n", f->host[i].host ? f->host[i].host : "-", f->host[i].intent);
 }
 
-struct one {
-	struct buf line, expected;
-	unsigned number;
-};
-
-static void check_one(const char *file, struct one *c, unsigned *bad)
+static void check_one(void *bad, const struct corpus_case *c)
 {
 	command_facts_auto struct command_facts f = { 0 };
 	buf_auto struct buf found = BUF_INIT;
 
 	command_understand_line(buf_cstr(&c->line), c->line.len, &here, &f);
 	describe(&f, &found);
-	if (strcmp(buf_cstr(&found), buf_cstr(&c->expected)) != 0) {
-		printf("%s:%u: %s\nexpected:\n%sfound:\n%s\n", file, c->number, buf_cstr(&c->line), buf_cstr(&c->expected), buf_cstr(&found));
-		++*bad;
-	}
-	buf_reset(&c->line);
-	buf_reset(&c->expected);
-}
-
-static unsigned corpus(const char *name, unsigned *bad)
-{
-	char path[256], *line = NULL;
-	size_t room = 0;
-	unsigned count = 0, number = 0;
-	struct one c = { 0 };
-
-	(void)snprintf(path, sizeof(path), "tests/unit/policy/corpus/%s.txt", name);
-	FILE *f = fopen(path, "r");
-	ck_assert_msg(f != NULL, "%s: run this from the top of the tree", path);
-	for (ssize_t n; (n = getline(&line, &room, f)) >= 0;) {
-		number++;
-		if (n && line[n - 1] == '\n')
-			line[--n] = '\0';
-		if (strncmp(line, "$ ", 2) == 0) {
-			if (c.number)
-				check_one(path, &c, bad);
-			c.number = number;
-			count++;
-			buf_append(&c.line, line + 2, (size_t)n - 2);
-		} else if (*line == '>') {
-			buf_byte(&c.line, '\n');
-			buf_str(&c.line, line[1] ? line + 2 : "");
-		} else if (*line && *line != '#') {
-			buf_append(&c.expected, line, (size_t)n);
-			buf_byte(&c.expected, '\n');
-		}
-	}
-	if (c.number)
-		check_one(path, &c, bad);
-	(void)fclose(f);
-	free(line);
-	buf_done(&c.line);
-	buf_done(&c.expected);
-	return count;
+	if (strcmp(buf_cstr(&found), buf_cstr(&c->expected)) == 0)
+		return;
+	fprintf(stderr, "%s:%u: %s\nexpected:\n%sfound:\n%s\n", c->file, c->number, buf_cstr(&c->line), buf_cstr(&c->expected), buf_cstr(&found));
+	++*(unsigned *)bad;
 }
 
 START_TEST(the_corpus_is_understood)
 {
-	static const char *const names[] = { "plain", "quoting", "structure", "obfuscated", "wrappers", "destructive", "network", "unreadable" };
 	unsigned bad = 0, count = 0;
 
-	for (size_t i = 0; i < countof(names); i++)
-		count += corpus(names[i], &bad);
+	for (size_t i = 0; corpus_names[i]; i++)
+		count += corpus_each(corpus_names[i], check_one, &bad);
 	ck_assert_msg(bad == 0, "%u of %u lines are understood differently", bad, count);
 	ck_assert_uint_ge(count, 900);
 }

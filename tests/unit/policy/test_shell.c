@@ -1,0 +1,283 @@
+/* The shell parser against the shells themselves: what is well formed, and what words become. */
+
+#include "policy/shell/shell.h"
+
+#include "runtime/base/mem.h"
+#include "tests/unit/policy/corpus.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+static int parses(const char *text, size_t len, enum shell_dialect dialect)
+{
+	struct shell_script s;
+	int rc = shell_parse(text, len, dialect, &s);
+
+	shell_script_done(&s);
+	return rc == 0;
+}
+
+/* bash -n says some mistakes only on stderr. */
+static int shell_likes(const char *shell, const char *text)
+{
+	const char *const argv[] = { shell, "-n", "-c", text, NULL };
+	buf_auto struct buf said = BUF_INIT;
+	int status = oracle_run(argv, 2, &said);
+
+	ck_assert_msg(status >= 0, "%s cannot be run", shell);
+	buf_byte(&said, '\0');
+	return status == 0 && !strstr(said.data, "syntax error") && !strstr(said.data, "expected");
+}
+
+struct agreement {
+	unsigned checked, bad;
+};
+
+static void agree(struct agreement *a, const char *shell, enum shell_dialect dialect, const char *text, const char *where)
+{
+	int theirs = shell_likes(shell, text), ours = parses(text, strlen(text), dialect);
+
+	a->checked++;
+	if (ours != theirs) {
+		a->bad++;
+		fprintf(stderr, "%s: %s: %s says %s, we say %s\n", where, text, shell, theirs ? "yes" : "no", ours ? "yes" : "no");
+	}
+}
+
+static void corpus_line(void *ctx, const struct corpus_case *c)
+{
+	agree(ctx, "bash", SHELL_BASH, buf_cstr(&c->line), c->file);
+}
+
+START_TEST(bash_agrees_about_the_corpus)
+{
+	struct agreement a = { 0 };
+
+	for (size_t i = 0; corpus_names[i]; i++)
+		corpus_each(corpus_names[i], corpus_line, &a);
+	ck_assert_uint_eq(a.bad, 0);
+	ck_assert_uint_ge(a.checked, 900);
+}
+END_TEST
+
+static void unescape(char *s)
+{
+	char *out = s;
+
+	for (; *s; s++)
+		if (*s == '\\' && (s[1] == 'n' || s[1] == 't'))
+			*out++ = *++s == 'n' ? '\n' : '\t';
+		else
+			*out++ = *s;
+	*out = '\0';
+}
+
+START_TEST(shells_agree_about_corners_of_the_grammar)
+{
+	FILE *f = fopen("tests/unit/policy/corpus/grammar.list", "r");
+	struct agreement a = { 0 };
+	char line[1024];
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (*line == '#')
+			continue;
+		unescape(line);
+		agree(&a, "bash", SHELL_BASH, line, "grammar");
+		agree(&a, "dash", SHELL_POSIX, line, "grammar");
+	}
+	(void)fclose(f);
+	ck_assert_uint_eq(a.bad, 0);
+	ck_assert_uint_ge(a.checked, 550);
+}
+END_TEST
+
+/* ---- words ---- */
+
+/* Each echo writes its words to descriptor 3, NUL after each and an empty record after the last: <a\0b\0\n\0>. */
+#define RECORD "echo() { printf '%s\\0' \"$@\" >&3; printf '\\n\\0' >&3; }; "
+
+static bool has_record(const struct buf *all, const struct shell_command *c)
+{
+	buf_auto struct buf want = BUF_INIT;
+
+	for (size_t i = 1; i < c->nwords; i++)
+		buf_append(&want, c->word[i].value, strlen(c->word[i].value) + 1);
+	if (c->nwords == 1)
+		buf_byte(&want, '\0');
+	buf_append(&want, "\n", 2);
+	for (size_t at = 0; at + want.len <= all->len; at++)
+		if ((at == 0 || (at >= 2 && all->data[at - 1] == '\0' && all->data[at - 2] == '\n')) && memcmp(all->data + at, want.data, want.len) == 0)
+			return true;
+	return false;
+}
+
+static void words_line(void *ctx, const struct corpus_case *c)
+{
+	buf_auto struct buf text = BUF_INIT, said = BUF_INIT;
+	struct agreement *a = ctx;
+	struct shell_script s;
+	bool known = false;
+
+	(void)shell_parse(buf_cstr(&c->line), c->line.len, SHELL_BASH, &s);
+	for (size_t i = 0; i < s.count; i++)
+		known |= s.command[i].nwords && s.command[i].word[0].value && strcmp(s.command[i].word[0].value, "echo") == 0;
+	if (known) {
+		buf_str(&text, RECORD);
+		buf_str(&text, buf_cstr(&c->line));
+		const char *const argv[] = { "bash", "-c", text.data, NULL };
+		ck_assert_int_ge(oracle_run(argv, 3, &said), 0);
+	}
+	for (size_t i = 0; known && i < s.count; i++) {
+		const struct shell_command *k = &s.command[i];
+		bool all = k->nwords && k->word[0].value && strcmp(k->word[0].value, "echo") == 0;
+
+		for (size_t w = 1; w < k->nwords; w++)
+			all &= k->word[w].value != NULL;
+		if (!all)
+			continue;
+		a->checked++;
+		if (!has_record(&said, k)) {
+			a->bad++;
+			fprintf(stderr, "%s:%u: bash did not run echo with these words: %s\n", c->file, c->number, buf_cstr(&c->line));
+		}
+	}
+	shell_script_done(&s);
+}
+
+START_TEST(bash_makes_the_same_of_words)
+{
+	struct agreement a = { 0 };
+
+	corpus_each("quoting", words_line, &a);
+	ck_assert_uint_eq(a.bad, 0);
+	ck_assert_uint_ge(a.checked, 40);
+}
+END_TEST
+
+/* ---- what the shells cannot tell ---- */
+
+START_TEST(context_and_pipelines)
+{
+	static const char text[] = "a | (b; c) &\nif d; then e $(f); fi\ng() { h; }";
+	static const struct {
+		const char *name;
+		unsigned context;
+	} expected[] = {
+		{ "a", SHELL_IN_PIPE_TO | SHELL_IN_BACKGROUND },
+		{ "b", SHELL_IN_PIPE_FROM | SHELL_IN_SUBSHELL | SHELL_IN_BACKGROUND },
+		{ "c", SHELL_IN_PIPE_FROM | SHELL_IN_SUBSHELL | SHELL_IN_BACKGROUND },
+		{ "d", SHELL_IN_CONDITION },
+		{ "f", SHELL_IN_BRANCH | SHELL_IN_SUBSTITUTION },
+		{ "e", SHELL_IN_BRANCH },
+		{ "h", SHELL_IN_FUNCTION },
+	};
+	struct shell_script s;
+
+	ck_assert_int_eq(shell_parse(text, strlen(text), SHELL_BASH, &s), 0);
+	ck_assert_uint_eq(s.count, countof(expected));
+	for (size_t i = 0; i < s.count; i++) {
+		ck_assert_str_eq(s.command[i].word[0].value, expected[i].name);
+		ck_assert_msg(s.command[i].context == expected[i].context, "%s: %#x", expected[i].name, s.command[i].context);
+	}
+	ck_assert_uint_eq(s.command[0].pipeline, s.command[2].pipeline);
+	ck_assert_uint_eq(s.command[2].stage, 1);
+	ck_assert_str_eq(s.command[6].function, "g");
+	shell_script_done(&s);
+}
+END_TEST
+
+START_TEST(redirections_and_assignments)
+{
+	static const char text[] = "A=1 B+='x y' cmd <in 2>>log >&2 {fd}>o <<E <<<w\nbody\nE\n";
+	static const struct {
+		enum shell_redirect_op op;
+		int fd;
+		const char *target;
+	} expected[] = {
+		{ SHELL_READ, -1, "in" }, { SHELL_APPEND, 2, "log" }, { SHELL_DUP_OUT, -1, "2" }, { SHELL_WRITE, -1, "o" },
+		{ SHELL_HEREDOC, -1, "E" }, { SHELL_HERESTRING, -1, "w" },
+	};
+	struct shell_script s;
+
+	ck_assert_int_eq(shell_parse(text, strlen(text), SHELL_BASH, &s), 0);
+	ck_assert_uint_eq(s.count, 1);
+	ck_assert_uint_eq(s.command[0].nassignments, 2);
+	ck_assert_str_eq(s.command[0].assignment[1].value.value, "x y");
+	ck_assert(s.command[0].assignment[1].append);
+	ck_assert_uint_eq(s.command[0].nredirects, countof(expected));
+	for (size_t i = 0; i < countof(expected); i++) {
+		ck_assert_int_eq(s.command[0].redirect[i].op, expected[i].op);
+		ck_assert_int_eq(s.command[0].redirect[i].fd, expected[i].fd);
+		ck_assert_str_eq(s.command[0].redirect[i].target.value, expected[i].target);
+	}
+	ck_assert_str_eq(*s.command[0].redirect[4].body, "body\n");
+	ck_assert_str_eq(*s.command[0].redirect[5].body, "w");
+	shell_script_done(&s);
+}
+END_TEST
+
+START_TEST(the_dialects_differ_where_the_shells_do)
+{
+	struct shell_script s;
+
+	ck_assert_int_eq(shell_parse("((rm -rf x))", 12, SHELL_BASH, &s), 0);
+	ck_assert_uint_eq(s.count, 1);
+	ck_assert_int_eq(s.command[0].kind, SHELL_COMPUTE);
+	ck_assert(s.bashisms);
+	shell_script_done(&s);
+	ck_assert_int_eq(shell_parse("((rm -rf x))", 12, SHELL_POSIX, &s), 0);
+	ck_assert_str_eq(s.command[0].word[0].value, "rm");
+	shell_script_done(&s);
+	ck_assert_int_eq(shell_parse("ls | wc", 7, SHELL_BASH, &s), 0);
+	ck_assert(!s.bashisms);
+	shell_script_done(&s);
+}
+END_TEST
+
+static void refuses(const char *piece, size_t times, const char *message)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct shell_script s;
+
+	while (times--)
+		buf_str(&text, piece);
+	ck_assert_int_eq(shell_parse(text.data, text.len, SHELL_BASH, &s), 1);
+	ck_assert_msg(s.error.limit && strcmp(s.error.message, message) == 0, "%s: %s", piece, s.error.message);
+	shell_script_done(&s);
+}
+
+START_TEST(limits_are_said)
+{
+	refuses("(", 1000, "nested too deeply");
+	refuses("$(", 1000, "nested too deeply");
+	refuses("${x:-", 1000, "nested too deeply");
+	refuses("{ ", 1000, "nested too deeply");
+	refuses("a;", SHELL_COMMANDS_MAX + 1, "too many commands");
+	refuses("a b c d e f g h ", (SHELL_TEXT_MAX >> 4) + 1, "too long");
+}
+END_TEST
+
+START_TEST(a_mistake_keeps_what_came_before)
+{
+	static const char text[] = "rm x\necho 'a' )\nls";
+	struct shell_script s;
+
+	ck_assert_int_eq(shell_parse(text, strlen(text), SHELL_BASH, &s), 1);
+	ck_assert_uint_eq(s.error.line, 2);
+	ck_assert_uint_eq(s.error.column, 10);
+	ck_assert_uint_eq(s.count, 2);
+	shell_script_done(&s);
+	ck_assert_int_eq(shell_parse("ls\0rm", 5, SHELL_BASH, &s), 1);
+	shell_script_done(&s);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("shell", bash_agrees_about_the_corpus, shells_agree_about_corners_of_the_grammar, bash_makes_the_same_of_words,
+		     context_and_pipelines, redirections_and_assignments, the_dialects_differ_where_the_shells_do, limits_are_said,
+		     a_mistake_keeps_what_came_before);
+}
