@@ -228,10 +228,11 @@ def test_input_that_nobody_reads(home):
 
 def test_what_is_printed_meanwhile_comes_with_the_answer(home):
     with home.rpc() as rpc:
-        started = rpc.call("start_process", command=SHELL, tty={"rows": 24, "cols": 80}, env={"PS1": "ready> "}, yieldMs=2000)
-        assert "ready> " in started["output"]["pty"]["data"], started
-        process = started["processId"]
-        answer = rpc.call("write_process_stdin", processId=process, data="echo $((40 + 2)); exit 3\r", yieldMs=20000)
+        started = rpc.call("start_process", command=["sh", "-c", "echo hello; read -r go"], tty={"rows": 24, "cols": 80}, yieldMs=60000,
+                           limits={"wallMs": 1500})
+        assert started["output"]["pty"]["data"] == "hello\r\n" and started["status"] == "failed", started
+        process = rpc.call("start_process", command=SHELL, tty={"rows": 24, "cols": 80}, env={"PS1": "ready> "})["processId"]
+        answer = rpc.call("write_process_stdin", processId=process, data="echo $((40 + 2)); exit 3\r", yieldMs=60000)
         assert answer["bytes"] == 25 and "42\r\n" in answer["output"]["pty"]["data"], answer
         assert (answer["status"], answer["exitCode"]) == ("completed", 3), answer
 
