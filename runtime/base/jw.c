@@ -68,6 +68,7 @@ static void jw_quoted(struct buf *b, const char *s, size_t n)
 	buf_reserve(b, n + 2);
 	buf_byte(b, '"');
 	while (p < end) {
+		unsigned unshowable;
 		size_t len;
 
 		if (*p >= 0x20 && *p < 0x80 && *p != '"' && *p != '\\') {
@@ -75,16 +76,20 @@ static void jw_quoted(struct buf *b, const char *s, size_t n)
 			continue;
 		}
 		len = *p < 0x80 ? 0 : text_utf8_len((const char *)p, (size_t)(end - p));
-		if (len) {
+		unshowable = len ? text_unshowable((const char *)p, len) : 0;
+		if (len && !unshowable) {
 			p += len;
 			continue;
 		}
 		buf_append(b, run, (size_t)(p - run));
-		if (*p < 0x80)
+		if (unshowable)
+			buf_printf(b, "\\u%04x", unshowable);
+		else if (*p < 0x80)
 			jw_escape(b, *p);
 		else
 			buf_append(b, "\xef\xbf\xbd", 3);
-		run = ++p;
+		p += len ? len : 1;
+		run = p;
 	}
 	buf_append(b, run, (size_t)(p - run));
 	buf_byte(b, '"');

@@ -5,7 +5,8 @@
  * A JSON writer onto a buf: no tree, no allocation beyond the buffer, commas by itself. All JSON that bailiff
  * sends or stores is written with it; jansson only reads what comes from outside.
  *
- * Strings are made valid UTF-8 (a bad byte becomes U+FFFD) and escaped; who needs exact bytes sends base64.
+ * Strings are made valid UTF-8 (a bad byte becomes U+FFFD) and escaped, also what no terminal should be shown as it is (C1
+ * controls, changes of the direction of writing); who needs exact bytes sends base64.
  */
 
 #include <stdbool.h>

@@ -292,31 +292,63 @@ bool text_glob(const char *pattern, const char *s)
 	return !*pattern;
 }
 
-void text_sanitize(const char *s, size_t n, struct buf *out)
+unsigned text_unshowable(const char *s, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)s;
+	unsigned c = len == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu) : len == 3 ? (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu) : 0;
+	bool c1 = c >= 0x80 && c < 0xa0;
+	bool turns = c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+
+	return c1 || turns ? c : 0;
+}
+
+/* One character that cannot be shown as it is; how many bytes it has. */
+static size_t put_visible(const unsigned char *p, size_t len, struct buf *out)
+{
+	unsigned c = text_unshowable((const char *)p, len);
+	size_t bad = len ? len : 1;
+
+	if (*p == '\n' || *p == '\t')
+		buf_str(out, *p == '\n' ? "\\n" : "\\t");
+	else if (c >= 0x100)
+		buf_printf(out, "\\u%04x", c);
+	else
+		for (size_t i = 0; i < bad; i++)
+			buf_printf(out, "\\x%02x", p[i]);
+	return bad;
+}
+
+static void sanitize(const char *s, size_t n, bool lines, struct buf *out)
 {
 	const unsigned char *p = (const unsigned char *)(n ? s : ""), *end = p + n, *run = p;
 
 	while (p < end) {
-		size_t len, bad;
+		size_t len;
 
-		if ((*p >= 0x20 && *p < 0x7f) || *p == '\t' || *p == '\n') {
+		if ((*p >= 0x20 && *p < 0x7f) || (lines && (*p == '\t' || *p == '\n'))) {
 			p++;
 			continue;
 		}
 		len = *p < 0x80 ? 0 : text_utf8_len((const char *)p, (size_t)(end - p));
-		/* C1 controls are two bytes, 0xc2 0x80…0x9f */
-		if (len && !(p[0] == 0xc2 && p[1] < 0xa0)) {
+		if (len && !text_unshowable((const char *)p, len)) {
 			p += len;
 			continue;
 		}
-		bad = len ? len : 1;
 		buf_append(out, run, (size_t)(p - run));
-		for (size_t i = 0; i < bad; i++)
-			buf_printf(out, "\\x%02x", p[i]);
-		p += bad;
+		p += put_visible(p, len, out);
 		run = p;
 	}
 	buf_append(out, run, (size_t)(p - run));
+}
+
+void text_sanitize(const char *s, size_t n, struct buf *out)
+{
+	sanitize(s, n, true, out);
+}
+
+void text_sanitize_line(const char *s, size_t n, struct buf *out)
+{
+	sanitize(s, n, false, out);
 }
 
 static const char *const realtime_names[] = {

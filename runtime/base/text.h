@@ -31,9 +31,14 @@ bool text_glob(const char *pattern, const char *s);
 
 /*
  * Appends s so that no control sequence of it reaches a terminal: tab and newline stay, every other control
- * character (C0, C1, DEL, and bytes that are not UTF-8) becomes a visible \xNN.
+ * character (C0, C1, DEL, and bytes that are not UTF-8) becomes a visible \xNN; those that turn the direction of writing,
+ * and other ends of lines than a newline, become \uNNNN.
  */
 void text_sanitize(const char *s, size_t n, struct buf *out);
+/* A character (its UTF-8, len bytes) that text_sanitize does not let through: its number, or 0. Of those that are not ASCII. */
+unsigned text_unshowable(const char *s, size_t len);
+/* The same for names and whatever else must not begin a line of its own: newline and tab become \n and \t. */
+void text_sanitize_line(const char *s, size_t n, struct buf *out);
 
 int text_signal_number(const char *name);   /* "TERM", "SIGTERM", "15"; −1 if unknown */
 const char *text_signal_name(int sig);      /* "TERM"; "RTMIN+1"; never NULL */

@@ -92,7 +92,7 @@ static void print_settled(struct jval result, const char *settled, struct buf *o
 		jval_str(jval_get(it.value, "change"), change, sizeof(change));
 		jval_str_buf(jval_get(it.value, "path"), &path);
 		buf_printf(out, "%-9s %-9s ", settled, change);
-		text_sanitize(buf_cstr(&path), path.len, out);
+		text_sanitize_line(buf_cstr(&path), path.len, out);
 		buf_byte(out, '\n');
 	}
 }

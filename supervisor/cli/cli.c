@@ -12,13 +12,14 @@
 #include <stdarg.h>
 #include <unistd.h>
 
-static void say(const char *prefix, const char *fmt, va_list ap)
+/* An error is one line: what it names must not look like another. */
+static void say(const char *prefix, bool one_line, const char *fmt, va_list ap)
 {
 	buf_auto struct buf text = BUF_INIT, line = BUF_INIT;
 
 	buf_vprintf(&text, fmt, ap);
 	buf_str(&line, prefix);
-	text_sanitize(buf_cstr(&text), text.len, &line);
+	(one_line ? text_sanitize_line : text_sanitize)(buf_cstr(&text), text.len, &line);
 	buf_byte(&line, '\n');
 	fd_write_all(STDERR_FILENO, line.data, line.len);
 }
@@ -28,7 +29,7 @@ void cli_error(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("bailiff: ", fmt, ap);
+	say("bailiff: ", true, fmt, ap);
 	va_end(ap);
 }
 
@@ -37,7 +38,7 @@ void cli_hint(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("  ", fmt, ap);
+	say("  ", false, fmt, ap);
 	va_end(ap);
 }
 

@@ -111,7 +111,7 @@ static void put_plain(struct jval change, struct buf *out)
 	jval_str(jval_get(change, "type"), type, sizeof(type));
 	jval_str_buf(jval_get(change, "path"), &path);
 	buf_printf(out, "# %s %s ", kind, type);
-	text_sanitize(buf_cstr(&path), path.len, out);
+	text_sanitize_line(buf_cstr(&path), path.len, out);
 	buf_byte(out, '\n');
 }
 

@@ -29,7 +29,7 @@ static void line(const char *name, struct jval v, struct buf *out)
 	else
 		buf_append(&text, v.text, v.len);
 	buf_printf(out, "%-11s", name);
-	text_sanitize(buf_cstr(&text), text.len, out);
+	text_sanitize_line(buf_cstr(&text), text.len, out);
 	buf_byte(out, '\n');
 }
 
@@ -42,7 +42,7 @@ static void words(const char *name, struct jval list, struct buf *out)
 		jval_str_buf(it.value, &text);
 	}
 	buf_printf(out, "%-11s", name);
-	text_sanitize(text.len ? text.data : "none", text.len ? text.len : 4, out);
+	text_sanitize_line(text.len ? text.data : "none", text.len ? text.len : 4, out);
 	buf_byte(out, '\n');
 }
 
@@ -60,7 +60,7 @@ static void pairs(const char *name, struct jval object, struct buf *out)
 			buf_append(&text, it.value.text, it.value.len);
 	}
 	buf_printf(out, "%-11s", name);
-	text_sanitize(text.len ? text.data : "none", text.len ? text.len : 4, out);
+	text_sanitize_line(text.len ? text.data : "none", text.len ? text.len : 4, out);
 	buf_byte(out, '\n');
 }
 

@@ -265,7 +265,7 @@ static void show_scalar(struct jval v, struct buf *out)
 		return;
 	}
 	jval_str_buf(v, &plain);
-	text_sanitize(buf_cstr(&plain), plain.len, out);
+	text_sanitize_line(buf_cstr(&plain), plain.len, out);
 }
 
 void show_json(struct jval v, unsigned indent, struct buf *out)

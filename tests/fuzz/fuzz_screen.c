@@ -76,7 +76,7 @@ static struct screen *play(const uint8_t *p, size_t n, bool skim)
 		screen_replies(s, NULL);
 		i += plain;
 		if (i + 3 < n && p[i + 1] == 'r') {
-			screen_resize(s, p[i + 2], p[i + 3]);
+			screen_resize(s, p[i + 2] % 50, p[i + 3] % 90);
 			i += 4;
 		} else if (i + 2 < n && p[i + 1] == 's') {
 			screen_skip(s, p[i + 2]);

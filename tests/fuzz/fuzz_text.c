@@ -22,6 +22,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < clean.len; i++)
 		if ((unsigned char)clean.data[i] < 0x20 && clean.data[i] != '\t' && clean.data[i] != '\n')
 			abort();
+	if (memmem(buf_cstr(&clean), clean.len, "\xe2\x80\xae", 3))
+		abort();
+	buf_reset(&back);
+	text_sanitize_line(text, size, &back);
+	for (size_t i = 0; i < back.len; i++)
+		if ((unsigned char)back.data[i] < 0x20)
+			abort();
+	buf_reset(&back);
 	jw_strn(&w, text, size);
 	if (!text_utf8_valid(buf_cstr(&clean), clean.len) || !text_utf8_valid(json.data, json.len))
 		abort();

@@ -213,6 +213,18 @@ START_TEST(nothing_drives_the_terminal)
 	ck_assert_str_eq(sane("\xc2\xa0\xc3\xa9\xe2\x82\xac", 7), "\xc2\xa0\xc3\xa9\xe2\x82\xac");
 	ck_assert_str_eq(sane("x\xe2\x82", 3), "x\\xe2\\x82");
 	ck_assert_str_eq(sane(NULL, 0), "");
+	/* what turns the direction of writing, and ends of lines that are none */
+	ck_assert_str_eq(sane("a\xe2\x80\xae" "b\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8" "c", 14), "a\\u202eb\\u2066\\u061c\\u2028c");
+	ck_assert_str_eq(sane("\xe2\x80\x8d\xd8\xa7", 5), "\xe2\x80\x8d\xd8\xa7");
+}
+END_TEST
+
+START_TEST(a_name_stays_in_its_line)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	text_sanitize_line("a\nb\tc\033\xc3\xa9", 8, &out);
+	ck_assert_str_eq(buf_cstr(&out), "a\\nb\\tc\\x1b\xc3\xa9");
 }
 END_TEST
 
@@ -244,6 +256,6 @@ END_TEST
 int main(void)
 {
 	return SUITE("text", utf8_is_told_from_what_is_not, a_cut_never_splits_a_character, base64_goes_there_and_back,
-		what_is_not_base64_is_refused, durations, sizes, people_can_read_them, globs, nothing_drives_the_terminal,
+		what_is_not_base64_is_refused, durations, sizes, people_can_read_them, globs, nothing_drives_the_terminal, a_name_stays_in_its_line,
 		signals_by_name_and_number);
 }
