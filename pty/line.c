@@ -9,7 +9,7 @@
 
 /* ---- between libvterm's cells and runs ---- */
 
-static uint32_t colour_of(const VTermColor *c)
+uint32_t line_colour(const VTermColor *c)
 {
 	if (c->type & VTERM_COLOR_DEFAULT_MASK)
 		return LINE_COLOUR_DEFAULT;
@@ -34,8 +34,8 @@ static VTermColor colour_for(uint32_t colour, uint8_t by_default)
 static struct line_style style_of(const VTermScreenCell *c)
 {
 	return (struct line_style){
-		.fg = colour_of(&c->fg),
-		.bg = colour_of(&c->bg),
+		.fg = line_colour(&c->fg),
+		.bg = line_colour(&c->bg),
 		.attrs = (c->attrs.bold ? LINE_BOLD : 0u) | (c->attrs.italic ? LINE_ITALIC : 0u) | (c->attrs.blink ? LINE_BLINK : 0u) |
 			 (c->attrs.reverse ? LINE_REVERSE : 0u) | (c->attrs.strike ? LINE_STRIKE : 0u) |
 			 (uint32_t)c->attrs.underline << LINE_UNDERLINE_SHIFT,

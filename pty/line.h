@@ -56,6 +56,7 @@ struct line {
 	size_t nbytes;
 };
 
+uint32_t line_colour(const VTermColor *c);
 /* `stamps` has one for each cell, or is NULL. */
 void line_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsigned cols, struct line *ret);
 /* Fills `cols` cells; what the line does not have is blank. */

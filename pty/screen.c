@@ -519,7 +519,33 @@ static void add_ansi(void *ctx, const struct line *l)
 	line_ansi(l, &a->pen, a->out);
 }
 
-void screen_ansi(const struct screen *s, unsigned scrollback, struct buf *out)
+/* The pen that the next character is drawn with. */
+static struct line_style pen_of(const struct screen *s)
+{
+	static const struct {
+		VTermAttr attr;
+		uint32_t bit;
+	} bools[] = {
+		{ VTERM_ATTR_BOLD, LINE_BOLD }, { VTERM_ATTR_ITALIC, LINE_ITALIC }, { VTERM_ATTR_BLINK, LINE_BLINK },
+		{ VTERM_ATTR_REVERSE, LINE_REVERSE }, { VTERM_ATTR_STRIKE, LINE_STRIKE },
+	};
+	const VTermState *state = vterm_obtain_state(s->vt);
+	struct line_style pen = LINE_STYLE_DEFAULT;
+	VTermValue v;
+
+	for (size_t i = 0; i < countof(bools); i++)
+		if (vterm_state_get_penattr(state, bools[i].attr, &v) && v.boolean)
+			pen.attrs |= bools[i].bit;
+	if (vterm_state_get_penattr(state, VTERM_ATTR_UNDERLINE, &v))
+		pen.attrs |= ((uint32_t)v.number & 3) << LINE_UNDERLINE_SHIFT;
+	if (vterm_state_get_penattr(state, VTERM_ATTR_FOREGROUND, &v))
+		pen.fg = line_colour(&v.color);
+	if (vterm_state_get_penattr(state, VTERM_ATTR_BACKGROUND, &v))
+		pen.bg = line_colour(&v.color);
+	return pen;
+}
+
+void screen_ansi(const struct screen *s, unsigned scrollback, bool modes, struct buf *out)
 {
 	struct ansi a = { .out = out, .pen = LINE_STYLE_DEFAULT };
 	struct screen_info i;
@@ -528,10 +554,13 @@ void screen_ansi(const struct screen *s, unsigned scrollback, struct buf *out)
 	buf_str(out, "\033[0m\033[r\033[?7h\033[H\033[2J");
 	each_line(s, scrollback, add_ansi, &a);
 	line_pen(&a.pen, LINE_STYLE_DEFAULT, out);
-	traces_redo(&s->traces, out);
+	if (modes)
+		traces_redo(&s->traces, out);
 	buf_printf(out, "\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
 	buf_printf(out, "\033[%d q", (int)i.cursor_shape * 2 + (i.cursor_blink ? 1 : 2));
 	buf_str(out, i.cursor_visible ? "\033[?25h" : "\033[?25l");
+	if (modes)
+		line_pen(&a.pen, pen_of(s), out);
 }
 
 struct drawn {

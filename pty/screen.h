@@ -76,13 +76,14 @@ void screen_info(const struct screen *s, struct screen_info *ret);
  *   text   one string, a newline after each line; blanks at the ends of lines and empty lines at the end are left out
  *   lines  the same as a JSON array of strings, one for each row, also for empty ones
  *   cells  a JSON array of rows; see line.h
- *   ansi   bytes that draw the same rows, colours and cursor on another terminal of that size, from anywhere, and switch
- *          on what keys and mouse depend on (traces_redo)
+ *   ansi   bytes that draw the same rows, colours and cursor on another terminal of that size, from anywhere. With `modes` they
+ *          also make it ready for what the program prints next: margins, pen, keys and mouse reports (traces_redo). Whether to show it
+ *          on the alternate screen is up to the caller
  */
 void screen_text(const struct screen *s, unsigned scrollback, struct buf *out);
 void screen_lines(const struct screen *s, unsigned scrollback, struct jw *w);
 void screen_cells(const struct screen *s, unsigned scrollback, struct jw *w);
-void screen_ansi(const struct screen *s, unsigned scrollback, struct buf *out);
+void screen_ansi(const struct screen *s, unsigned scrollback, bool modes, struct buf *out);
 
 /*
  * For matching: what was drawn after `offset`, line by line, also if it has scrolled out since. Of a line that is partly older

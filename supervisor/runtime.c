@@ -312,7 +312,8 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	engine_start(r);
 	changes_init(&r->changes, r->store, r->engine, &r->world.spawner);
 	r->world.changes = &r->changes;
-	screens_init(&r->screens, r->base, r->store, r->engine, &r->world);
+	screens_init(&r->screens, r->base, r->store, r->engine, &r->world,
+		     (struct screen_limits){ .lines = (unsigned)r->config.screen_scrollback_lines, .bytes = r->config.screen_scrollback_bytes });
 	r->world.screens = &r->screens;
 	if (world_recover(&r->world, e) < 0)
 		return -1;

@@ -1,6 +1,5 @@
 #include "supervisor/screens.h"
 
-#include "pty/screen.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -58,9 +57,10 @@ struct screens_kept {
 static void on_turn(evutil_socket_t fd, short what, void *ctx);
 static void on_timer(evutil_socket_t fd, short what, void *ctx);
 
-void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine, struct world *world)
+void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine, struct world *world,
+		  struct screen_limits limits)
 {
-	*s = (struct screens){ .store = store, .engine = engine, .world = world };
+	*s = (struct screens){ .store = store, .engine = engine, .world = world, .limits = limits };
 	TAILQ_INIT(&s->busy);
 	TAILQ_INIT(&s->ended);
 	s->turn = evtimer_new(base, on_turn, s);
@@ -201,7 +201,7 @@ static struct screens_kept *kept_new(struct screens *s, const char *id, uint32_t
 		free(k);
 		return NULL;
 	}
-	k->screen = screen_new(k->history.rows, k->history.cols, NULL);
+	k->screen = screen_new(k->history.rows, k->history.cols, &s->limits);
 	(void)strmap_put(&s->by_id, id, k);
 	h = strmap_get(&s->world->holds, id);
 	k->target = h ? h->streams[STREAM_PTY].spool.size : k->history.bytes;

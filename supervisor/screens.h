@@ -15,6 +15,7 @@
  * was asked before the screen had caught up is not answered again.
  */
 
+#include "pty/screen.h"
 #include "pty/until.h"
 #include "runtime/base/strmap.h"
 
@@ -27,7 +28,6 @@ struct engine;
 struct err;
 struct event;
 struct event_base;
-struct screen;
 struct screens_kept;
 struct store;
 struct world;
@@ -36,6 +36,7 @@ struct screens {
 	struct store *store;
 	struct engine *engine;
 	struct world *world;
+	struct screen_limits limits;
 	struct strmap by_id;                   /* process id → struct screens_kept */
 	TAILQ_HEAD(, screens_kept) busy;       /* have something to be fed */
 	TAILQ_HEAD(, screens_kept) ended;      /* of processes that ended, the one used last at the end */
@@ -49,7 +50,8 @@ struct screens {
 	void *attended_ctx;
 };
 
-void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine, struct world *world);
+void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine, struct world *world,
+		  struct screen_limits limits);
 void screens_done(struct screens *s); /* nobody is answered any more */
 
 /* ---- what happens to terminals ---- */

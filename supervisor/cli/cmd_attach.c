@@ -86,6 +86,7 @@ static void take_screen(struct cli *c, const char *id, uint64_t printed, struct 
 
 	open_params(id, &w);
 	jw_kstr(&w, "format", "ansi");
+	jw_kbool(&w, "modes", true);
 	jw_obj_end(&w);
 	if (cli_call(c, "get_screen", &params, &a, &e) == 0 && jval_get(a.result, "offset").type == JT_NUMBER) {
 		/* So that the program's leaving it, or ours, brings back what this window showed before. */

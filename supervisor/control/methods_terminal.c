@@ -21,7 +21,7 @@ struct look {
 	struct call *call;
 	const char *format;
 	unsigned scrollback;
-	bool wait;
+	bool modes, wait;
 };
 
 /* ---- answers ---- */
@@ -56,7 +56,7 @@ static void write_screen(const struct look *l, const struct screen *s, struct jw
 		jw_key(w, "cells");
 		screen_cells(s, l->scrollback, w);
 	} else if (strcmp(l->format, "ansi") == 0) {
-		screen_ansi(s, l->scrollback, &text);
+		screen_ansi(s, l->scrollback, l->modes, &text);
 		jw_kstrn(w, "ansi", buf_cstr(&text), text.len);
 	} else {
 		screen_text(s, l->scrollback, &text);
@@ -153,12 +153,14 @@ static int scrollback_of(const struct call *c, unsigned *ret, struct err *e)
 void method_get_screen(struct call *c)
 {
 	struct screens_request r = { .idle_ms = UINT64_MAX, .timeout_ms = UINT64_MAX };
-	struct look l = { .format = call_str(c, "format") };
+	struct look l = { .format = call_str(c, "format"), .modes = call_bool(c, "modes", false) };
 	struct err e = ERR_INIT;
 
 	if (!l.format)
 		l.format = "text";
-	if (scrollback_of(c, &l.scrollback, &e) < 0)
+	if (scrollback_of(c, &l.scrollback, &e) == 0 && l.modes && strcmp(l.format, "ansi") != 0)
+		err_field(&e, "modes", "goes with format ansi");
+	if (e.code)
 		call_fail(c, &e);
 	else
 		ask(c, &l, &r);

@@ -47,7 +47,7 @@ static void look(const struct screen *s)
 	screen_text(s, UINT_MAX, &text);
 	screen_lines(s, 3, &lw);
 	screen_cells(s, UINT_MAX, &cw);
-	screen_ansi(s, 0, &ansi);
+	screen_ansi(s, 0, true, &ansi);
 	screen_drawn_after(s, i.offset / 2, false, &drawn);
 	check_text(&text);
 	check_text(&drawn);
@@ -98,8 +98,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct screen *a = play(data, size, false), *b = play(data, size, true);
 	buf_auto struct buf ta = BUF_INIT, tb = BUF_INIT;
 
-	screen_ansi(a, UINT_MAX, &ta);
-	screen_ansi(b, UINT_MAX, &tb);
+	screen_ansi(a, UINT_MAX, false, &ta);
+	screen_ansi(b, UINT_MAX, false, &tb);
 	if (ta.len != tb.len || memcmp(ta.data, tb.data, ta.len) != 0)
 		abort();
 	screen_free(a);

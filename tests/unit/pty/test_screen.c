@@ -165,7 +165,7 @@ START_TEST(ansi_draws_the_same)
 		struct jw wa = jw_on(&ca), wb = jw_on(&cb);
 		struct screen_info ia, ib;
 
-		screen_ansi(a, 0, &ansi);
+		screen_ansi(a, 0, false, &ansi);
 		screen_feed(b, ansi.data, ansi.len);
 		screen_cells(a, 0, &wa);
 		screen_cells(b, 0, &wb);
@@ -178,6 +178,25 @@ START_TEST(ansi_draws_the_same)
 		screen_free(a);
 		screen_free(b);
 	}
+}
+END_TEST
+
+/* Who comes to a terminal later gets what is needed to go on. */
+START_TEST(ansi_with_modes)
+{
+	struct screen *s = shown(6, 20, "\033[?1049h\033[?1h\033=\033[?2004h\033[?1000;1006h\033[2;5r\033[3;4H\033[1;38;5;77m\033[?25lx");
+	buf_auto struct buf plain = BUF_INIT, modes = BUF_INIT;
+
+	screen_ansi(s, 0, false, &plain);
+	ck_assert_ptr_null(strstr(plain.data, "1049"));
+	ck_assert_ptr_null(strstr(plain.data, "1000"));
+	screen_ansi(s, 0, true, &modes);
+	static const char *const on[] = { "\033[?1h", "\033=", "\033[?2004h", "\033[?1000h", "\033[?1006h", "\033[2;5r", "\033[?25l\033[0;1;38;5;77m" };
+	for (size_t i = 0; i < countof(on); i++)
+		ck_assert_msg(strstr(modes.data, on[i]) != NULL, "%s", on[i] + 1);
+	/* margins move the cursor, so it comes to its place after them */
+	ck_assert_ptr_nonnull(strstr(strstr(modes.data, "\033[2;5r"), "\033[3;5H"));
+	screen_free(s);
 }
 END_TEST
 
@@ -410,7 +429,7 @@ END_TEST
 int main(void)
 {
 	return SUITE("screen", text_has_no_blanks_at_ends, cursor_title_and_alternate_screen, titles_are_clean_and_bounded,
-		     wide_and_combining_characters, characters_cut_between_feeds, colours_and_attributes, ansi_draws_the_same,
+		     wide_and_combining_characters, characters_cut_between_feeds, colours_and_attributes, ansi_draws_the_same, ansi_with_modes,
 		     scrollback_is_bounded, resizes, answers_are_given_once, only_what_was_drawn_since,
 		     leaving_the_alternate_screen_draws_nothing_new, left_out_output_is_counted, a_flood_of_combining_characters,
 		     skimming_changes_nothing, control_strings_are_not_text, strange_sequences, repeats, controls_are_never_shown);
