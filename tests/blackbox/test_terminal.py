@@ -247,6 +247,24 @@ def test_a_start_that_fails(home):
         assert len(ends) == 2 and not any(e["payload"].get("drainTimedOut") for e in ends), ends
 
 
+def test_beside_other_options(home):
+    tty = {"rows": 24, "cols": 80}
+    with home.rpc() as rpc:
+        started, end = rpc.run("echo x >file; tty", tty=tty, cow=True, cwd=home.work)
+        assert end["exitCode"] == 0 and rpc.outputs(started["processId"]) == {"pty": b"/dev/pts/0\r\n"}
+        assert os.listdir(home.work) == []
+        for profile in ("readonly", "isolated", "ci"):
+            started, end = rpc.run("tty", tty=tty, profile=profile)
+            assert end["exitCode"] == 0 and rpc.outputs(started["processId"]) == {"pty": b"/dev/pts/0\r\n"}, profile
+        process = rpc.call("start_process", command=["cat"], tty=tty)["processId"]
+        for method, params in (("resize_process", {"rows": 30, "cols": 90}), ("write_process_stdin", {"data": "once\n"}),
+                               ("close_process_stdin", {})):
+            first = rpc.call(method, params, processId=process, idempotencyKey=method)
+            assert rpc.call(method, params, processId=process, idempotencyKey=method) == first, method
+        assert rpc.wait(process)["exitCode"] == 0
+        assert rpc.outputs(process) == {"pty": b"once\r\nonce\r\n"}
+
+
 def test_limits(home):
     with Terminal(home, ["sh", "-c", "echo silent; sleep 1000"], limits={"idleMs": 300}) as t:
         end = t.wait()
