@@ -5,6 +5,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/history.h"
 #include "sandbox/audit.h"
 #include "supervisor/changes.h"
 #include "supervisor/hold.h"
@@ -337,6 +338,47 @@ void world_settled(struct world *w, const char *id)
 		engine_on_settled(w->engine, id);
 }
 
+struct discard {
+	struct world *world;
+	char id[PLAN_KEY_MAX];
+	uint32_t uid;
+};
+
+static void on_changes_discarded(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct discard *d = ctx;
+
+	engine_on_discarded(d->world->engine, d->id, e);
+	free(d);
+}
+
+/* Not from within: the engine is still at its deed. */
+static void discard_now(evutil_socket_t fd, short what, void *ctx)
+{
+	struct discard *d = ctx;
+	struct world *w = d->world;
+	const struct caller c = { .uid = d->uid, .role = ROLE_OPERATOR, .peer_fd = port_peer_of(w, d->uid) };
+
+	changes_request(w->changes, CHANGES_OP_DISCARD, d->id, 0, "", 0, &c, on_changes_discarded, d);
+}
+
+static int port_discard_changes(void *world, const char *id, uint32_t uid)
+{
+	const struct timeval now = { 0 };
+	struct world *w = world;
+
+	if (!w->changes)
+		return -1;
+	struct discard *d = mem_zalloc(1, sizeof *d);
+	d->world = w;
+	d->uid = uid;
+	snprintf(d->id, sizeof d->id, "%s", id);
+	if (event_base_once(w->base, -1, EV_TIMEOUT, discard_now, d, &now) == 0)
+		return 0;
+	free(d);
+	return -1;
+}
+
 static void port_release(void *world, const char *id, unsigned unspilled)
 {
 	struct world *w = world;
@@ -372,6 +414,7 @@ const struct ports world_ports = {
 	.peek_output = port_peek_output,
 	.output_fd = port_output_fd,
 	.stop_reading = port_stop_reading,
+	.discard_changes = port_discard_changes,
 	.settle = port_settle,
 	.release = port_release,
 };

@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/channel.h"
+#include "runtime/engine/history.h"
 #include "runtime/engine/subagent.h"
 #include "runtime/engine/action.h"
 #include "runtime/engine/tool.h"
@@ -25,6 +26,7 @@ struct engine *engine_new(const struct engine_options *o)
 	if (!g->o.inline_bytes)
 		g->o.inline_bytes = 2048;
 	TAILQ_INIT(&g->subagents.waiters);
+	TAILQ_INIT(&g->rollbacks);
 	TAILQ_INIT(&g->subagents.inputs);
 	TAILQ_INIT(&g->subagents.after);
 	if (!g->o.max_tasks)
@@ -110,6 +112,7 @@ void engine_free(struct engine *g)
 	tools_free(g);
 	strmap_done(&g->processes);
 	subagent_done(g);
+	history_done(g);
 	strmap_each(&g->channels, free_value, NULL);
 	strmap_done(&g->channels);
 	strmap_done(&g->busy_threads);
@@ -197,6 +200,7 @@ void engine_tick(struct engine *g)
 	engine_each(g, tick_process, &t);
 	tick_soonest(&t, channel_tick(g, t.now));
 	tick_soonest(&t, subagent_tick(g, t.now));
+	tick_soonest(&t, history_tick(g, t.now));
 	tick_soonest(&t, task_tick(g, t.now));
 	tick_soonest(&t, waiters_tick(g, t.now));
 	tick_soonest(&t, action_tick(g, t.now));

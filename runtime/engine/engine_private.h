@@ -19,6 +19,8 @@ struct engine {
 	char boot_id[40];
 	struct strmap processes;      /* id → struct process */
 	struct subagent_waits subagents;
+	TAILQ_HEAD(, rollback) rollbacks; /* under way (history.c) */
+	bool history_found;           /* by a start, and not looked at yet */
 	struct strmap channels;       /* id → struct channel_live (channel.c) */
 	struct strmap busy_threads;   /* thread id → process whose own turn is, or will be, active there */
 	TAILQ_HEAD(, external_tool) tools; /* that clients have registered */

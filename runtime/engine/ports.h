@@ -69,6 +69,8 @@ struct ports {
 	void (*stop_reading)(void *world, const char *id);     /* the drain deadline is over */
 	/* Its end is committed: forget everything of it. Small outputs (bits by stream) no longer need their files. */
 	void (*release)(void *world, const char *id, unsigned unspilled);
+	/* Takes back what a copy-on-write run changed; 0: engine_on_discarded follows (later). May be NULL. */
+	int (*discard_changes)(void *world, const char *id, uint32_t uid);
 	/* Its tree is dead: true = refusals may still be on their way, and engine_on_settled follows. May be NULL. */
 	bool (*settle)(void *world, const char *id);
 };

@@ -9,6 +9,7 @@
 #include "runtime/engine/engine_private.h"
 
 #include "runtime/engine/channel.h"
+#include "runtime/engine/history.h"
 #include "runtime/engine/subagent.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -370,6 +371,7 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 	if (status == 0) {
 		channel_recover(g);
 		subagent_recover(g);
+		history_recover(g);
 		task_recover(g);
 	}
 	free(r.claimed);

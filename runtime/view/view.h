@@ -63,6 +63,10 @@ enum view_kind {
 	VIEW_TURN_OPEN_ACTION = 48, /* "<turnId>/<actionId>", likewise */
 	VIEW_TURN_OPEN_CALL = 49, /* "<turnId>/<toolCallId>", while it has not ended */
 	VIEW_TIMED_ACTION = 50,  /* "<expiresAt in microseconds, 20 digits>/<actionId>", while open */
+	VIEW_HISTORY = 110,      /* threadId: compactions and rollbacks */
+	VIEW_ROLLED_BACK = 111,  /* "<threadId>/<turnId>" */
+	VIEW_OPEN_HISTORY = 112, /* id threadId, while a compaction or rollback is under way */
+	VIEW_ARTIFACT = 113,     /* "<sessionId>/<artifactId or path>" */
 	VIEW_ENDED_PROCESS = 22, /* id "<sequence of its end, 20 digits>/<processId>", until its outputs expired */
 	/* tasks and jobs (view_task.h, view_job.h) */
 	VIEW_TASK = 80,          /* taskId */

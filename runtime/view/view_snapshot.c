@@ -3,6 +3,7 @@
  * processes when somebody asks. Nothing of it is kept: what a snapshot says is always what its parts say.
  */
 
+#include "runtime/view/view_history.h"
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_shapes.h"
 #include "runtime/view/view_subagent.h"
@@ -115,6 +116,8 @@ static int write_turn(struct store *s, const struct turn_doc *d, struct jw *w, s
 	jw_kstr(w, "turnId", d->turnId);
 	jw_kstr(w, "status", d->status);
 	write_json(w, "statusReason", d->statusReason);
+	if (view_turn_rolled_back(s, d->threadId, d->turnId))
+		jw_kbool(w, "rolledBack", true);
 	write_json(w, "source", d->source);
 	write_json(w, "preview", d->preview);
 	write_time(w, "submittedAt", d->submittedAt);
@@ -215,6 +218,8 @@ static int write_thread(struct store *s, const struct thread_doc *d, struct jw *
 		return -1;
 	jw_key(w, "subagents");
 	if (view_write_subagents(s, NULL, d->threadId, w, e) < 0)
+		return -1;
+	if (view_write_history(s, d->threadId, w, e) < 0)
 		return -1;
 	jw_kobj(w, "evidenceSummary");
 	write_empty_array(w, "evidenceRefs");

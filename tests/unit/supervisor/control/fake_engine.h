@@ -223,4 +223,13 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 	fake_asked("update_peer", NULL, c, fn, ctx);
 }
 
+void engine_compact_context(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("compact", NULL, c, fn, ctx);
+}
+void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("rollback", NULL, c, fn, ctx);
+}
+
 #endif

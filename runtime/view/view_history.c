@@ -1,0 +1,361 @@
+#include "runtime/view/view_history.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view_folds.h"
+
+#include <string.h>
+
+#define BOUNDARIES_KEPT 8
+#define ARTIFACTS_SHOWN 100u
+#define ARTIFACT_KEY_MAX 480
+
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_ID, history_doc, threadId),
+	VIEW_FIELD(VIEW_ID, history_doc, sessionId),
+	VIEW_FIELD(VIEW_ID, history_doc, compaction),
+	VIEW_FIELD(VIEW_ID, history_doc, compactionTurnId),
+	VIEW_FIELD(VIEW_JSON, history_doc, trigger),
+	VIEW_FIELD(VIEW_JSON, history_doc, turns),
+	VIEW_FIELD(VIEW_JSON, history_doc, tokensBefore),
+	VIEW_FIELD(VIEW_JSON, history_doc, tokensAfter),
+	VIEW_FIELD(VIEW_JSON, history_doc, summaryRef),
+	VIEW_FIELD(VIEW_JSON, history_doc, preview),
+	VIEW_FIELD(VIEW_JSON, history_doc, keptActions),
+	VIEW_FIELD(VIEW_JSON, history_doc, incidents),
+	VIEW_FIELD(VIEW_JSON, history_doc, artifactRefs),
+	VIEW_FIELD(VIEW_JSON, history_doc, evidenceRefs),
+	VIEW_FIELD(VIEW_JSON, history_doc, continuation),
+	VIEW_FIELD(VIEW_JSON, history_doc, failure),
+	VIEW_FIELD(VIEW_JSON, history_doc, boundaries),   /* the latest completed ones, newest last */
+	VIEW_FIELD(VIEW_UINT, history_doc, compactions),
+	VIEW_FIELD(VIEW_UINT, history_doc, dueUs),        /* an open compaction fails when nothing has come by then */
+	VIEW_FIELD(VIEW_TIME, history_doc, startedAt),
+	VIEW_FIELD(VIEW_TIME, history_doc, compactedAt),
+	VIEW_FIELD(VIEW_ID, history_doc, rollback),
+	VIEW_FIELD(VIEW_ID, history_doc, targetTurnId),
+	VIEW_FIELD(VIEW_JSON, history_doc, removedTurns),
+	VIEW_FIELD(VIEW_JSON, history_doc, affected),
+	VIEW_FIELD(VIEW_JSON, history_doc, rollbackReason),
+	VIEW_FIELD(VIEW_JSON, history_doc, filesRestored),
+	VIEW_FIELD(VIEW_JSON, history_doc, notRestored),
+	VIEW_FIELD(VIEW_UINT, history_doc, rollbacks),
+	VIEW_FIELD(VIEW_TIME, history_doc, rolledBackAt),
+	VIEW_FIELD(VIEW_UINT, history_doc, uid),
+};
+const struct view_shape history_shape = { VIEW_HISTORY, sizeof(struct history_doc), fields, countof(fields) };
+
+static const struct view_field artifact_fields[] = {
+	VIEW_FIELD(VIEW_ID, artifact_doc, artifactId),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, path),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, change),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, source),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, outcome),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, versionId),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, readRef),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, previewRef),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, diffRef),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, validation),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, bytes),
+	VIEW_FIELD(VIEW_UINT, artifact_doc, versions),
+	VIEW_FIELD(VIEW_ID, artifact_doc, turnId),
+	VIEW_FIELD(VIEW_ID, artifact_doc, taskId),
+	VIEW_FIELD(VIEW_ID, artifact_doc, processId),
+	VIEW_FIELD(VIEW_UINT, artifact_doc, uid),
+	VIEW_FIELD(VIEW_TIME, artifact_doc, updatedAt),
+};
+const struct view_shape artifact_shape = { VIEW_ARTIFACT, sizeof(struct artifact_doc), artifact_fields, countof(artifact_fields) };
+
+/* ---- folds ---- */
+
+/* The thread that it is about; a fact that hangs on a system turn names it in its payload. */
+static int load(struct models *m, const struct event_view *ev, struct history_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX] = "";
+
+	view_word(id, jval_get(event_payload(ev), "threadId"));
+	if (!*id)
+		event_id_copy(ev, ID_THREAD, id, sizeof id);
+	if (!*id)
+		return 1;
+	if (view_load(m, &history_shape, id, d, e) < 0)
+		return -1;
+	if (!d->threadId[0]) {
+		view_word_set(d->threadId, id);
+		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof d->sessionId);
+		d->uid = ev->uid;
+	}
+	return 0;
+}
+
+static int save(struct models *m, const struct history_doc *d, struct err *e)
+{
+	bool open = strcmp(d->compaction, "open") == 0 || strcmp(d->rollback, "open") == 0;
+
+	if (view_save(m, &history_shape, d->threadId, d, e) < 0)
+		return -1;
+	return open ? view_list_put(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e) : view_list_del(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e);
+}
+
+static uint64_t plus_one(uint64_t n)
+{
+	return n == VIEW_ABSENT ? 1 : n + 1;
+}
+
+/* The boundary that just came, behind the ones before. */
+static void boundaries_with(const struct history_doc *d, const struct event_view *ev, struct buf *out)
+{
+	struct jw w = jw_on(out);
+	char at[CLOCK_TEXT_MAX];
+	size_t n = 0, at_entry = 0;
+
+	for (struct jiter it = jiter_on(d->boundaries); jiter_next(&it);)
+		n++;
+	jw_arr(&w);
+	for (struct jiter it = jiter_on(d->boundaries); jiter_next(&it); at_entry++)
+		if (n < BOUNDARIES_KEPT || at_entry > 0)
+			jw_raw(&w, it.value.text, it.value.len);
+	clock_format(ev->real_us, at);
+	jw_obj(&w);
+	jw_kstr(&w, "at", at);
+	jw_kstr(&w, "turnId", d->compactionTurnId);
+	if (d->trigger.type != JT_NONE)
+		jw_kraw(&w, "trigger", d->trigger.text, d->trigger.len);
+	if (d->summaryRef.type != JT_NONE)
+		jw_kraw(&w, "summaryRef", d->summaryRef.text, d->summaryRef.len);
+	jw_obj_end(&w);
+	jw_arr_end(&w);
+}
+
+int view_history_on_compaction(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	buf_auto struct buf boundaries = BUF_INIT;
+	struct history_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (ev->type == EVENT_CONTEXT_COMPACTION_STARTED) {
+		d.turns = d.tokensBefore = d.tokensAfter = d.summaryRef = d.preview = d.failure = (struct jval){ 0 };
+		d.keptActions = d.incidents = d.artifactRefs = d.evidenceRefs = d.continuation = (struct jval){ 0 };
+		d.startedAt = ev->real_us;
+		d.dueUs = jval_uint(jval_get(payload, "dueUs"), VIEW_ABSENT);
+		event_id_copy(ev, ID_TURN, d.compactionTurnId, sizeof d.compactionTurnId);
+		view_word_set(d.compaction, "open");
+	} else {
+		d.dueUs = VIEW_ABSENT;
+		view_word_set(d.compaction, ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED ? "completed" : "failed");
+	}
+	view_take(&history_shape, &d, payload);
+	if (ev->type == EVENT_CONTEXT_COMPACTION_FAILED)
+		d.failure = jval_get(payload, "reason");
+	if (ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED) {
+		d.compactedAt = ev->real_us;
+		d.compactions = plus_one(d.compactions);
+		boundaries_with(&d, ev, &boundaries);
+		d.boundaries = jval_of(boundaries.data, boundaries.len);
+	}
+	return save(m, &d, e);
+}
+
+int view_history_on_rollback(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), removed = jval_get(payload, "removedTurns");
+	struct history_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&history_shape, &d, payload);
+	if (ev->type == EVENT_HISTORY_ROLLBACK_STARTED) {
+		view_word_set(d.rollback, "open");
+		view_word(d.targetTurnId, jval_path(payload, "target.turnId"));
+		d.rollbackReason = jval_get(payload, "reason");
+		d.filesRestored = d.notRestored = (struct jval){ 0 };
+		return save(m, &d, e);
+	}
+	view_word_set(d.rollback, "completed");
+	d.rolledBackAt = ev->real_us;
+	d.rollbacks = plus_one(d.rollbacks);
+	char thread[VIEW_ID_MAX];
+	memcpy(thread, d.threadId, sizeof thread);
+	if (save(m, &d, e) < 0)
+		return -1;
+	for (struct jiter it = jiter_on(removed); jiter_next(&it);) {
+		char turn[VIEW_ID_MAX] = "";
+
+		view_word(turn, it.value);
+		if (view_list_put(m, VIEW_ROLLED_BACK, thread, turn, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int view_artifact_on_changed(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), path = jval_get(payload, "path");
+	char session[VIEW_ID_MAX], artifact[VIEW_ID_MAX], name[ARTIFACT_KEY_MAX - VIEW_ID_MAX - 2], key[ARTIFACT_KEY_MAX];
+	struct artifact_doc d;
+
+	event_id_copy(ev, ID_SESSION, session, sizeof session);
+	event_id_copy(ev, ID_ARTIFACT, artifact, sizeof artifact);
+	if (*artifact)
+		snprintf(name, sizeof name, "%s", artifact);
+	else if (path.type != JT_STRING || jval_str(path, name, sizeof name) >= sizeof name || !*name)
+		return 0; /* a count of many, or a path too long for a key */
+	snprintf(key, sizeof key, "%s/%s", session, name);
+	if (view_load(m, &artifact_shape, key, &d, e) < 0)
+		return -1;
+	view_take(&artifact_shape, &d, payload);
+	view_word_set(d.artifactId, artifact);
+	event_id_copy(ev, ID_TURN, d.turnId, sizeof d.turnId);
+	event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);
+	event_id_copy(ev, ID_PROCESS, d.processId, sizeof d.processId);
+	d.uid = ev->uid;
+	d.updatedAt = ev->real_us;
+	d.versions = plus_one(d.versions);
+	return view_save(m, &artifact_shape, key, &d, e);
+}
+
+/* ---- for readers ---- */
+
+bool view_turn_rolled_back(struct store *s, const char *thread_id, const char *turn_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char key[2 * VIEW_ID_MAX];
+	struct err e = ERR_INIT;
+
+	snprintf(key, sizeof key, "%s/%s", thread_id, turn_id);
+	return store_model_get(s, VIEW_ROLLED_BACK, key, &text, &e) == 0;
+}
+
+static void write_json(struct jw *w, const char *key, struct jval v)
+{
+	if (v.type != JT_NONE)
+		jw_kraw(w, key, v.text, v.len);
+}
+
+static void write_time(struct jw *w, const char *key, uint64_t real_us)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!real_us)
+		return;
+	clock_format(real_us, text);
+	jw_kstr(w, key, text);
+}
+
+static void write_compaction(const struct history_doc *d, struct jw *w)
+{
+	if (!d->compaction[0])
+		return;
+	jw_kobj(w, "compaction");
+	jw_kstr(w, "status", d->compaction);
+	jw_kuint(w, "count", d->compactions == VIEW_ABSENT ? 0 : d->compactions);
+	write_json(w, "trigger", d->trigger);
+	write_json(w, "turns", d->turns);
+	write_json(w, "tokensBefore", d->tokensBefore);
+	write_json(w, "tokensAfter", d->tokensAfter);
+	write_json(w, "summaryRef", d->summaryRef);
+	write_json(w, "preview", d->preview);
+	write_json(w, "keptActions", d->keptActions);
+	write_json(w, "incidents", d->incidents);
+	write_json(w, "artifactRefs", d->artifactRefs);
+	write_json(w, "evidenceRefs", d->evidenceRefs);
+	write_json(w, "continuation", d->continuation);
+	write_json(w, "failure", d->failure);
+	write_json(w, "boundaries", d->boundaries);
+	write_time(w, "startedAt", d->startedAt);
+	write_time(w, "completedAt", d->compactedAt);
+	jw_obj_end(w);
+}
+
+static void write_rollback(const struct history_doc *d, struct jw *w)
+{
+	if (!d->rollback[0])
+		return;
+	jw_kobj(w, "rollback");
+	jw_kstr(w, "status", d->rollback);
+	jw_kuint(w, "count", d->rollbacks == VIEW_ABSENT ? 0 : d->rollbacks);
+	jw_kstr(w, "targetTurnId", d->targetTurnId);
+	write_json(w, "reason", d->rollbackReason);
+	write_json(w, "removedTurns", d->removedTurns);
+	write_json(w, "affected", d->affected);
+	write_json(w, "filesRestored", d->filesRestored);
+	write_json(w, "notRestored", d->notRestored);
+	write_time(w, "completedAt", d->rolledBackAt);
+	jw_obj_end(w);
+}
+
+int view_write_history(struct store *s, const char *thread_id, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct history_doc d;
+	int r = view_read(s, &history_shape, thread_id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	jw_kobj(w, "history");
+	write_compaction(&d, w);
+	write_rollback(&d, w);
+	jw_obj_end(w);
+	return 0;
+}
+
+int view_context_boundary(struct store *s, const char *thread_id, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct history_doc d;
+	int r = view_read(s, &history_shape, thread_id, &text, &d, e);
+
+	if (r < 0)
+		return -1;
+	jw_obj(w);
+	jw_kstr(w, "threadId", thread_id);
+	if (r == 0)
+		write_compaction(&d, w);
+	else
+		jw_kstr(w, "status", "not_applicable"); /* it was never compacted */
+	jw_obj_end(w);
+	return 0;
+}
+
+struct artifact_listing {
+	struct jw *w;
+	size_t count, shown, issues;
+};
+
+static bool give_artifact(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct artifact_listing *l = ctx;
+
+	l->count++;
+	l->issues += jval_uint(jval_path(jval_of(json, len), "validation.issues"), 0);
+	if (l->shown < ARTIFACTS_SHOWN) {
+		jw_raw(l->w, json, len);
+		l->shown++;
+	}
+	return l->count < 10000;
+}
+
+int view_artifact_summary(struct store *s, const char *session_id, struct jw *w, struct err *e)
+{
+	struct artifact_listing l = { .w = w };
+	mem_auto char *prefix = mem_printf("%s/", session_id);
+
+	jw_obj(w);
+	jw_karr(w, "artifacts");
+	if (store_model_scan(s, VIEW_ARTIFACT, prefix, NULL, true, give_artifact, &l, e) < 0)
+		return -1;
+	jw_arr_end(w);
+	jw_kuint(w, "count", l.count);
+	jw_kuint(w, "validationIssues", l.issues);
+	jw_kbool(w, "truncated", l.shown < l.count);
+	jw_obj_end(w);
+	return 0;
+}

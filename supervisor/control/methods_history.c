@@ -1,0 +1,14 @@
+#include "supervisor/control/methods.h"
+
+#include "runtime/engine/history.h"
+#include "supervisor/control/control.h"
+
+void method_compact_context(struct call *c)
+{
+	engine_compact_context(call_engine(c), c->params, &c->caller, call_engine_reply, c);
+}
+
+void method_rollback_thread(struct call *c)
+{
+	engine_rollback_thread(call_engine(c), c->params, &c->caller, call_engine_reply, c);
+}
