@@ -32,6 +32,7 @@
 #define RUNTIME_UID 64613
 #define PROXY_UID 64614 /* nobody else's: what the proxy could be made to do, it would do as nobody */
 #define EXIT_USAGE 2
+#define ZYGOTES_DEFAULT 2
 #define ARGS_MAX 40
 #define HOST_POLICY "/etc/bailiff/policy.json"
 
@@ -121,12 +122,15 @@ static int role_spawner(const struct options *o, struct title *t)
 	uint64_t user = 0;
 	if (o->user && options_number("user", o->user, UINT32_MAX - 1, &user, NULL) < 0)
 		return EXIT_USAGE;
+	uint64_t zygotes = ZYGOTES_DEFAULT;
+	if (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, NULL) < 0)
+		return EXIT_USAGE;
 	const struct spawner_options s = {
 		.runtime_uid = (uid_t)user,
 		.cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff",
 		.title = t,
 		.allow_host = o->allow_host,
-		.zygotes = 2,
+		.zygotes = (unsigned)zygotes,
 		.audit = o->audit_state && strcmp(o->audit_state, "on") == 0,
 	};
 	return spawner_main(&s);
@@ -162,6 +166,9 @@ static int check_options(struct daemon *d, struct err *e)
 		return err_set(e, ERR_INVALID, "--log-format: '%s' is neither json nor text", o->log_format);
 	if (o->audit && strcmp(o->audit, "auto") != 0 && strcmp(o->audit, "off") != 0)
 		return err_set(e, ERR_INVALID, "--audit: '%s' is neither auto nor off", o->audit);
+	uint64_t zygotes;
+	if (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, e) < 0)
+		return -1;
 	if (o->socket_mode) {
 		if (strcmp(o->socket_mode, "0600") != 0 && strcmp(o->socket_mode, "0666") != 0)
 			return err_set(e, ERR_INVALID, "--socket-mode: '%s' is neither 0600 nor 0666", o->socket_mode);
@@ -283,6 +290,8 @@ static void spawner_args(const struct daemon *d, struct args *a)
 		args_add(a, "--user", d->runtime_user);
 	if (may_run_unconfined(d))
 		args_add(a, "--allow-host", NULL);
+	if (d->o.zygotes)
+		args_add(a, "--zygotes", d->o.zygotes);
 	args_add(a, "--audit-state", d->audit_state);
 	args_log(a, &d->o);
 }
@@ -305,6 +314,8 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 		args_add(a, "--user", d->o.user);
 	if (d->o.allow_host)
 		args_add(a, "--allow-host", NULL);
+	if (d->o.zygotes)
+		args_add(a, "--zygotes", d->o.zygotes);
 	if (d->o.audit)
 		args_add(a, "--audit", d->o.audit);
 	args_add(a, "--audit-state", d->audit_state);

@@ -79,12 +79,26 @@ static _Noreturn void leave_failed(struct init *in, enum sandbox_step step, int 
 	_exit(1);
 }
 
-/* Writing "0" needs no privilege: it only makes this process a likelier victim. */
-static void reset_oom_score(void)
+/*
+ * Writing "0" needs no privilege: it only makes this process a likelier victim. The file stays open, for it will be out of
+ * reach when it is needed (spare_init).
+ */
+static void reset_oom_score(struct init *in)
 {
-	fd_auto int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0)
-		(void)!write(fd, "0", 1);
+	in->steps.oom_fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (in->reset_oom)
+		(void)!write(in->steps.oom_fd, "0", 1);
+}
+
+/*
+ * Where the tree's memory is limited, the kernel kills the largest of its processes. What fills the memory may be files in
+ * /tmp, and then the largest is soon the init, who is to tell what happened. So the command inherits a higher score, which
+ * the init, once the command runs, puts down again to what it was.
+ */
+static void spare_init(const struct init *in, const char *score)
+{
+	if (in->steps.plan->memory_bytes && in->steps.oom_fd >= 0)
+		(void)!pwrite(in->steps.oom_fd, score, strlen(score), 0);
 }
 
 /* A layer that the plan cannot do without and that is not in force: named by the step that would have brought it. */
@@ -143,11 +157,13 @@ static void build_ahead(struct init *in)
 /* Sleeps until the command has executed or is gone. Nothing of this frame may be touched by the child. */
 static pid_t start_command(struct init *in)
 {
+	spare_init(in, "200");
 	pid_t pid = vfork();
 	if (pid == 0) {
 		command_exec(in);
 		_exit(127);
 	}
+	spare_init(in, "0");
 	return pid;
 }
 
@@ -288,8 +304,7 @@ _Noreturn void init_main(struct init *in)
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_SETMASK, &child, NULL);
 	title_set(in->title, in->steps.order_fd >= 0 ? "bailiffd: zygote" : "bailiffd: init");
-	if (in->reset_oom)
-		reset_oom_score();
+	reset_oom_score(in);
 	/* While the host's /proc is there and the right to it. What the command forks inherits it. */
 	uint32_t session = in->audit ? audit_enter_session() : AUDIT_NO_SESSION;
 	in->steps.logged = session != AUDIT_NO_SESSION;
