@@ -37,9 +37,10 @@ def background(home, *command, rows=24, cols=80, **more):
     """A process on a terminal that nobody watches."""
     with home.rpc() as rpc:
         process = rpc.call("start_process", command=list(command), tty={"rows": rows, "cols": cols}, cwd=home.work, **more)["processId"]
-        try:
-            yield process
-        finally:
+    try:
+        yield process
+    finally:
+        with home.rpc() as rpc:
             if rpc.call("get_process", processId=process)["status"] == "running":
                 rpc.call("terminate_process", processId=process, graceMs=0)
 
@@ -384,6 +385,16 @@ def test_whose_size(home):
                 b.type(DETACH)
                 b.wait(status=0)
             assert size() == (31, 91)
+            # who is attached still counts after a restart
+            home.kill_part("runtime")
+            until("the daemon answers", home.answers)
+            a.size(33, 93)
+            until("its window after a restart", lambda: size() == (33, 93))
+            with Window(home, "attach", process, rows=20, cols=120) as b:
+                until("the newest one's size", lambda: size() == (20, 120))
+                b.type(DETACH)
+                b.wait(status=0)
+            until("the one that is left", lambda: size() == (33, 93))
             a.type(DETACH)
             a.wait(status=0)
         home.cli("resize", process, "12x34")
