@@ -224,8 +224,8 @@ const struct command_option *args_option(const struct command_args *a, char lett
 
 		if (letter && o->letter == letter)
 			return o;
-		/* An abbreviation of at least three letters. */
-		if (name && o->name && (o->name_len == len || (o->name_len >= 3 && o->name_len < len)) && memcmp(o->name, name, o->name_len) == 0)
+		/* Abbreviations count: getopt takes any that is clear, and which one is, only the program knows. */
+		if (name && o->name && o->name_len && o->name_len <= len && memcmp(o->name, name, o->name_len) == 0)
 			return o;
 	}
 	return NULL;

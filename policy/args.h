@@ -8,7 +8,7 @@
  * The tables of this folder (harms.def, readonly.def, paths.def …) begin with a pattern on such words:
  *
  *   rm|unlink            the program: one of these names; * ? as in globs
- *   -r|-R|--recursive    has one of these options, in a cluster (-fr) or by itself; long ones also abbreviated (--recurs)
+ *   -r|-R|--recursive    has one of these options, in a cluster (-fr) or by itself; long ones also abbreviated (--rec, --r)
  *   =push|fetch          the next operand is one of these: `git =remote =remove`; * ? as in globs
  *   @of=*                some word after the program is like that
  *   ^*drop table*        the same without regard to case

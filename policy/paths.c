@@ -49,7 +49,7 @@ bool paths_harmless_target(const char *path)
 }
 
 /* From cwd, cleaned; NULL if that is not possible. */
-static const char *absolute(struct reading *r, const char *cwd, const char *path)
+const char *paths_absolute(struct reading *r, const char *cwd, const char *path)
 {
 	char joined[PATH_MAX], clean[PATH_MAX];
 	int n;
@@ -74,7 +74,7 @@ static void add_path(struct reading *r, const struct reading_command *c, const c
 	if (!*text || !access || strcmp(text, "-") == 0 || (why & SHELL_PROCESS))
 		return;
 	/* A pattern stays within its folder; anything else that is not known may be anywhere. */
-	const char *path = value || why == SHELL_GLOB ? absolute(r, c->cwd, text) : NULL;
+	const char *path = value || why == SHELL_GLOB ? paths_absolute(r, c->cwd, text) : NULL;
 	p.path = path ? path : shell_arena_strdup(r->arena, text);
 	p.exact &= path != NULL;
 	p.outside = !path || !path_within(r->workspace, path);
@@ -114,7 +114,7 @@ static void option_path(struct reading *r, const struct reading_command *c, cons
 
 	for (size_t i = 0; i < a->noptions; i++) {
 		const struct command_option *o = &a->option[i];
-		const bool is = len == 1 ? o->letter == *name : o->name && o->name_len >= 3 && o->name_len <= len && memcmp(o->name, name, o->name_len) == 0;
+		const bool is = len == 1 ? o->letter == *name : o->name && o->name_len && o->name_len <= len && memcmp(o->name, name, o->name_len) == 0;
 
 		if (is && o->value_word)
 			add_word(r, c, o->value_word, access_of(role));
@@ -226,5 +226,5 @@ const char *paths_after_cd(struct reading *r, const struct command_args *a, cons
 	const char *to = a->operand[0]->value;
 	if (!to || strcmp(to, "-") == 0 || strcmp(a->name, "popd") == 0 || (*to == '+' && isdigit((unsigned char)to[1])))
 		return NULL;
-	return absolute(r, cwd, to);
+	return paths_absolute(r, cwd, to);
 }

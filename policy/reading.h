@@ -36,6 +36,8 @@ struct command_word reading_word(struct reading *r, const struct shell_word *w);
 
 /* paths.c */
 void paths_of_command(struct reading *r, const struct reading_command *c);
+/* From cwd, without . and ..; NULL: not known */
+const char *paths_absolute(struct reading *r, const char *cwd, const char *path);
 /* What `cd` with these operands makes of cwd; NULL: not known. */
 const char *paths_after_cd(struct reading *r, const struct command_args *a, const char *cwd);
 bool paths_harmless_target(const char *path); /* /dev/null and the like */

@@ -68,11 +68,19 @@ static const char *known_part(const struct reading *r, const struct shell_part *
 	return NULL;
 }
 
+/* Is the first character what it looks like? A pattern's may become anything, also a dash. */
+static bool is_certain(const struct shell_word *w)
+{
+	const struct shell_part *p = w->part;
+
+	return w->nparts && p->kind == SHELL_PART_LITERAL && p->len && (p->quoted || !(w->unknown & SHELL_GLOB) || !strchr("*?[+@!", *p->text));
+}
+
 struct command_word reading_word(struct reading *r, const struct shell_word *w)
 {
 	struct command_word c = {
 		.value = w->value, .plain = w->plain, .unknown = w->unknown, .many = w->many,
-		.lead = w->value || (w->nparts && w->part[0].kind == SHELL_PART_LITERAL && w->part[0].len),
+		.lead = w->value || is_certain(w),
 	};
 	buf_auto struct buf text = BUF_INIT;
 	bool home = false;
@@ -220,6 +228,8 @@ static void go_inside(struct reading *r, size_t index, const struct wrapper_foun
 	inside.flags |= found->privileged ? COMMAND_PRIVILEGED : 0;
 	inside.redirect = nredirects ? redirect : at->redirect;
 	inside.nredirects = nredirects ? nredirects : at->nredirects;
+	if (found->moves)
+		inside.cwd = found->cwd ? paths_absolute(r, at->cwd, found->cwd) : NULL;
 	c->flags |= COMMAND_WRAPPER | (found->transparent ? COMMAND_TRANSPARENT : 0) | (found->privileged ? COMMAND_PRIVILEGED : 0);
 	c->unknown |= found->unknown;
 	for (size_t i = 0; i < found->nassign; i++) {
@@ -439,6 +449,8 @@ static void read_text(struct reading *r, const char *text, size_t len, bool bash
 	r->home_changed |= names_home(text, len);
 	if (shell_parse_into(r->arena, text, len, SHELL_BASH, &s) != 0)
 		note_error(r, &s, at);
+	if (s.hidden)
+		r->facts->unknown |= COMMAND_UNKNOWN(EVALUATED);
 	read_script(r, &s, text, len, at);
 	if (s.bashisms && !bash_only && len <= r->budget) {
 		r->budget -= len;

@@ -70,7 +70,7 @@ static bool listed(const char *longs, const char *name, size_t n)
 		size_t len = strcspn(s, " ");
 
 		/* abbreviations take their value just the same */
-		if (n >= 3 ? n <= len && memcmp(s, name, n) == 0 : n == len && memcmp(s, name, n) == 0)
+		if (n && n <= len && memcmp(s, name, n) == 0)
 			return true;
 		s += len + (s[len] == ' ');
 	}
@@ -108,19 +108,26 @@ static bool is_assignment(const char *s)
 /* What an option's value means to the caller of the row. */
 static void note_value(struct unwrap *u, char letter, const char *name, size_t n, const char *value)
 {
-	const bool command = letter == 'c' || (name && n >= 3 && (strncmp(name, "command", n) == 0 || strncmp(name, "session-command", n) == 0));
+	const bool command = letter == 'c' || (name && n && (strncmp(name, "command", n) == 0 || strncmp(name, "session-command", n) == 0));
 
 	if (command && u->row->how == HOW_OPTION_C) {
 		u->has_c = true;
 		u->command_text = value;
 	}
-	if (u->row->how == HOW_ENV && (letter == 'S' || (name && n >= 3 && strncmp(name, "split-string", n) == 0)) &&
+	if (u->row->how == HOW_ENV && (letter == 'S' || (name && n && strncmp(name, "split-string", n) == 0)) &&
 	    !args_named("sudo", u->row->names)) {
 		/* The rest follows the split words; its own rules of quoting are near enough to a shell's. */
 		u->has_c = true;
 		u->command_text = value;
 	}
-	if (letter == 'I' || (name && n >= 3 && strncmp(name, "replace", n) == 0))
+	const bool sudo = u->found->privileged;
+	if (u->row->how == HOW_ENV && (letter == (sudo ? 'D' : 'C') || (name && n && strncmp(name, "chdir", n) == 0))) {
+		u->found->moves = true;
+		u->found->cwd = value;
+	}
+	if (u->row->how == HOW_SHELL && name && (strncmp(name, "rcfile", n) == 0 || strncmp(name, "init-file", n) == 0))
+		unknown(u, COMMAND_UNKNOWN(SOURCED));
+	if (letter == 'I' || (name && n && strncmp(name, "replace", n) == 0))
 		u->replace = value ? value : "{}";
 }
 

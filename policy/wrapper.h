@@ -24,6 +24,8 @@ struct wrapper_found {
 	struct wrapper_inner inner[WRAPPER_INNER_MAX];
 	size_t ninner;
 	unsigned unknown;         /* COMMAND_UNKNOWN(…) */
+	bool moves;               /* to another folder: … */
+	const char *cwd;          /* … this one; NULL: not known */
 	bool reads_stdin;         /* a shell that takes its commands from standard input */
 };
 

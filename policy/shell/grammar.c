@@ -321,6 +321,7 @@ static void function_command(struct parser *p)
 
 static void test_command(struct parser *p)
 {
+	p->computes = true; /* -eq does */
 	struct shell_command c = { .kind = SHELL_TEST, .offset = parser_offset(p, p->at) };
 
 	parser_take_keyword(p, KW_TEST);

@@ -38,6 +38,7 @@ struct parser {
 	bool failed, compound;    /* the last command was a compound one */
 	bool redirected;          /* … with redirections: no reserved word may follow directly */
 	bool extglob;
+	bool subscript, computes; /* a quoted [$( was seen; arithmetic was */
 };
 
 enum op {

@@ -17,6 +17,7 @@ static void read_all(struct parser *p)
 	parser_list(p);
 	if (!p->failed && parser_op(p) != OP_END)
 		parser_unexpected(p);
+	p->script->hidden = p->subscript && p->computes;
 }
 
 int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret)

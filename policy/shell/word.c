@@ -20,6 +20,7 @@ static void add(struct parser *p, struct word_parts *w, struct shell_part part)
 void word_literal(struct parser *p, struct word_parts *w, const char *s, size_t n, bool quoted)
 {
 	add(p, w, (struct shell_part){ .kind = SHELL_PART_LITERAL, .quoted = quoted, .text = s, .len = n });
+	p->subscript |= quoted && n >= 3 && (memmem(s, n, "[$(", 3) || memmem(s, n, "[`", 2));
 }
 
 static void expansion(struct parser *p, struct word_parts *w, const char *from, unsigned why, bool quoted)
@@ -138,6 +139,7 @@ static void expression(struct parser *p, struct word_parts *w, int open, int clo
 	struct word_parts inner = { 0 };
 	size_t depth = 0;
 
+	p->computes = true;
 	if (!parser_enter(p))
 		return;
 	for (int c; (c = parser_peek(p)) != close || depth; ) {
