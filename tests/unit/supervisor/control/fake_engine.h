@@ -5,6 +5,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/engine/channel.h"
+#include "runtime/engine/history.h"
 #include "runtime/base/buf.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/routing.h"
