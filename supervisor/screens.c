@@ -50,7 +50,7 @@ struct screens_kept {
 	uint64_t answer_at_ns;   /* UINT64_MAX = nothing to answer */
 	uint64_t output_ns, used_ns;
 	size_t next_resize;
-	bool ended;
+	bool ended, broken;
 	TAILQ_HEAD(, screens_wait) waits;
 };
 
@@ -134,6 +134,8 @@ static void kept_wake(struct screens_kept *k)
 	const struct timeval soon = { 0 }, later = { .tv_usec = REST_US };
 	bool rest = s->tired && !kept_asked(k);
 
+	if (k->broken)
+		return;
 	if (!k->busy)
 		TAILQ_INSERT_TAIL(&s->busy, k, busy_link);
 	k->busy = true;
@@ -380,15 +382,14 @@ static bool wait_look(struct screens_kept *k, struct screens_wait *w, uint64_t n
 static void kept_look(struct screens_kept *k)
 {
 	uint64_t now = clock_boot_ns();
-	struct screens_wait *w, *next;
+	struct screens_wait *w;
 
-	for (w = TAILQ_FIRST(&k->waits); w; w = next) {
-		uint64_t at;
+	/* An answer may end its client, and with it others of these. */
+	for (w = TAILQ_FIRST(&k->waits); w;)
+		w = wait_look(k, w, now) ? TAILQ_FIRST(&k->waits) : TAILQ_NEXT(w, link);
+	TAILQ_FOREACH(w, &k->waits, link) {
+		uint64_t at = w->begun ? idle_at(k, w) : w->patience_ns;
 
-		next = TAILQ_NEXT(w, link);
-		if (wait_look(k, w, now))
-			continue;
-		at = w->begun ? idle_at(k, w) : w->patience_ns;
 		set_timer(k->screens, at < w->deadline_ns ? at : w->deadline_ns);
 	}
 }
@@ -397,10 +398,12 @@ static void kept_fail(struct screens_kept *k, const struct err *e)
 {
 	while (!TAILQ_EMPTY(&k->waits))
 		wait_answer(k, TAILQ_FIRST(&k->waits), e, SCREENS_NOW);
-	if (k->ended || k->history.ended)
+	if (k->ended) {
 		kept_free(k);
-	else
-		log_warning("the screen of %s: %s", k->history.process_id, e->message);
+		return;
+	}
+	log_warning("the screen of %s: %s", k->history.process_id, e->message);
+	k->broken = true; /* until somebody asks for it again */
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *ctx)
@@ -505,14 +508,14 @@ void screens_on_resize(struct screens *s, const char *id, uint64_t offset, unsig
 void screens_on_ended(struct screens *s, const char *id)
 {
 	struct screens_kept *k = kept_of(s, id);
-	uint32_t viewer = VIEW_ANY_UID;
 	struct screen_history fresh;
 	struct err e = ERR_INIT;
 
 	if (!k)
 		return;
 	/* from here on its output is read as it was kept */
-	if (screen_history_read(s->store, viewer, id, &fresh, &e) == 0) {
+	if (screen_history_read(s->store, VIEW_ANY_UID, id, &fresh, &e) == 0) {
+		memcpy(k->history.output_ref, fresh.output_ref, sizeof(k->history.output_ref));
 		k->history.omitted_from = fresh.omitted_from;
 		k->history.omitted_to = fresh.omitted_to;
 		screen_history_done(&fresh);
@@ -548,20 +551,24 @@ void screens_ask(struct screens *s, struct screens_request *r, screens_fn fn, vo
 	w->fn = fn;
 	w->ctx = ctx;
 	TAILQ_INSERT_TAIL(&k->waits, w, link);
+	k->broken = false;
 	kept_wake(k);
 }
 
 static void gone_each(void *ctx, const char *key, void *value)
 {
 	struct screens_kept *k = value;
-	struct screens_wait *w, *next;
+	struct screens_wait *w;
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_UNAVAILABLE, "the connection has ended");
-	for (w = TAILQ_FIRST(&k->waits); w; w = next) {
-		next = TAILQ_NEXT(w, link);
-		if (w->r.connection == *(uint64_t *)ctx)
-			wait_answer(k, w, &e, SCREENS_NOW);
+	for (w = TAILQ_FIRST(&k->waits); w;) {
+		if (w->r.connection != *(uint64_t *)ctx) {
+			w = TAILQ_NEXT(w, link);
+			continue;
+		}
+		wait_answer(k, w, &e, SCREENS_NOW);
+		w = TAILQ_FIRST(&k->waits);
 	}
 }
 

@@ -181,6 +181,13 @@ def test_a_flood_stops_nobody():
         assert t.text().endswith("y\ny\n\nthe end\n"), t.text()
 
 
+def test_the_end_of_a_flood_that_must_be_drawn():
+    script = r"""i=0; while [ $i -lt 30000 ]; do i=$((i + 1)); printf '\033[1Gline %d\033[0K\033[1G\n' $i; done"""
+    with harness.Home() as home, Terminal(home, ["bash", "-c", script], rows=5) as t:
+        t.rpc.call("wait_process", processId=t.id)
+        assert t.text() == "line 29997\nline 29998\nline 29999\nline 30000\n", t.text()
+
+
 def test_resizes_are_drawn_again():
     with harness.Home() as home, Terminal(home, SHELL, rows=24, cols=80, env=dict(PROMPT)) as t:
         t.sees(text="ready> ")
