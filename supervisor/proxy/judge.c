@@ -6,6 +6,7 @@
 
 #include "supervisor/proxy/connection.h"
 
+#include "runtime/base/mem.h"
 #include "supervisor/proxy/box.h"
 #include "supervisor/proxy/client_hello.h"
 
@@ -70,28 +71,46 @@ static bool sniff_tls(struct connection *c, const uint8_t *p, size_t n)
 
 enum speech { SPEECH_UNKNOWN, SPEECH_TLS, SPEECH_HTTP, SPEECH_SSH, SPEECH_OTHER };
 
-/* By its first line: whatever says HTTP in it, or begins with an empty one, is read as HTTP, strictly. */
+/* Up to the first space, or all of it: one of HTTP's own words. */
+static bool is_method(const char *p, size_t n)
+{
+	static const char *const words[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PRI" };
+
+	for (size_t i = 0; i < countof(words); i++)
+		if (strlen(words[i]) == n && strncasecmp(p, words[i], n) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * By its first line: whatever says HTTP in it, begins with a method, or with an empty line or a space, is read as HTTP,
+ * strictly. Bytes that are no text decide against it only in the first word: behind a method they are a trick.
+ */
 static enum speech speech_of(const char *p, size_t n)
 {
+	size_t most = n < LINE_MAX_LEN ? n : LINE_MAX_LEN, word = 0;
+
 	if (n == 0)
 		return SPEECH_UNKNOWN;
 	if (p[0] == 22)
 		return SPEECH_TLS;
-	if (p[0] == '\r' || p[0] == '\n')
+	if (strchr("\r\n\t ", p[0]) && p[0])
 		return SPEECH_HTTP;
-	for (size_t i = 0; i < n && i < LINE_MAX_LEN; i++) {
-		unsigned char ch = (unsigned char)p[i];
-
-		if (ch == '\n') {
-			for (size_t k = 0; k + 5 <= i; k++)
-				if (strncasecmp(p + k, "HTTP/", 5) == 0)
-					return SPEECH_HTTP;
-			return strncmp(p, "SSH-", 4) == 0 ? SPEECH_SSH : SPEECH_OTHER;
-		}
-		if ((ch < ' ' && ch != '\t' && ch != '\r') || ch >= 0x7f)
-			return SPEECH_OTHER;
-	}
-	return n < LINE_MAX_LEN ? SPEECH_UNKNOWN : SPEECH_HTTP;
+	while (word < most && p[word] > ' ' && p[word] < 0x7f)
+		word++;
+	if (word < most && !strchr("\r\n\t ", p[word]))
+		return SPEECH_OTHER;
+	if (word < most && p[word] == '\0')
+		return SPEECH_OTHER;
+	if (word < most && is_method(p, word))
+		return SPEECH_HTTP;
+	const char *end = memchr(p, '\n', most);
+	if (!end)
+		return n < LINE_MAX_LEN ? SPEECH_UNKNOWN : SPEECH_HTTP;
+	for (const char *at = p; at + 5 <= end; at++)
+		if (strncasecmp(at, "HTTP/", 5) == 0)
+			return SPEECH_HTTP;
+	return n >= 4 && memcmp(p, "SSH-", 4) == 0 ? SPEECH_SSH : SPEECH_OTHER;
 }
 
 static bool is_web_port(uint16_t port)

@@ -99,6 +99,11 @@ def test_whom_it_is_meant_for_must_agree():
             [*tunnel, origin(where).replace(b"\r\n", b"\n")],
             [*tunnel, b"GET /hello HTTP/1.0\r\n\r\n"],
             [*tunnel, f"GET http://other.test:{p}/hello HTTP/1.1\r\nHost: good.test:{p}\r\n\r\n".encode()],
+            [*tunnel, b"GET /\xff HTTP/1.1\r\nHost: other.test:%d\r\n\r\n" % p],
+            [*tunnel, b"GET /\x01 HTTP/1.1\r\nHost: other.test:%d\r\n\r\n" % p],
+            [*tunnel, b"X\t/\xff HTTP/1.1\r\nHost: other.test:%d\r\n\r\n" % p],
+            [*tunnel, b"GET /hello\r\n\r\n"],
+            [*tunnel, b" GET /hello HTTP/1.1\r\nHost: other.test:%d\r\n\r\n" % p],
             [*tunnel, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
             # The second request of a tunnel, behind a body, behind chunks.
             [*tunnel, f"GET /hello HTTP/1.1\r\nHost: {where}\r\n\r\n".encode() + smuggled],
