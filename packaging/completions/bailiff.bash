@@ -8,7 +8,7 @@ _bailiff()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'run ps logs attach screen wait input resize kill diff apply discard events top session sandbox export replay store call doctor completion version help' -- "$cur"))
+		COMPREPLY=($(compgen -W 'run ps logs attach screen wait input resize kill diff apply discard events top session thread turn tool pending approve deny sandbox export replay store call doctor completion version help' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -98,8 +98,44 @@ _bailiff()
 		;;
 	session)
 		case $cur in
-		-*) words='--help --json --title' ;;
-		*) words='list show create' ;;
+		-*) words='--help --json --title --archive --unarchive' ;;
+		*) words='list show create update' ;;
+		esac
+		;;
+	thread)
+		case $cur in
+		-*) words='--help --json' ;;
+		*) words='list show resume' ;;
+		esac
+		;;
+	turn)
+		case $cur in
+		-*) words='--help --text --line --session --thread --cwd --profile --reject --keep-going --summary --message --category --reason --clear-queue --json' ;;
+		*) words='submit complete fail interrupt promote remove' ;;
+		esac
+		;;
+	tool)
+		case $cur in
+		-*) words='--help --turn --json' ;;
+		*) words='list invoke' ;;
+		esac
+		;;
+	pending)
+		case $cur in
+		-*) words='--help --json' ;;
+		*) words='' ;;
+		esac
+		;;
+	approve)
+		case $cur in
+		-*) words='--help --note --always --session --decision --json' ;;
+		*) words='' ;;
+		esac
+		;;
+	deny)
+		case $cur in
+		-*) words='--help --note --always --session --decision --json' ;;
+		*) words='' ;;
 		esac
 		;;
 	sandbox)

@@ -4,6 +4,7 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
+#include "supervisor/cli/record.h"
 #include "supervisor/cli/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
@@ -107,6 +108,25 @@ static int create(struct cli *c)
 	return show_out(&out);
 }
 
+static int update(struct cli *c)
+{
+	const char *title = opts_get(&c->opts, OPT_session_TITLE);
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	char id[TARGET_ID_MAX];
+
+	if (target_session(c, c->opts.args[1], id) < 0)
+		return EXIT_FAILED;
+	jw_obj(&w);
+	jw_kstr(&w, "sessionId", id);
+	jw_kopt(&w, "title", title);
+	if (opts_has(&c->opts, OPT_session_ARCHIVE) || opts_has(&c->opts, OPT_session_UNARCHIVE))
+		jw_kbool(&w, "archived", opts_has(&c->opts, OPT_session_ARCHIVE));
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	return record_call(c, "update_session", &params, "sessionId", opts_has(&c->opts, OPT_session_JSON));
+}
+
 static const struct {
 	const char *name;
 	size_t nargs;
@@ -116,12 +136,13 @@ static const struct {
 	{ "list", 1, CLI_START_IF_STORE, list },
 	{ "show", 2, CLI_START_IF_STORE, show },
 	{ "create", 1, CLI_START_ALWAYS, create },
+	{ "update", 2, CLI_START_IF_STORE, update },
 };
 
 int cmd_session(struct cli *c)
 {
 	if (c->opts.nargs == 0)
-		return cli_usage(c, "list, show or create?");
+		return cli_usage(c, "list, show, create or update?");
 	for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++) {
 		if (strcmp(subverbs[i].name, c->opts.args[0]) != 0)
 			continue;

@@ -1,0 +1,50 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/record.h"
+#include "supervisor/cli/remote.h"
+
+static int list(struct cli *c)
+{
+	static const struct record_column columns[] = {
+		{ "TOOL", "name", RECORD_ID },           { "OWNER", "owner.kind", RECORD_WORD }, { "READS", "flags.isReadOnly", RECORD_WORD },
+		{ "BESIDE", "flags.isConcurrencySafe", RECORD_WORD }, { "DESTROYS", "flags.isDestructive", RECORD_WORD },
+		{ "DESCRIPTION", "description", RECORD_TEXT },
+	};
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	buf_str(&params, "{}");
+	if (cli_call(c, "get_tool_inventory", &params, &a, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "list tools");
+	return record_table(jval_get(a.result, "tools"), columns, sizeof(columns) / sizeof(columns[0]), opts_has(&c->opts, OPT_tool_JSON));
+}
+
+static int invoke(struct cli *c)
+{
+	const char *turn = opts_get(&c->opts, OPT_tool_TURN), *args = c->opts.nargs > 2 ? c->opts.args[2] : "{}";
+	struct jval v = jval_of(args, strlen(args));
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	if (!turn)
+		return cli_usage(c, "invoke needs --turn: tools run in a turn with text that has not ended");
+	if (v.type != JT_OBJECT)
+		return cli_usage(c, "the arguments must be a JSON object");
+	jw_obj(&w);
+	jw_kstr(&w, "turnId", turn);
+	jw_kstr(&w, "toolName", c->opts.args[1]);
+	jw_kraw(&w, "arguments", v.text, v.len);
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	return record_call(c, "invoke_tool", &params, NULL, opts_has(&c->opts, OPT_tool_JSON));
+}
+
+int cmd_tool(struct cli *c)
+{
+	static const struct record_verb subverbs[] = { { "list", 0, 0, true, list }, { "invoke", 1, 2, false, invoke } };
+
+	return record_dispatch(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));
+}

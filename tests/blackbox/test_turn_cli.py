@@ -1,0 +1,64 @@
+"""Turns, threads, tools and actions from the command line."""
+
+import json
+
+import harness
+from harness import until
+
+
+def test_turns(home):
+    turn = home.cli("turn", "submit", "--line", "echo one", "--", "echo", "two", cwd=home.work).text.strip()
+    with home.rpc() as rpc:
+        thread = rpc.events(turnId=turn)[0]["threadId"]
+        session = rpc.events(turnId=turn)[0]["sessionId"]
+    shown = until("it has ended", lambda: (t := home.cli("thread", "show", thread, "--json").json) and t["turns"][0]["status"] == "completed" and t)
+    assert [c["displayPreview"] for c in shown["toolCalls"]] == ["one\n", "two\n"], shown
+    assert home.work in json.dumps(shown["turns"][0]["executionEnvironment"]), shown
+    assert thread in home.cli("thread", "list", session).text
+    text = home.cli("turn", "submit", "--thread", thread, "--text", "think").text.strip()
+    queued = json.loads(home.cli("turn", "submit", "--session", session, "--line", "true", "--json").text)
+    assert queued["status"] == "queued", queued
+    home.cli("turn", "submit", "--session", session, "--reject", "--line", "true", status=1)
+    other = home.cli("turn", "submit", "--session", session, "--line", "true").text.strip()
+    assert home.cli("turn", "promote", other).text.strip() == "queued"
+    assert home.cli("turn", "remove", queued["turnId"]).text.strip() == "removed"
+    assert home.cli("thread", "resume", thread).text.strip() == "no_op"
+    assert home.cli("turn", "complete", text, "--summary", "thought").text.strip() == "completed"
+    again = home.cli("turn", "submit", "--thread", thread, "--text", "more").text.strip()
+    until("its turn comes", lambda: home.cli("thread", "show", thread, "--json").json.get("activeTurnId") == again)
+    assert home.cli("turn", "fail", again, "--message", "no").text.strip() == "failed"
+    last = home.cli("turn", "submit", "--line", "sleep 1000").text.strip()
+    assert home.cli("turn", "interrupt", last, "--reason", "enough", "--clear-queue").text.strip() == "interrupted"
+    home.cli("turn", "submit", status=2)
+    home.cli("turn", "complete", status=2)
+    home.cli("turn", "complete", "turn_none", status=1)
+    home.cli("session", "update", session, "--title", "named", "--archive")
+    assert home.cli("session", "show", session, "--json").json["title"] == "named"
+
+
+def test_tools(home):
+    assert "apply_patch" in home.cli("tool", "list").text
+    turn = home.cli("turn", "submit", "--text", "x", "--cwd", home.work).text.strip()
+    done = home.cli("tool", "invoke", "--turn", turn, "shell", '{"command":"echo hi"}', "--json").json
+    assert done["preview"] == "hi\n", done
+    home.cli("tool", "invoke", "shell", status=2)
+    home.cli("tool", "invoke", "--turn", turn, "none", status=1)
+
+
+def test_actions(home):
+    turn = home.cli("turn", "submit", "--text", "x").text.strip()
+    with home.rpc() as rpc:
+        asked = [rpc.call("request_action", turnId=turn, actionType="approval", prompt=f"question {n}")["actionId"] for n in range(3)]
+        assert "question 1" in home.cli("pending").text
+        assert home.cli("approve", asked[0], "--note", "fine", "--always").text.strip() == "allow"
+        assert home.cli("deny", asked[1][-8:]).text.strip() == "deny"
+        home.cli("approve", asked[0], status=1)
+        home.cli("approve", "act_", "--json", status=0)
+        assert len(home.cli("pending", "--json").json) == 0
+        resolved = [e["payload"] for e in rpc.events(turnId=turn) if e["type"] == "action.resolved"]
+        assert [(r["decision"], r["scope"]) for r in resolved] == [("allow", "always"), ("deny", "once"), ("allow", "once")], resolved
+        home.cli("approve", status=2)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
