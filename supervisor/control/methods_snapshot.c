@@ -1,0 +1,217 @@
+#include "supervisor/control/methods.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_channel.h"
+#include "runtime/view/view_environment.h"
+#include "runtime/view/view_history.h"
+#include "runtime/view/view_money.h"
+#include "runtime/view/view_subagent.h"
+#include "runtime/view/view_task.h"
+#include "supervisor/control/control.h"
+
+#include <string.h>
+
+/*
+ * get_snapshot: one row a kind of the specification, with the ids it is asked by. A row's function writes one JSON object; the
+ * session or thread was found to be the caller's before.
+ */
+enum { BY_SESSION = 1, BY_THREAD = 2, BY_TASK = 4, BY_TURN = 8 };
+
+struct snapshot_call {
+	struct call *call;
+	struct store *store;
+	uint32_t viewer, owner;       /* owner: whose session or thread it is */
+	const char *session_id, *thread_id, *task_id, *turn_id;
+};
+typedef int (*snapshot_fn)(const struct snapshot_call *c, struct buf *out, struct err *e);
+
+static int session_snapshot(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	return view_session(c->store, c->viewer, c->session_id, NULL, out, e);
+}
+
+static int thread_read_model(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	return view_thread(c->store, c->viewer, c->thread_id, out, e);
+}
+
+static int tool_inventory(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	engine_tool_inventory(call_engine(c->call), c->session_id, &c->call->caller, out);
+	return 0;
+}
+
+static int queue(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	return view_queue_snapshot(c->store, c->viewer, c->thread_id, out, e);
+}
+
+static int tasks(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	const bool by_task = c->task_id, by_thread = !by_task && c->thread_id;
+
+	return view_snapshot_task(c->store, c->viewer, by_task || by_thread ? NULL : c->session_id, by_thread ? c->thread_id : NULL, c->task_id, out, e);
+}
+
+static int context_boundary(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+
+	return view_context_boundary(c->store, c->thread_id, &w, e);
+}
+
+static int artifacts(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+
+	return view_artifact_summary(c->store, c->session_id, &w, e);
+}
+
+static int permission_sandbox(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	const struct view_scope scope = { c->session_id, c->thread_id, c->turn_id };
+
+	return view_permission_sandbox(c->store, c->viewer, &scope, out, e);
+}
+
+static int environment(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	const struct view_scope scope = { c->session_id, c->thread_id, c->turn_id };
+
+	return view_execution_environment(c->store, c->viewer, &scope, out, e);
+}
+
+static int routing(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+
+	return view_routing_summary(c->store, c->owner, c->session_id, c->thread_id, &w, e);
+}
+
+static int subagents_jobs(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_key(&w, "subagents");
+	if (view_write_subagents(c->store, c->session_id, c->thread_id, &w, e) < 0)
+		return -1;
+	jw_obj_end(&w);
+	return 0;
+}
+
+static int channels(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+
+	return view_channel_summary(c->store, c->session_id, &w, e);
+}
+
+static const struct snapshot_kind {
+	const char *name;
+	unsigned by;                  /* one of these ids is needed */
+	snapshot_fn fn;
+} kinds[] = {
+	{ "session_snapshot", BY_SESSION, session_snapshot },
+	{ "thread_read_model", BY_THREAD, thread_read_model },
+	{ "tool_inventory_snapshot", 0, tool_inventory },
+	{ "queue_snapshot", BY_THREAD, queue },
+	{ "task_snapshot", BY_SESSION | BY_THREAD | BY_TASK, tasks },
+	{ "context_boundary_snapshot", BY_THREAD, context_boundary },
+	{ "artifact_checkpoint_summary", BY_SESSION, artifacts },
+	{ "permission_sandbox_summary", BY_SESSION | BY_THREAD | BY_TURN, permission_sandbox },
+	{ "execution_environment_snapshot", BY_SESSION | BY_THREAD | BY_TURN, environment },
+	{ "routing_limit_summary", BY_SESSION | BY_THREAD, routing },
+	{ "subagent_job_summary", BY_SESSION | BY_THREAD, subagents_jobs },
+	{ "channel_summary", BY_SESSION, channels },
+};
+
+static const char *const by_names[] = { "sessionId", "threadId", "taskId", "turnId" };
+
+static int check_scope(const struct snapshot_kind *k, const struct snapshot_call *c, struct err *e)
+{
+	const char *const given[] = { c->session_id, c->thread_id, c->task_id, c->turn_id };
+	const char *first = NULL;
+
+	for (size_t i = 0; i < countof(by_names); i++) {
+		if (!(k->by & (1u << i)))
+			continue;
+		if (given[i])
+			return 0;
+		if (!first)
+			first = by_names[i];
+	}
+	return first ? err_field(e, first, "missing: a %s is of one", k->name) : 0;
+}
+
+/* Whose it is; what the caller may not see is not found. */
+static int find_owner(struct snapshot_call *c, struct err *e)
+{
+	struct view_session_brief s;
+	struct view_thread_brief t;
+	int r = 0;
+
+	if (c->thread_id) {
+		r = view_thread_brief(c->store, c->viewer, c->thread_id, &t, e);
+		c->owner = t.uid;
+		if (r > 0)
+			err_set(e, ERR_NOT_FOUND, "no thread '%.80s'", c->thread_id);
+	} else if (c->session_id) {
+		r = view_session_brief(c->store, c->viewer, c->session_id, &s, e);
+		c->owner = s.uid;
+		if (r > 0)
+			err_set(e, ERR_NOT_FOUND, "no session '%.80s'", c->session_id);
+	}
+	if (r > 0)
+		snprintf(e->field, sizeof e->field, "%s", c->thread_id ? "threadId" : "sessionId");
+	return r ? -1 : 0;
+}
+
+static void answer(struct call *c, const struct snapshot_kind *k, bool wrapped)
+{
+	struct snapshot_call s = {
+		.call = c, .store = call_store(c), .viewer = call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid, .owner = c->caller.uid,
+		.session_id = call_str(c, "sessionId"), .thread_id = call_str(c, "threadId"), .task_id = call_str(c, "taskId"), .turn_id = call_str(c, "turnId"),
+	};
+	buf_auto struct buf snapshot = BUF_INIT, out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (check_scope(k, &s, &e) < 0 || find_owner(&s, &e) < 0 || k->fn(&s, &snapshot, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	if (!wrapped) {
+		call_reply(c, snapshot.data, snapshot.len);
+		return;
+	}
+	struct jw w = jw_on(&out);
+	jw_obj(&w);
+	jw_kstr(&w, "kind", k->name);
+	jw_kuint(&w, "atSequence", store_last_sequence(s.store));
+	jw_kraw(&w, "snapshot", snapshot.data, snapshot.len);
+	jw_obj_end(&w);
+	call_reply(c, out.data, out.len);
+}
+
+static const struct snapshot_kind *kind_find(const char *name)
+{
+	for (size_t i = 0; i < countof(kinds); i++)
+		if (strcmp(kinds[i].name, name) == 0)
+			return &kinds[i];
+	return NULL;
+}
+
+void method_get_snapshot(struct call *c)
+{
+	answer(c, kind_find(call_str(c, "kind")), true); /* the row lets only the names of kinds through */
+}
+
+void method_get_execution_environment(struct call *c)
+{
+	answer(c, kind_find("execution_environment_snapshot"), false);
+}

@@ -1,0 +1,63 @@
+"""The read models of the specification: each answers, after a restart too, and says what it does not know."""
+
+import harness
+
+BY = {
+    "session_snapshot": "sessionId", "thread_read_model": "threadId", "tool_inventory_snapshot": None, "queue_snapshot": "threadId",
+    "task_snapshot": "sessionId", "context_boundary_snapshot": "threadId", "artifact_checkpoint_summary": "sessionId",
+    "permission_sandbox_summary": "threadId", "execution_environment_snapshot": "threadId", "routing_limit_summary": "threadId",
+    "subagent_job_summary": "sessionId", "channel_summary": "sessionId",
+}
+
+
+def kinds(rpc):
+    method = next(m for m in rpc.call("list_methods")["methods"] if m["name"] == "get_snapshot")
+    kind = next(p for p in method.get("params", method.get("parameters")) if p["name"] == "kind")
+    return kind["enum"]
+
+
+def read_all(rpc, ids):
+    found = {}
+    for kind in kinds(rpc):
+        by = BY.get(kind, "sessionId")
+        answer = rpc.call("get_snapshot", kind=kind, **({by: ids[by]} if by else {}))
+        assert answer["kind"] == kind and isinstance(answer["snapshot"], dict), answer
+        found[kind] = answer["snapshot"]
+    return found
+
+
+def test_every_kind_before_and_after_a_restart(home):
+    with home.rpc() as rpc:
+        ids = rpc.call("create_session", title="all")
+        work = rpc.start(["sleep", "1000"], sessionId=ids["sessionId"], threadId=ids["threadId"])
+        rpc.call("create_task", objective="x", sessionId=ids["sessionId"])
+        found = read_all(rpc, ids)
+        environment = found["execution_environment_snapshot"]
+        assert [p["processId"] for p in environment["activeProcesses"]] == [work["processId"]] and environment["sandboxProfile"], environment
+        assert rpc.call("get_execution_environment", turnId=work["turnId"]) == environment
+        permission = found["permission_sandbox_summary"]
+        assert permission["permissionState"]["lastDecision"]["decision"] == "allow" and permission["sandboxState"]["violationCount"] == 0, permission
+        assert found["context_boundary_snapshot"]["status"] == "not_applicable"
+    home.restart()
+    with home.rpc() as rpc:
+        after = read_all(rpc, ids)
+        assert after["execution_environment_snapshot"]["activeProcesses"] == []
+        for kind in ("task_snapshot", "context_boundary_snapshot", "channel_summary", "artifact_checkpoint_summary", "subagent_job_summary"):
+            assert after[kind] == found[kind], kind
+
+
+def test_what_there_is_not(home):
+    with home.rpc() as rpc:
+        empty = rpc.call("create_session")
+        environment = rpc.call("get_execution_environment", sessionId=empty["sessionId"])
+        assert environment["status"] == "not_applicable" and environment["activeProcesses"] == [], environment
+        rpc.fails("get_execution_environment", {"turnId": "turn_none"}, code=-32004)
+        rpc.fails("get_snapshot", {"kind": "session_snapshot", "sessionId": "sess_none"}, code=-32004)
+        for kind, by in BY.items():
+            if by:
+                error = rpc.fails("get_snapshot", {"kind": kind}, code=-32602)
+                assert error.data["field"] in ("sessionId", "threadId"), error
+
+
+if __name__ == "__main__":
+    harness.main(globals())
