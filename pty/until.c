@@ -5,7 +5,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 
-#define LOOK_MAX (128u * 1024) /* of the newest text: what matching may cost at a time */
+#define LOOK_MAX (32u * 1024) /* of the newest text: what matching may cost at a time */
 
 /* Counts like {3,20} multiply what a pattern becomes. */
 static int check_pattern(const char *p, struct err *e)

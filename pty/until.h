@@ -22,7 +22,7 @@ struct screen;
 
 #define UNTIL_TEXT_MAX 4096u
 #define UNTIL_REGEX_MAX 512u
-#define UNTIL_REPEAT_MAX 1000u /* all repetition counts of a pattern, multiplied */
+#define UNTIL_REPEAT_MAX 100u /* all repetition counts of a pattern, multiplied */
 
 enum until_match { UNTIL_NOTHING, UNTIL_TEXT, UNTIL_REGEX };
 

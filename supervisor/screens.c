@@ -25,6 +25,8 @@
 #define REST_US 20000            /* after a full turn while nobody asks: meanwhile what need not be drawn piles up */
 #define ANSWER_NS 50000000ull    /* a client that is about to show the terminal gets there first */
 #define CATCH_UP_NS 20000000000ull /* a request waits so long for a screen that is behind */
+#define LOOK_LONG_NS 1000000ull  /* matching that takes longer than this gets a share of the time */
+#define LOOK_SHARE 10
 #define ENDED_MAX 16u
 #define ENDED_KEEP_NS 60000000000ull
 
@@ -34,6 +36,7 @@ struct screens_wait {
 	uint64_t upto;           /* the screen must have seen this much */
 	bool begun;              /* it has */
 	uint64_t begun_ns, deadline_ns, patience_ns;
+	uint64_t look_ns;        /* a pattern that takes long is not tried again before */
 	screens_fn fn;
 	void *ctx;
 };
@@ -344,7 +347,7 @@ static uint64_t idle_at(const struct screens_kept *k, const struct screens_wait 
 static bool wait_look(struct screens_kept *k, struct screens_wait *w, uint64_t now)
 {
 	bool caught_up = kept_offset(k) >= k->target;
-	enum until_match m;
+	enum until_match m = UNTIL_NOTHING;
 	struct err e = ERR_INIT;
 
 	if (!w->begun && kept_offset(k) < w->upto) {
@@ -365,7 +368,13 @@ static bool wait_look(struct screens_kept *k, struct screens_wait *w, uint64_t n
 		wait_answer(k, w, NULL, SCREENS_NOW);
 		return true;
 	}
-	m = until_look(&w->r.until, k->screen);
+	if (now >= w->look_ns || now >= w->deadline_ns || (caught_up && (k->ended || now >= idle_at(k, w)))) {
+		uint64_t from = clock_boot_ns(), took;
+
+		m = until_look(&w->r.until, k->screen);
+		took = clock_boot_ns() - from;
+		w->look_ns = took > LOOK_LONG_NS ? from + LOOK_SHARE * took : 0;
+	}
 	if (m == UNTIL_NOTHING && w->r.exit && k->ended && caught_up)
 		wait_answer(k, w, NULL, SCREENS_EXIT);
 	else if (m == UNTIL_NOTHING && caught_up && now >= idle_at(k, w))
@@ -390,6 +399,8 @@ static void kept_look(struct screens_kept *k)
 	TAILQ_FOREACH(w, &k->waits, link) {
 		uint64_t at = w->begun ? idle_at(k, w) : w->patience_ns;
 
+		if (w->look_ns && w->look_ns < at)
+			at = w->look_ns;
 		set_timer(k->screens, at < w->deadline_ns ? at : w->deadline_ns);
 	}
 }
