@@ -1,7 +1,11 @@
 #!/usr/bin/python3
 """Network `allow`, ways around it: past the proxy, through it to what is not named, and under another's name."""
 
+import base64
 import contextlib
+import json
+import os
+import random
 import socket
 import threading
 
@@ -213,6 +217,64 @@ def test_ports_of_the_web_are_for_the_web():
         assert [b"403 Forbidden" in a for a in said] == [True, True, False, False], said
         assert {v["reason"] for v in violations(home, process)} == {"neither TLS nor HTTP on a port of the web"}
         assert sorted(h[:4] for h in heard if h) == [b"GET ", b"SSH-"], heard
+
+
+# Pieces of conversations, broken off, torn apart, repeated and mixed; many at once.
+NOISE = r'''
+import base64, json, random, socket, struct, sys, threading, time
+pieces, seed, count = json.loads(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+pieces = [base64.b64decode(p) for p in pieces]
+def one(r):
+    s = socket.create_connection(("127.0.0.1", 61080), 20)
+    s.settimeout(0.2)
+    try:
+        for _ in range(r.randint(1, 4)):
+            p = bytearray(r.choice(pieces))
+            for _ in range(r.choice((0, 0, 1, 3))):
+                p[r.randrange(len(p))] = r.randrange(256)
+            if r.random() < 0.3: p = p[:r.randrange(len(p) + 1)]
+            while p:
+                n = r.choice((1, 7, 100, 10000))
+                s.sendall(p[:n]); p = p[n:]
+                if r.random() < 0.05: time.sleep(0.001)
+            if r.random() < 0.3:
+                s.recv(r.choice((1, 100, 100000)))
+        if r.random() < 0.3: s.shutdown(socket.SHUT_WR)
+        if r.random() < 0.3: s.recv(1000)
+        if r.random() < 0.5: s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    except OSError:
+        pass
+    s.close()
+def work(seed):
+    r = random.Random(seed)
+    for _ in range(count): one(r)
+threads = [threading.Thread(target=work, args=(seed + i,)) for i in range(16)]
+for t in threads: t.start()
+for t in threads: t.join()
+print("done")
+'''
+
+
+def test_noise():
+    with network_home() as home, Server() as server:
+        where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
+        pieces = [get(where), get(f"other.test:{server.port}"), get(where, path="/bytes/300000"), connect(where), connect(f"dead.test:{server.port + 1}"),
+                  origin(where), origin("other.test"), client_hello("good.test"), client_hello("other.test"), b"\5\1\0",
+                  b"\5\1\0\3\x09good.test" + server.port.to_bytes(2, "big"), b"\5\1\0\1\x7f\0\0\1" + server.port.to_bytes(2, "big"),
+                  f"POST http://{where}/ HTTP/1.1\r\nHost: {where}\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n".encode(),
+                  f"PUT http://{where}/ HTTP/1.1\r\nHost: {where}\r\nContent-Length: 70000\r\n\r\n".encode() + bytes(70000), bytes(range(256))]
+        seed = int(os.environ.get("SEED") or random.randrange(1 << 30))
+        print(f"# seed {seed}")
+        talk(home, (where, named), [get(where)])
+        proxy = home.part("proxy")
+        text = json.dumps([base64.b64encode(p).decode() for p in pieces])
+        done = home.cli("run", *allow(where, named, "dead.test"), "--", "/usr/bin/python3", "-c", NOISE, text, str(seed), "40", patience=120)
+        assert done.text == "done\n"
+        (answer,), _, _ = talk(home, (where, named), [get(where)])
+        assert answer.endswith(b"hello\n"), answer
+        assert home.part("proxy") == proxy, "the proxy was started anew"
+        hosts = {host.lower() for _, _, host in server.seen if host}
+        assert hosts <= {where, named}, hosts - {where, named}
 
 
 if __name__ == "__main__":
