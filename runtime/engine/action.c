@@ -1,3 +1,4 @@
+#include "runtime/engine/channel.h"
 #include "runtime/engine/action.h"
 
 #include "runtime/base/clock.h"
@@ -116,6 +117,7 @@ int action_open(struct engine *g, const struct action_spec *s, struct store_batc
 		place_thread_status(g, s->uid, s->session_id, thread, waiting, "action_required", b);
 	if (s->task_id)
 		task_on_action(g, s->task_id, id, waiting, true, b);
+	channel_action_opened(g, b, s->uid, s->session_id, thread, turn, id, s->prompt ? s->prompt : s->action_type);
 	snprintf(ret_id, ID_ROOM, "%s", id);
 	return 0;
 }
@@ -181,6 +183,8 @@ void action_resolve(struct deed *d, const struct action_outcome *o)
 	thread_goes_on(g, o->action, d->batch);
 	if (o->action->taskId[0])
 		task_on_action(g, o->action->taskId, o->action->actionId, NULL, false, d->batch);
+	const struct action_doc *a = o->action;
+	channel_action_resolved(g, d->batch, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId, a->actionId, o->decision, o->source, &d->caller);
 	if (ops && ops->resolved)
 		ops->resolved(g, o, d->batch);
 	deed_then(d, over, o->action->actionId);

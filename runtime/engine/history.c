@@ -501,3 +501,18 @@ void history_done(struct engine *g)
 		rollback_free(g, r);
 	}
 }
+
+void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *cursor, uint64_t from, uint64_t to,
+			  bool truncated)
+{
+	struct deed *d = deed_own(g);
+	struct fact f;
+
+	fact_open(&f, EVENT_HISTORY_WINDOW_LOADED, uid, session_id, thread_id, NULL);
+	jw_kopt(&f.w, "cursor", cursor);
+	jw_kuint(&f.w, "from", from);
+	jw_kuint(&f.w, "to", to);
+	jw_kbool(&f.w, "truncated", truncated);
+	fact_close(&f, d->batch);
+	deed_commit(d);
+}

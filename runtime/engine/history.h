@@ -18,6 +18,10 @@
 void engine_compact_context(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx);
 
+/* A client loaded an older part of a session's threads: a fact, once for each part and connection (the caller sees to that). */
+void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *cursor, uint64_t from, uint64_t to,
+			  bool truncated);
+
 /* The world has (or has not) taken back what a copy-on-write run changed. */
 void engine_on_discarded(struct engine *g, const char *process_id, const struct err *e);
 

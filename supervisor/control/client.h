@@ -40,6 +40,8 @@ struct client {
 	struct peer peer;
 	enum engine_role role;
 	char name[64];              /* as it called itself */
+	uint64_t windows[16];       /* parts of histories that it has loaded, as hashes; the newest ones */
+	unsigned nwindows;
 	char channel_id[72];        /* the channel that it belongs to; "" = none */
 	struct event ev;
 	struct lines in;

@@ -3,7 +3,11 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/jscan.h"
+#include "runtime/engine/history.h"
+#include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "supervisor/control/client.h"
 #include "supervisor/control/control.h"
 
 #define TITLE_MAX 1024u
@@ -61,6 +65,34 @@ void method_list_sessions(struct call *c)
 	answer(c, view_sessions(call_store(c), viewer(c), limit > 1000 ? 1001 : (unsigned)limit, call_str(c, "cursor"), &out, &e), &out, &e);
 }
 
+static uint64_t window_hash(const char *session, const char *before)
+{
+	uint64_t h = 1469598103934665603ull;
+
+	for (const char *s = session; *s; s++)
+		h = (h ^ (unsigned char)*s) * 1099511628211ull;
+	for (const char *s = before; *s; s++)
+		h = (h ^ (unsigned char)*s) * 1099511628211ull;
+	return h;
+}
+
+/* That an older part was loaded is a fact, once for each part and connection. */
+static void note_window(struct call *c, const char *session, const char *before, const struct buf *snapshot)
+{
+	struct client *cl = c->client;
+	uint64_t h = window_hash(session, before);
+	struct view_session_brief brief;
+	struct err e = ERR_INIT;
+
+	for (unsigned i = 0; i < cl->nwindows && i < countof(cl->windows); i++)
+		if (cl->windows[i] == h)
+			return;
+	cl->windows[cl->nwindows++ % countof(cl->windows)] = h;
+	if (view_session_brief(call_store(c), VIEW_ANY_UID, session, &brief, &e) == 0)
+		engine_window_loaded(call_engine(c), brief.uid, session, NULL, before, store_first_sequence(call_store(c)), store_last_sequence(call_store(c)),
+				     jval_get(jval_of(snapshot->data, snapshot->len), "historyCursor").type == JT_STRING);
+}
+
 void method_get_session(struct call *c)
 {
 	const json_t *window = call_obj(c, "window"), *limit = json_object_get(window, "limit");
@@ -70,7 +102,10 @@ void method_get_session(struct call *c)
 
 	if (limit)
 		w.limit = json_integer_value(limit) > VIEW_WINDOW ? VIEW_WINDOW + 1 : (unsigned)json_integer_value(limit);
-	answer(c, view_session(call_store(c), viewer(c), call_str(c, "sessionId"), &w, &out, &e), &out, &e);
+	int r = view_session(call_store(c), viewer(c), call_str(c, "sessionId"), &w, &out, &e);
+	if (r == 0 && w.before && c->client)
+		note_window(c, call_str(c, "sessionId"), w.before, &out);
+	answer(c, r, &out, &e);
 }
 
 void method_get_thread_read(struct call *c)

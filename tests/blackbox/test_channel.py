@@ -94,6 +94,27 @@ def test_messages_and_mistakes(home):
         rpc.fails("disconnect_channel", {"channelId": made["channelId"]}, code=-32015)
 
 
+def test_questions_cross_the_channel(home):
+    with home.rpc() as rpc, home.rpc() as peer:
+        made = connect(rpc, capabilities=["permissions"], heartbeatMs=600000)
+        peer.call("initialize", channelId=made["channelId"])
+
+        def ask():
+            turn = rpc.call("submit_turn", sessionId=made["sessionId"], input=[{"type": "text", "text": "x"}])["turnId"]
+            return turn, rpc.call("request_action", turnId=turn, actionType="approval", prompt="may I?")["actionId"]
+
+        for by, who in ((peer, "peer"), (rpc, "local")):
+            turn, action = ask()
+            by.call("respond_action", actionId=action, decision="allow")
+            facts = {e["type"]: e for e in rpc.events(turnId=turn) if e["type"].startswith("channel.permission")}
+            assert facts["channel.permission_forwarded"]["actionId"] == action and facts["channel.permission_forwarded"]["payload"]["about"] == "may I?", facts
+            returned = facts["channel.permission_returned"]["payload"]
+            assert returned["decidedBy"] == who and returned["outcome"] == "allow" and returned["channelScoped"] == (who == "peer"), returned
+            rpc.call("complete_turn", turnId=turn)
+        bridge = channel_of(rpc, made["channelId"])["permissionBridge"]
+        assert bridge == {"forwarded": 2, "returned": 2, "pending": 0}, bridge
+
+
 def test_a_peers_task_and_ours(home):
     with home.rpc() as rpc:
         made = connect(rpc, nativeProtocol="a2a", heartbeatMs=600000)

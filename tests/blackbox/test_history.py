@@ -79,5 +79,17 @@ def test_rollback_takes_turns_and_files_back(home):
         assert rpc.call("verify_store")["ok"]
 
 
+def test_older_windows_are_noted_once(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        for _ in range(3):
+            rpc.run(["true"], sessionId=session)
+        first = rpc.call("get_session", sessionId=session, window={"limit": 2})
+        for _ in range(2):
+            rpc.call("get_session", sessionId=session, window={"limit": 2, "before": first["historyCursor"]})
+        loaded = harness.until("the fact", lambda: [e for e in rpc.events(sessionId=session) if e["type"] == "history.window.loaded"])
+        assert len(loaded) == 1 and loaded[0]["payload"]["cursor"] == first["historyCursor"], loaded
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -233,4 +233,9 @@ void engine_rollback_thread(struct engine *g, const json_t *params, const struct
 	fake_asked("rollback", NULL, c, fn, ctx);
 }
 
+void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *cursor, uint64_t from, uint64_t to,
+			  bool truncated)
+{
+}
+
 #endif
