@@ -82,9 +82,19 @@ static bool one_of_folded(const char *list, size_t len, const char *s)
 	return one_of(list, len, lower);
 }
 
+/* Most rows are passed over here, so it looks at each character once. */
 bool args_named(const char *name, const char *pattern)
 {
-	return one_of(pattern, (size_t)(strchrnul(pattern, ' ') - pattern), name);
+	for (const char *s = pattern;; s++) {
+		const char *from = s;
+
+		while (*s != '|' && *s != ' ' && *s)
+			s++;
+		if ((*from == *name || *from == '*' || *from == '?') && item_is(from, (size_t)(s - from), name))
+			return true;
+		if (*s != '|')
+			return false;
+	}
 }
 
 static const struct values *values_of(const char *name)

@@ -52,6 +52,7 @@ void harm_of_line(struct reading *r, const struct shell_script *s); /* what only
 
 /* traits.c */
 void traits_of_command(struct reading *r, const struct reading_command *c); /* read-only, code, remote, options that execute */
+bool traits_is_system_program(const char *word); /* a plain name, or a path in the system's folders */
 void traits_of_assignment(struct reading *r, size_t index, const char *name, const char *value); /* value NULL: not known */
 
 #endif

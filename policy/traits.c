@@ -139,7 +139,7 @@ static bool sed_harmless(const struct command_args *a)
 /* ---- read-only ---- */
 
 /* A name of its own folder could be anything. */
-static bool is_system_program(const char *word)
+bool traits_is_system_program(const char *word)
 {
 	static const char *const folders[] = { "/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/" };
 	const char *slash = strrchr(word, '/');
@@ -181,7 +181,7 @@ static bool only_reads(const struct reading *r, const struct reading_command *c)
 		return false;
 	if (!a->count)
 		return true;
-	if (!a->name || !is_system_program(a->word[0].value))
+	if (!a->name || !traits_is_system_program(a->word[0].value))
 		return false;
 	if (strcmp(a->name, "[[") == 0 || strcmp(a->name, "((") == 0)
 		return true;

@@ -230,7 +230,9 @@ static void go_inside(struct reading *r, size_t index, const struct wrapper_foun
 	inside.nredirects = nredirects ? nredirects : at->nredirects;
 	if (found->moves)
 		inside.cwd = found->cwd ? paths_absolute(r, at->cwd, found->cwd) : NULL;
-	c->flags |= COMMAND_WRAPPER | (found->transparent ? COMMAND_TRANSPARENT : 0) | (found->privileged ? COMMAND_PRIVILEGED : 0);
+	/* ./env may be anything. */
+	const bool transparent = found->transparent && traits_is_system_program(c->argv[0]);
+	c->flags |= COMMAND_WRAPPER | (transparent ? COMMAND_TRANSPARENT : 0) | (found->privileged ? COMMAND_PRIVILEGED : 0);
 	c->unknown |= found->unknown;
 	for (size_t i = 0; i < found->nassign; i++) {
 		const char *equals = strchr(found->assign[i], '=');
