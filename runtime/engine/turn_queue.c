@@ -290,6 +290,17 @@ static void list_kind(struct engine *g, enum view_kind kind, struct thread_list 
 		log_error("recover: %s", e.message);
 }
 
+/*
+ * The runtime itself goes on with it: something of it runs, or its next part begins now. One of which a part failed, was lost or
+ * ended with the daemon is about to end; and whether a client is still at its own nobody knows.
+ */
+static bool proved_alive(struct engine *g, const struct turn_doc *t)
+{
+	bool failed = t->partsFailed != VIEW_ABSENT && t->partsFailed;
+
+	return !turn_driven_by_client(t) && t->ending.type != JT_OBJECT && (turn_busy(g, t) || !failed);
+}
+
 static void recover_queue(struct engine *g, const char *thread_id)
 {
 	char active[ID_ROOM] = "";
@@ -301,8 +312,7 @@ static void recover_queue(struct engine *g, const char *thread_id)
 	if (turn_queue_read(g, thread_id, &q, &e) < 0 || !q.count || q.held)
 		return;
 	int busy = turn_thread_busy(g, thread_id, active, &e);
-	/* Proved alive: the runtime itself goes on with it. Whether a client is still at it nobody knows. */
-	if (busy > 0 && turn_read(g, active, &text, &t, &e) == 0 && !turn_driven_by_client(&t))
+	if (busy > 0 && turn_read(g, active, &text, &t, &e) == 0 && proved_alive(g, &t))
 		return;
 	struct deed *d = deed_own(g);
 	q.held = true;

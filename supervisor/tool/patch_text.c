@@ -125,21 +125,35 @@ static int locate(const struct text_lines *t, const struct patch_hunk *h, size_t
 	return -1;
 }
 
-static void put(struct buf *out, const char *p, size_t n)
+/* A line, and whether the text so far would end with a newline. */
+struct writer {
+	struct buf *out;
+	const struct text_lines *old;
+	bool newline;
+};
+
+static void keep(struct writer *w, size_t at)
 {
-	buf_append(out, p, n);
-	buf_byte(out, '\n');
+	buf_append(w->out, w->old->line[at].text, w->old->line[at].len);
+	buf_byte(w->out, '\n');
+	w->newline = at + 1 < w->old->count || w->old->ended;
+}
+
+static void add(struct writer *w, const struct patch_line *l, bool newline)
+{
+	buf_append(w->out, l->text, l->len);
+	buf_byte(w->out, '\n');
+	w->newline = newline;
 }
 
 int patch_text(const struct patch_file *f, const char *old, size_t old_len, struct buf *ret, struct err *e)
 {
 	struct text_lines t;
+	struct writer w = { .out = ret, .old = &t, .newline = true };
 	size_t at = 0;
-	bool newline;
 	int r = 0;
 
 	split(old, old_len, &t);
-	newline = t.ended || !t.count;
 	for (size_t i = 0; r == 0 && i < f->nhunks; i++) {
 		const struct patch_hunk *h = &f->hunks[i];
 		const char *why;
@@ -149,22 +163,20 @@ int patch_text(const struct patch_file *f, const char *old, size_t old_len, stru
 			r = err_set(e, ERR_CONFLICT, "hunk %zu of '%.200s' does not apply: %s", i + 1, f->path, why);
 			break;
 		}
-		for (; at < where; at++)
-			put(ret, t.line[at].text, t.line[at].len);
+		while (at < where)
+			keep(&w, at++);
 		for (size_t k = 0; k < h->nlines; k++) {
 			if (h->lines[k].kind == '+')
-				put(ret, h->lines[k].text, h->lines[k].len);
+				add(&w, &h->lines[k], !h->no_newline);
 			else if (h->lines[k].kind == ' ')
-				put(ret, t.line[at].text, t.line[at].len); /* as it stands in the file */
+				keep(&w, at); /* as it stands in the file */
 			at += h->lines[k].kind != '+';
 		}
-		if (at == t.count)
-			newline = !h->no_newline && (newline || h->lines[h->nlines - 1].kind == '+');
 	}
-	for (; r == 0 && at < t.count; at++)
-		put(ret, t.line[at].text, t.line[at].len);
-	if (r == 0 && !newline && ret->len)
-		ret->len--;
+	while (r == 0 && at < t.count)
+		keep(&w, at++);
+	if (r == 0 && !w.newline && ret->len)
+		ret->data[--ret->len] = '\0';
 	free(t.line);
 	return r;
 }

@@ -193,6 +193,21 @@ def test_a_client_turn_survives_and_its_queue_is_held(home):
         valid(home, rpc)
 
 
+def test_an_orderly_stop_holds_the_queue(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[command("sleep 1000"), command("echo never")])
+        behind = rpc.call("submit_turn", threadId=turn["threadId"], input=[command("echo later")])
+        until("it runs", lambda: turn_of(rpc, turn)["processes"])
+    home.restart()
+    with home.rpc() as rpc:
+        assert ended(rpc, turn)["status"] == "cancelled"
+        state = thread(rpc, turn)
+        assert state["resumeState"] == "held" and turn_of(rpc, behind)["status"] == "queued", state
+        rpc.call("resume_thread", sessionId=turn["sessionId"])
+        assert ended(rpc, behind)["status"] == "completed"
+        valid(home, rpc)
+
+
 def test_update_session(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="old")

@@ -1,0 +1,331 @@
+/* Turns, queues, tool calls and actions against a world that does what the test says, with crashes where they hurt. */
+
+#include "tests/unit/runtime/engine/fake_world.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+#include "runtime/view/view.h"
+
+#include <check.h>
+#include <jansson.h>
+
+#define EXITED(code) ((code) << 8)
+
+static struct fake_world w;
+static struct fake_reply reply, other;
+
+static void set_up(void)
+{
+	fake_open(&w);
+	reply = other = (struct fake_reply){ 0 };
+}
+
+static void tear_down(void)
+{
+	ck_assert(fake_verified(&w));
+	fake_close(&w);
+	buf_done(&reply.json);
+	buf_done(&other.json);
+}
+
+static void copy(const struct fake_reply *r, const char *path, char ret[72])
+{
+	jval_str(jval_path(jval_of(r->json.data, r->json.len), path), ret, 72);
+}
+
+static bool answers(const struct fake_reply *r, const char *path, const char *value)
+{
+	return r->code == 0 && jval_is_str(jval_path(jval_of(r->json.data, r->json.len), path), value);
+}
+
+/* A turn of these parts; its id. */
+static void submit(const char *thread, const char *input, struct fake_reply *r, char ret[72])
+{
+	json_t *parts = json_loads(input, 0, NULL);
+	const struct turn_request q = { .thread_id = thread, .input = parts };
+
+	ck_assert_ptr_nonnull(parts);
+	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, r);
+	fake_settle(&w);
+	json_decref(parts);
+	if (r->code == 0)
+		copy(r, "turnId", ret);
+}
+
+/* The newest process is let run. */
+static struct fake_process *runs(void)
+{
+	struct fake_process *p = fake_last(&w);
+	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
+	char id[PLAN_KEY_MAX];
+
+	memcpy(id, p->id, sizeof id);
+	engine_on_started(w.engine, id, &s);
+	engine_on_ready(w.engine, id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
+	fake_settle(&w);
+	engine_on_execed(w.engine, id);
+	fake_settle(&w);
+	return fake_find(&w, id);
+}
+
+static bool turn_is(const char *turn, const char *status)
+{
+	buf_auto struct buf doc = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(store_model_get(w.store, VIEW_TURN, turn, &doc, &e), 0);
+	return jval_is_str(jval_get(jval_of(doc.data, doc.len), "status"), status);
+}
+
+static bool event_says(const char *type, const char *path, const char *value)
+{
+	mem_auto char *json = fake_event(&w, type);
+
+	return json && jval_is_str(jval_path(jval_of(json, strlen(json)), path), value);
+}
+
+#define TWO "[{\"type\":\"command\",\"commandLine\":\"one\"},{\"type\":\"command\",\"commandLine\":\"two\"}]"
+#define ONE "[{\"type\":\"command\",\"commandLine\":\"one\"}]"
+#define TEXT "[{\"type\":\"text\",\"text\":\"hello\"}]"
+
+START_TEST(parts_run_one_after_the_other)
+{
+	char turn[72];
+
+	submit(NULL, TWO, &reply, turn);
+	ck_assert(answers(&reply, "status", "accepted"));
+	ck_assert_uint_eq(w.nprocesses, 1);
+	struct fake_process *p = runs();
+	ck_assert_uint_eq(w.nprocesses, 1);
+	fake_exit(&w, p, EXITED(0), 0);
+	ck_assert_uint_eq(w.nprocesses, 2);
+	ck_assert(turn_is(turn, "running"));
+	fake_exit(&w, runs(), EXITED(0), 0);
+	ck_assert(turn_is(turn, "completed"));
+	ck_assert_uint_eq(fake_count(&w, "tool.result"), 2);
+	ck_assert_uint_eq(fake_count(&w, "tool.catalog.resolved"), 1);
+	ck_assert_uint_eq(fake_count(&w, "turn.completed"), 1);
+}
+END_TEST
+
+START_TEST(a_failure_leaves_the_rest_out)
+{
+	char turn[72];
+
+	submit(NULL, TWO, &reply, turn);
+	fake_exit(&w, runs(), EXITED(1), 0);
+	ck_assert_uint_eq(w.nprocesses, 1);
+	ck_assert(turn_is(turn, "failed"));
+	ck_assert(event_says("turn.failed", "payload.category", "exit"));
+	ck_assert(event_says("tool.failed", "payload.category", "exit"));
+}
+END_TEST
+
+START_TEST(two_requests_in_one_loop_turn_do_not_both_start)
+{
+	json_t *parts = json_loads(ONE, 0, NULL);
+	struct turn_request q = { .input = parts };
+	char thread[72], turn[72];
+
+	submit(NULL, TEXT, &reply, turn);
+	copy(&reply, "threadId", thread);
+	const struct turn_verdict done = { .turn_id = turn };
+	engine_complete_turn(w.engine, &done, &fake_caller, fake_reply_fn, &reply);
+	q.thread_id = thread;
+	/* Neither of them is committed when the other is decided. */
+	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, &reply);
+	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, &other);
+	fake_settle(&w);
+	ck_assert(answers(&reply, "status", "accepted"));
+	ck_assert(answers(&other, "status", "queued"));
+	ck_assert_uint_eq(w.nprocesses, 1);
+	json_decref(parts);
+}
+END_TEST
+
+START_TEST(a_crash_between_call_and_process_starts_it_again)
+{
+	char turn[72];
+
+	submit(NULL, ONE, &reply, turn);
+	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
+	ck_assert_uint_eq(fake_count(&w, "process.started"), 0);
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	fake_settle(&w);
+	ck_assert_uint_eq(w.nprocesses, 2); /* nothing of the first passed the gate */
+	fake_exit(&w, runs(), EXITED(0), 0);
+	ck_assert(turn_is(turn, "completed"));
+	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
+}
+END_TEST
+
+START_TEST(a_crash_while_it_runs_goes_on_or_is_lost)
+{
+	char turn[72];
+
+	submit(NULL, TWO, &reply, turn);
+	struct fake_process *p = runs();
+	const struct port_held held = { .id = p->id, .attempt = 1, .started = true };
+	fake_crash(&w);
+	fake_reopen(&w, &held, 1);
+	fake_settle(&w);
+	ck_assert(turn_is(turn, "running"));
+	fake_exit(&w, p, EXITED(0), 0);
+	runs();
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	fake_settle(&w);
+	ck_assert(turn_is(turn, "lost"));
+	ck_assert(event_says("tool.failed", "status", "lost"));
+}
+END_TEST
+
+START_TEST(a_queue_is_held_after_a_crash)
+{
+	char first[72], second[72], thread[72];
+
+	submit(NULL, TEXT, &reply, first);
+	copy(&reply, "threadId", thread);
+	submit(thread, ONE, &reply, second);
+	ck_assert(answers(&reply, "status", "queued"));
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	fake_settle(&w);
+	ck_assert(event_says("queue.changed", "payload.resumeState", "held"));
+	const struct turn_verdict done = { .turn_id = first };
+	engine_complete_turn(w.engine, &done, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	ck_assert(turn_is(second, "queued"));
+	engine_resume_thread(w.engine, NULL, thread, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	ck_assert(turn_is(second, "running"));
+	fake_exit(&w, runs(), EXITED(0), 0);
+	ck_assert(turn_is(second, "completed"));
+}
+END_TEST
+
+START_TEST(an_interrupt_is_finished_after_a_crash)
+{
+	char turn[72];
+
+	submit(NULL, TWO, &reply, turn);
+	struct fake_process *p = runs();
+	const struct port_held held = { .id = p->id, .attempt = 1, .started = true };
+	const struct turn_interrupt r = { .turn_id = turn, .reason = "enough" };
+
+	reply.count = 0;
+	engine_interrupt_turn(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	ck_assert_uint_eq(reply.count, 0); /* it waits for the process */
+	ck_assert_uint_ne(p->signals, 0);
+	p->signals = 0;
+	fake_crash(&w);
+	fake_reopen(&w, &held, 1);
+	fake_settle(&w);
+	ck_assert_uint_ne(p->signals, 0); /* it is told again */
+	fake_exit(&w, p, 15, 0);
+	ck_assert(turn_is(turn, "cancelled"));
+	ck_assert(event_says("turn.failed", "payload.message", "enough"));
+	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
+}
+END_TEST
+
+static void ask(const char *turn, uint64_t timeout_ms, char ret[72])
+{
+	const struct action_request r = { .turn_id = turn, .action_type = "approval", .timeout_ms = timeout_ms };
+
+	engine_request_action(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	copy(&reply, "actionId", ret);
+}
+
+START_TEST(an_action_waits_for_its_answer)
+{
+	char turn[72], action[72];
+	struct action_answer yes = { .decision = "allow" };
+	const struct turn_verdict done = { .turn_id = turn };
+
+	submit(NULL, TEXT, &reply, turn);
+	ask(turn, 0, action);
+	ck_assert(turn_is(turn, "waiting_permission"));
+	engine_complete_turn(w.engine, &done, &fake_caller, fake_reply_fn, &reply);
+	ck_assert_int_eq(reply.code, ERR_STATE);
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	fake_advance(&w, 1000000000);
+	ck_assert(turn_is(turn, "waiting_permission"));
+	yes.action_id = action;
+	engine_respond_action(w.engine, &yes, &fake_caller, fake_reply_fn, &reply);
+	engine_respond_action(w.engine, &yes, &fake_caller, fake_reply_fn, &other);
+	fake_settle(&w);
+	ck_assert_int_eq(reply.code, 0);
+	ck_assert_int_eq(other.code, ERR_CONFLICT);
+	ck_assert(turn_is(turn, "running"));
+}
+END_TEST
+
+START_TEST(time_that_is_over_is_no_yes)
+{
+	char turn[72], first[72], second[72];
+
+	submit(NULL, TEXT, &reply, turn);
+	ask(turn, 5000, first);
+	ask(turn, 60000, second);
+	fake_advance(&w, 4000);
+	ck_assert_uint_eq(fake_count(&w, "action.resolved"), 0);
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	fake_advance(&w, 2000);
+	ck_assert_uint_eq(fake_count(&w, "action.resolved"), 1);
+	ck_assert(event_says("action.resolved", "payload.decision", "deny"));
+	ck_assert(event_says("action.resolved", "status", "timed_out"));
+	ck_assert(turn_is(turn, "waiting_permission"));
+	fake_advance(&w, 60000);
+	ck_assert_uint_eq(fake_count(&w, "action.resolved"), 2);
+	ck_assert(turn_is(turn, "running"));
+}
+END_TEST
+
+START_TEST(others_do_not_see_it)
+{
+	struct caller stranger = fake_caller;
+	char turn[72], action[72];
+	const struct turn_verdict done = { .turn_id = turn };
+	struct action_answer yes = { .decision = "allow" };
+
+	stranger.uid = fake_caller.uid + 1;
+	submit(NULL, TEXT, &reply, turn);
+	ask(turn, 0, action);
+	yes.action_id = action;
+	engine_complete_turn(w.engine, &done, &stranger, fake_reply_fn, &other);
+	ck_assert_int_eq(other.code, ERR_NOT_FOUND);
+	engine_respond_action(w.engine, &yes, &stranger, fake_reply_fn, &other);
+	ck_assert_int_eq(other.code, ERR_NOT_FOUND);
+	fake_settle(&w);
+	ck_assert(turn_is(turn, "waiting_permission"));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("turn");
+	TCase *t = tcase_create("turn");
+	const TTest *const tests[] = {
+		parts_run_one_after_the_other, a_failure_leaves_the_rest_out, two_requests_in_one_loop_turn_do_not_both_start,
+		a_crash_between_call_and_process_starts_it_again, a_crash_while_it_runs_goes_on_or_is_lost, a_queue_is_held_after_a_crash,
+		an_interrupt_is_finished_after_a_crash, an_action_waits_for_its_answer, time_that_is_over_is_no_yes, others_do_not_see_it,
+	};
+
+	tcase_add_checked_fixture(t, set_up, tear_down);
+	tcase_set_timeout(t, 60);
+	for (size_t i = 0; i < countof(tests); i++)
+		tcase_add_test(t, tests[i]);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
