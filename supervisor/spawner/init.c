@@ -141,15 +141,16 @@ static void build_ahead(struct init *in)
 	enum sandbox_step step = STEP_CLONE;
 	const struct sched_param none = { 0 };
 	/* In nobody's way: neither while it is built, nor when the order comes, whose sender has other things to do first. */
-	if (zygote && (step_descriptors(&in->steps) < 0 || sched_setscheduler(0, SCHED_BATCH, &none) < 0))
+	bool polite = zygote && sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+	if (zygote && step_descriptors(&in->steps) < 0)
 		_exit(1);
 	int error = sandbox_steps_run(&in->steps, STEP_AHEAD, &step) < 0 ? errno : 0;
 	if (zygote && (error ? order_take_last(in) : order_wait(in)) < 0)
 		_exit(0);
-	if (zygote) {
+	if (zygote)
 		title_set(in->title, "bailiffd: init");
-		sched_setscheduler(0, SCHED_OTHER, &none);
-	}
+	if (polite && sched_setscheduler(0, SCHED_OTHER, &none) < 0 && !error)
+		error = errno;
 	if (error)
 		leave_failed(in, step, error);
 }
