@@ -140,6 +140,23 @@ static int take_hosts(const struct file *f, struct profile *p, const json_t *lis
 	return 0;
 }
 
+static int take_credentials(const struct file *f, struct profile *p, const json_t *list, struct err *e)
+{
+	size_t i;
+	json_t *item;
+
+	if (!json_is_array(list) || json_array_size(list) > DOMAINS_MAX)
+		return wrong(f, p->name, "network", e, "credentials must be an array of names");
+	json_array_foreach(list, i, item) {
+		struct host_rule r;
+
+		if (!json_is_string(item) || !host_rule_credential(json_string_value(item), &r))
+			return wrong(f, p->name, "network", e, "credentials[%zu] must be the name of a credential", i);
+		host_rules_add(&p->hosts, &r);
+	}
+	return 0;
+}
+
 static int take_network(const struct file *f, struct profile *p, json_t *v, struct err *e)
 {
 	int network = json_is_string(v) ? profile_network(json_string_value(v)) : -1;
@@ -154,11 +171,11 @@ static int take_network(const struct file *f, struct profile *p, json_t *v, stru
 		return wrong(f, p->name, "network", e, "must be none, host, or an object with allow and deny");
 	p->network = PLAN_NET_ALLOW;
 	json_object_foreach(v, key, list) {
-		bool deny = strcmp(key, "deny") == 0;
+		bool deny = strcmp(key, "deny") == 0, credentials = strcmp(key, "credentials") == 0;
 
-		if (!deny && strcmp(key, "allow") != 0)
-			return wrong(f, p->name, "network", e, "unknown key '%.30s'; expected allow or deny", key);
-		if (take_hosts(f, p, list, deny, e) < 0)
+		if (!deny && !credentials && strcmp(key, "allow") != 0)
+			return wrong(f, p->name, "network", e, "unknown key '%.30s'; expected allow, deny or credentials", key);
+		if (credentials ? take_credentials(f, p, list, e) < 0 : take_hosts(f, p, list, deny, e) < 0)
 			return -1;
 	}
 	return 0;

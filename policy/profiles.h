@@ -8,7 +8,8 @@
  *   extends       another profile; default workspace. The rest is added to it or replaces what it says.
  *   readRoots, writeRoots, hidden    paths; ~ is the caller's home, $WORKSPACE the workspace; one that ends in ? may be missing
  *   protect       read-only in a write root; a relative path is meant in every write root
- *   network       none | host | {"allow": [HOST, …], "deny": [HOST, …]} (sandbox/host_rule.h says how hosts are written)
+ *   network       none | host | {"allow": [HOST, …], "deny": [HOST, …], "credentials": [NAME, …]} (sandbox/host_rule.h says how
+ *                 hosts are written; credentials are the daemon's configuration's)
  *   tmpBytes, memoryBytes            a number, or "512M"
  *   pids          processes and threads
  *   require       layers without which it is refused: namespaces mounts landlock seccomp capabilities cgroup

@@ -174,7 +174,22 @@ bool host_rule_valid(const struct host_rule *r)
 		return r->bits <= 128;
 	if (r->kind == HOST_RULE_ANY)
 		return true;
-	return (r->kind == HOST_RULE_NAME || r->kind == HOST_RULE_BELOW) && host_name_clean(r->name, n, name) && strcmp(name, r->name) == 0;
+	return (r->kind == HOST_RULE_NAME || r->kind == HOST_RULE_BELOW || r->kind == HOST_RULE_CREDENTIAL) && host_name_clean(r->name, n, name) && strcmp(name, r->name) == 0;
+}
+
+bool host_rule_credential(const char *name, struct host_rule *ret)
+{
+	struct host_rule r = { .kind = HOST_RULE_CREDENTIAL };
+
+	if (!host_name_clean(name, strlen(name), r.name))
+		return false;
+	*ret = r;
+	return true;
+}
+
+bool host_rule_allows(const struct host_rule *r)
+{
+	return !r->deny && r->kind != HOST_RULE_CREDENTIAL;
 }
 
 void host_rule_text(const struct host_rule *r, struct buf *out)
@@ -189,7 +204,7 @@ void host_rule_text(const struct host_rule *r, struct buf *out)
 			buf_printf(out, "/%u", v4 ? r->bits - 96u : r->bits);
 		buf_str(out, brackets ? "]" : "");
 	} else {
-		buf_printf(out, "%s%s", r->kind == HOST_RULE_NAME ? "" : r->kind == HOST_RULE_BELOW ? "*." : "*", r->name);
+		buf_printf(out, "%s%s", r->kind == HOST_RULE_BELOW ? "*." : r->kind == HOST_RULE_ANY ? "*" : "", r->name);
 	}
 	if (r->port)
 		buf_printf(out, ":%u", r->port);
@@ -238,7 +253,7 @@ static bool matches_port(const struct host_rule *r, uint16_t port)
 
 static bool covers(const struct host_rule *a, const struct host_rule *r)
 {
-	if (a->deny || (a->port && a->port != r->port))
+	if (!host_rule_allows(a) || (a->port && a->port != r->port))
 		return false;
 	switch (r->kind) {
 	case HOST_RULE_NET:

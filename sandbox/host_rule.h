@@ -26,7 +26,13 @@ struct err;
 #define HOST_NAME_MAX_LEN 253
 #define HOST_RULES_MAX 1024u /* of one sandbox */
 
-enum host_rule_kind { HOST_RULE_NAME = 1, HOST_RULE_BELOW, HOST_RULE_ANY, HOST_RULE_NET };
+enum host_rule_kind {
+	HOST_RULE_NAME = 1,
+	HOST_RULE_BELOW,
+	HOST_RULE_ANY,
+	HOST_RULE_NET,
+	HOST_RULE_CREDENTIAL, /* allows nothing: the proxy's credential of this name may be used */
+};
 
 /* Also a row of what the proxy is told: no pointers, no padding. */
 struct host_rule {
@@ -36,7 +42,7 @@ struct host_rule {
 	uint8_t bits;              /* NET: 128 = one address */
 	uint8_t reserved[3];
 	struct net_address net;    /* NET */
-	char name[256];            /* NAME, BELOW (without "*."): lower case */
+	char name[256];            /* NAME, BELOW (without "*."), CREDENTIAL: lower case */
 };
 
 struct host_rules {
@@ -57,6 +63,9 @@ bool host_name_clean(const char *text, size_t len, char ret[HOST_NAME_MAX_LEN + 
 bool host_split(const char *text, size_t len, char host[256], uint16_t *ret_port);
 
 int host_rule_parse(const char *text, bool deny, struct host_rule *ret, struct err *e);
+/* false: the name has other characters than host names have. */
+bool host_rule_credential(const char *name, struct host_rule *ret);
+bool host_rule_allows(const struct host_rule *r); /* some host */
 /* A row from outside of this process. */
 bool host_rule_valid(const struct host_rule *r);
 void host_rule_text(const struct host_rule *r, struct buf *out);

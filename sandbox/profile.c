@@ -359,7 +359,7 @@ static int adjust_hide(struct profile *p, const char *given, const struct profil
 static bool has_allowed_host(const struct profile *p)
 {
 	for (size_t i = 0; i < p->hosts.count; i++)
-		if (!p->hosts.rule[i].deny)
+		if (host_rule_allows(&p->hosts.rule[i]))
 			return true;
 	return false;
 }

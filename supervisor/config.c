@@ -160,6 +160,60 @@ static int set_hosts(json_t *v, struct config *c, struct err *e)
 	return 0;
 }
 
+static int copy_text(const json_t *object, const char *key, char *ret, size_t room, const char *where, struct err *e)
+{
+	const char *s = json_string_value(json_object_get(object, key));
+
+	if (!s || !s[0] || strlen(s) >= room || strlen(s) != json_string_length(json_object_get(object, key)))
+		return err_field(e, where, "%s must be a string of 1 to %zu bytes", key, room - 1);
+	for (const char *p = s; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			return err_field(e, where, "%s must not hold control characters", key);
+	memcpy(ret, s, strlen(s) + 1);
+	return 0;
+}
+
+static int set_credential(const char *name, json_t *v, struct config_credential *ret, struct err *e)
+{
+	struct err inner = ERR_INIT;
+	struct host_rule host, known;
+	char where[ERR_FIELD_MAX];
+
+	snprintf(where, sizeof where, "proxyCredentials.%.40s", name);
+	if (!host_rule_credential(name, &known))
+		return err_field(e, where, "a credential's name is written like a host's");
+	memcpy(ret->name, known.name, sizeof ret->name);
+	if (!json_is_object(v) || json_object_size(v) != 3)
+		return err_field(e, where, "must be an object with host, header and value");
+	if (copy_text(v, "host", ret->host, sizeof ret->host, where, e) < 0 || copy_text(v, "header", ret->header, sizeof ret->header, where, e) < 0 ||
+	    copy_text(v, "value", ret->value, sizeof ret->value, where, e) < 0)
+		return -1;
+	if (host_rule_parse(ret->host, false, &host, &inner) < 0)
+		return err_field(e, where, "host: %s", inner.message);
+	if (host.kind == HOST_RULE_ANY)
+		return err_field(e, where, "host: a credential is for a host, not for all of them");
+	if (host.port == 443)
+		return err_field(e, where, "host: what goes through TLS cannot be added to: plain HTTP only");
+	if (strspn(ret->header, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != strlen(ret->header))
+		return err_field(e, where, "header: has characters that a header's name has not");
+	return 0;
+}
+
+static int set_credentials(json_t *v, struct config *c, struct err *e)
+{
+	const char *name;
+	json_t *one;
+
+	if (!json_is_object(v))
+		return err_field(e, "proxyCredentials", "must be an object of credentials, not %s", type_name(v));
+	if (json_object_size(v) > CONFIG_CREDENTIALS_MAX)
+		return err_field(e, "proxyCredentials", "must have at most %d", CONFIG_CREDENTIALS_MAX);
+	json_object_foreach(v, name, one)
+		if (set_credential(name, one, &c->credentials[c->ncredentials++], e) < 0)
+			return -1;
+	return 0;
+}
+
 static int set_key(const char *name, json_t *v, struct config *c, struct err *e)
 {
 	for (size_t i = 0; i < countof(keys); i++) {
@@ -172,6 +226,8 @@ static int set_key(const char *name, json_t *v, struct config *c, struct err *e)
 		return set_approvers(v, c, e);
 	if (strcmp(name, "proxyHosts") == 0)
 		return set_hosts(v, c, e);
+	if (strcmp(name, "proxyCredentials") == 0)
+		return set_credentials(v, c, e);
 	return err_field(e, name, "unknown key");
 }
 

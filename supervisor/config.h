@@ -13,9 +13,15 @@
 struct err;
 
 #define CONFIG_HOSTS_MAX 64
+#define CONFIG_CREDENTIALS_MAX 16
 
 struct config_host {
 	char host[256], address[48];
+};
+
+/* A header that the proxy puts into plain HTTP requests for a host, so that the secret is never inside of a sandbox. */
+struct config_credential {
+	char name[256], host[256], header[64], value[1024];
 };
 
 struct config {
@@ -28,6 +34,8 @@ struct config {
 	size_t napprover_uids, napprover_gids;
 	struct config_host proxy_hosts[CONFIG_HOSTS_MAX];  /* "proxyHosts": {NAME: ADDRESS}: what the proxy takes a name for */
 	size_t nproxy_hosts;
+	struct config_credential credentials[CONFIG_CREDENTIALS_MAX]; /* "proxyCredentials": {NAME: {host, header, value}} */
+	size_t ncredentials;
 };
 
 void config_defaults(struct config *c);

@@ -18,10 +18,9 @@ void proxy_link_init(struct proxy_link *l, struct world *w)
 	*l = (struct proxy_link){ .world = w, .fd = -1 };
 }
 
-void proxy_link_names(struct proxy_link *l, const struct config_host *names, size_t n)
+void proxy_link_configure(struct proxy_link *l, const struct config *config)
 {
-	l->names = names;
-	l->nnames = n;
+	l->config = config;
 }
 
 /* ---- what the proxy is told ---- */
@@ -74,6 +73,37 @@ static void end_one(void *ctx, const char *id, void *value)
 	r->full = !h->net_end_sent;
 }
 
+static bool tell_credential(struct proxy_link *l, const struct config_credential *given)
+{
+	const struct proxy_msg m = { .kind = PROXY_CREDENTIAL };
+	struct proxy_credential c = { 0 };
+
+	memcpy(c.name, given->name, sizeof c.name);
+	memcpy(c.host, given->host, sizeof c.host);
+	memcpy(c.header, given->header, sizeof c.header);
+	memcpy(c.value, given->value, sizeof c.value);
+	fd_auto int fd = fd_memfd_sealed("bailiff-credential", &c, sizeof c);
+	explicit_bzero(&c, sizeof c);
+	return fd >= 0 && tell(l, &m, &fd, 1);
+}
+
+/* false = not all of it yet. */
+static bool tell_configuration(struct proxy_link *l)
+{
+	for (; l->config && l->names_told < l->config->nproxy_hosts; l->names_told++) {
+		const struct config_host *h = &l->config->proxy_hosts[l->names_told];
+		struct proxy_msg m = { .kind = PROXY_NAME };
+		memcpy(m.host, h->host, sizeof m.host);
+		memcpy(m.address, h->address, sizeof m.address);
+		if (!tell(l, &m, NULL, 0))
+			return false;
+	}
+	for (; l->config && l->credentials_told < l->config->ncredentials; l->credentials_told++)
+		if (!tell_credential(l, &l->config->credentials[l->credentials_told]))
+			return false;
+	return true;
+}
+
 static void flush(struct proxy_link *l)
 {
 	struct round r = { .link = l };
@@ -81,13 +111,8 @@ static void flush(struct proxy_link *l)
 
 	if (l->fd < 0 || !l->listening)
 		return;
-	for (; l->names_told < l->nnames; l->names_told++) {
-		struct proxy_msg m = { .kind = PROXY_NAME };
-		memcpy(m.host, l->names[l->names_told].host, sizeof m.host);
-		memcpy(m.address, l->names[l->names_told].address, sizeof m.address);
-		if (!tell(l, &m, NULL, 0))
-			return;
-	}
+	if (!tell_configuration(l))
+		return;
 	strmap_each(&l->world->holds, serve_one, &r);
 	if (!r.full && !l->synced)
 		r.full = !(l->synced = tell(l, &sync, NULL, 0));
@@ -186,7 +211,7 @@ static void lose(struct proxy_link *l)
 	l->read_ev = l->write_ev = NULL;
 	fd_close(&l->fd);
 	l->synced = false;
-	l->names_told = 0;
+	l->names_told = l->credentials_told = 0;
 	strmap_each(&l->world->holds, forget_one, &s);
 	for (size_t i = 0; i < s.count; i++)
 		world_settled(l->world, s.ids[i]);

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct config_host;
+struct config;
 struct event;
 struct hold;
 struct world;
@@ -21,14 +21,14 @@ struct proxy_link {
 	struct world *world;
 	int fd;                       /* −1 = there is no proxy, or it is being started anew */
 	struct event *read_ev, *write_ev;
-	const struct config_host *names; /* the caller's */
-	size_t nnames, names_told;
+	const struct config *config;  /* the caller's: names and credentials; NULL = none */
+	size_t names_told, credentials_told;
 	bool wanted, listening, synced;
 };
 
 void proxy_link_init(struct proxy_link *l, struct world *w);
-/* What the configuration says names lead to. */
-void proxy_link_names(struct proxy_link *l, const struct config_host *names, size_t n);
+/* What the configuration says names lead to, and which credentials there are. */
+void proxy_link_configure(struct proxy_link *l, const struct config *config);
 /* From here on it is told about the holds; those of before a restart are all there. */
 void proxy_link_listen(struct proxy_link *l);
 void proxy_link_done(struct proxy_link *l);

@@ -304,7 +304,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 		return err_set(e, ERR_INTERNAL, "no event loop");
 	world_init(&r->world, r->base, r->store, GUARD_FD_LINK, GUARD_FD_PEER, GUARD_FD_SPOOL,
 		   audit_is_ours(r) ? GUARD_FD_AUDIT : -1);
-	proxy_link_names(&r->world.proxy, r->config.proxy_hosts, r->config.nproxy_hosts);
+	proxy_link_configure(&r->world.proxy, &r->config);
 	r->world.stop = on_stop;
 	r->world.reload = on_reload;
 	r->world.ctx = r;

@@ -129,13 +129,19 @@ static void paths_json(const struct profile *p, const char *key, uint32_t kind, 
 	jw_arr_end(w);
 }
 
-static void hosts_json(const struct host_rules *s, const char *key, bool deny, struct jw *w)
+/* which: 0 = those that allow, 1 = that deny, 2 = credentials. */
+static unsigned sort_of(const struct host_rule *r)
+{
+	return r->kind == HOST_RULE_CREDENTIAL ? 2 : r->deny;
+}
+
+static void hosts_json(const struct host_rules *s, const char *key, unsigned which, struct jw *w)
 {
 	buf_auto struct buf text = BUF_INIT;
 
 	jw_karr(w, key);
 	for (size_t i = 0; i < s->count; i++) {
-		if (s->rule[i].deny != deny)
+		if (sort_of(&s->rule[i]) != which)
 			continue;
 		buf_reset(&text);
 		host_rule_text(&s->rule[i], &text);
@@ -163,8 +169,9 @@ void confinement_profile_json(const struct confinement *f, const struct process_
 	}
 	jw_kstr(w, "network", profile_network_name(p->network));
 	if (p->confined && p->network == PLAN_NET_ALLOW) {
-		hosts_json(&p->hosts, "allowedHosts", false, w);
-		hosts_json(&p->hosts, "deniedHosts", true, w);
+		hosts_json(&p->hosts, "allowedHosts", 0, w);
+		hosts_json(&p->hosts, "deniedHosts", 1, w);
+		hosts_json(&p->hosts, "credentials", 2, w);
 	}
 	fact_limits(w, "processLimits", limits);
 	jw_karr(w, "violationRefs");

@@ -12,6 +12,7 @@
 struct connection;
 struct event;
 struct event_base;
+struct credentials;
 struct resolver;
 
 #define BOX_CONNECTIONS_MAX 256u
@@ -30,13 +31,14 @@ struct box {
 	bool ending;          /* ENDED is owed */
 	struct event_base *base;
 	struct resolver *resolver;
+	const struct credentials *credentials;
 	void (*news)(void *ctx); /* there is something to report */
 	void *ctx;
 };
 
 /* Takes the descriptor; rules are taken over. */
-struct box *box_new(struct event_base *base, struct resolver *resolver, const struct plan_key *key, int fd, struct host_rules *rules,
-		    void (*news)(void *ctx), void *ctx);
+struct box *box_new(struct event_base *base, struct resolver *resolver, const struct credentials *credentials, const struct plan_key *key,
+		    int fd, struct host_rules *rules, void (*news)(void *ctx), void *ctx);
 /* Stops serving: closes the socket and all connections. What they did can still be told. */
 void box_shut(struct box *b);
 void box_free(struct box *b);

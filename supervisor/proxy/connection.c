@@ -15,6 +15,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 #include "supervisor/proxy/box.h"
+#include "supervisor/proxy/credential.h"
 #include "supervisor/proxy/socks.h"
 
 #include <event2/buffer.h>
@@ -350,7 +351,10 @@ void connection_send_head(struct connection *c, const char *p, const struct http
 {
 	buf_auto struct buf out = BUF_INIT;
 
-	http_head_forward(p, h, c->via == VIA_HTTP, &out);
+	struct http_extra room;
+	const struct http_extra *extra = credentials_for(c->box->credentials, &c->box->rules, &c->target, &room);
+
+	http_head_forward(p, h, c->via == VIA_HTTP, extra, &out);
 	c->sent += out.len;
 	bufferevent_write(c->server, out.data, out.len);
 	http_body_begin(&c->body, h);

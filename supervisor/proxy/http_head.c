@@ -220,7 +220,7 @@ static bool is_for_proxies(struct span name)
 	return false;
 }
 
-void http_head_forward(const char *p, const struct http_head *h, bool close, struct buf *out)
+void http_head_forward(const char *p, const struct http_head *h, bool close, const struct http_extra *extra, struct buf *out)
 {
 	size_t at = 0;
 
@@ -238,7 +238,7 @@ void http_head_forward(const char *p, const struct http_head *h, bool close, str
 		const char *colon = memchr(line.p, ':', line.n);
 		struct span name = { line.p, (size_t)(colon - line.p) }, value = trim((struct span){ colon + 1, line.n - name.n - 1 });
 		bool theirs = !close && same(name, "connection") && (same(value, "close") || same(value, "keep-alive"));
-		if (is_for_proxies(name) && !theirs)
+		if ((is_for_proxies(name) && !theirs) || (extra && same(name, extra->name)))
 			continue;
 		buf_append(out, line.p, line.n);
 		buf_str(out, "\r\n");
@@ -250,6 +250,8 @@ void http_head_forward(const char *p, const struct http_head *h, bool close, str
 			buf_printf(out, ":%u", h->target.port);
 		buf_str(out, "\r\n");
 	}
+	if (extra)
+		buf_printf(out, "%s: %s\r\n", extra->name, extra->value);
 	buf_str(out, close ? "Connection: close\r\n\r\n" : "\r\n");
 }
 

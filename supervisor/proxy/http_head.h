@@ -30,8 +30,12 @@ struct http_head {
 
 /* *ret_why is set (static) for PARSED_BAD. */
 enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, const char **ret_why);
+/* A header that is put in, instead of those of the same name. */
+struct http_extra {
+	const char *name, *value;
+};
 /* The same request for the server itself: origin form, without what is meant for proxies; `close`: the last one there. */
-void http_head_forward(const char *p, const struct http_head *h, bool close, struct buf *out);
+void http_head_forward(const char *p, const struct http_head *h, bool close, const struct http_extra *extra, struct buf *out);
 
 /* ---- the body: where it ends ---- */
 

@@ -7,6 +7,7 @@
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/proxy/box.h"
 #include "supervisor/proxy/confine.h"
+#include "supervisor/proxy/credential.h"
 #include "supervisor/proxy/resolver.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@
 struct proxy {
 	struct event_base *base;
 	struct resolver *resolver;
+	struct credentials credentials;
 	LIST_HEAD(, box) boxes;
 	int guard_fd, peer_fd;        /* peer_fd −1: the runtime is being started anew */
 	struct event *guard_ev, *peer_ev, *room_ev;
@@ -150,7 +152,7 @@ static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 	}
 	if (!is_listening(fds[0]) || !take_rules(fds[1], &rules))
 		fatal("the runtime sent something else than a listening socket and rules");
-	b = box_new(x->base, x->resolver, &m->key, fd_take(&fds[0]), &rules, on_news, x);
+	b = box_new(x->base, x->resolver, &x->credentials, &m->key, fd_take(&fds[0]), &rules, on_news, x);
 	b->claimed = true;
 	LIST_INSERT_HEAD(&x->boxes, b, link);
 }
@@ -192,6 +194,15 @@ static void on_name(struct proxy *x, const struct proxy_msg *m, int *fds)
 		fatal("the runtime sent a name that is none");
 }
 
+static void on_credential(struct proxy *x, const struct proxy_msg *m, int *fds)
+{
+	struct proxy_credential c;
+
+	if (pread(fds[0], &c, sizeof c, 0) != (ssize_t)sizeof c || !credentials_add(&x->credentials, &c))
+		fatal("the runtime sent a credential that is none");
+	explicit_bzero(&c, sizeof c);
+}
+
 static const struct {
 	enum proxy_kind kind;
 	size_t nfds;
@@ -202,6 +213,7 @@ static const struct {
 	{ PROXY_SERVE, 2, true, on_serve },
 	{ PROXY_SYNC, 0, false, on_sync },
 	{ PROXY_END, 0, true, on_end },
+	{ PROXY_CREDENTIAL, 1, false, on_credential },
 };
 
 static void dispatch(struct proxy *x, const struct proxy_msg *m, int *fds, size_t nfds)
@@ -261,6 +273,7 @@ static void peer_open(struct proxy *x, int fd)
 	x->room_ev = event_new(x->base, fd, EV_WRITE, on_room, x);
 	event_add(x->peer_ev, NULL);
 	resolver_fix(x->resolver, NULL, NULL);
+	explicit_bzero(&x->credentials, sizeof x->credentials);
 	LIST_FOREACH(b, &x->boxes, link) {
 		b->claimed = false;
 		report_again(&b->report);

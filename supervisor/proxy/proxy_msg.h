@@ -22,6 +22,7 @@ enum proxy_kind {
 	PROXY_SERVE = 2,   /* key; descriptors: the listening socket, the rules (sealed memfd of struct host_rule) */
 	PROXY_SYNC = 3,    /* everything is named */
 	PROXY_END = 4,     /* key: close all of it, report, and answer ENDED */
+	PROXY_CREDENTIAL = 5, /* one descriptor: struct proxy_credential in a sealed memfd */
 	/* proxy → runtime */
 	PROXY_REFUSED = 16, /* key, host, port, address?, reason, count */
 	PROXY_TRAFFIC = 17, /* key, host, port, count (connections), sent, received: since the last one on this link */
@@ -51,6 +52,11 @@ struct proxy_msg {
 	struct plan_key key;
 	char host[256];
 	char address[48];
+};
+
+/* Put into plain HTTP requests of sandboxes that have a rule with its name. */
+struct proxy_credential {
+	char name[256], host[256], header[64], value[1024]; /* NUL-terminated; host: as host_rule_parse reads it */
 };
 
 const char *proxy_reason_text(uint32_t reason); /* "not in the allowed hosts" … */

@@ -38,6 +38,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def note(self):
         with self.server.lock:
             self.server.seen.append((self.command, self.path, self.headers.get("Host")))
+            self.server.keys.append((self.path, self.headers.get_all("X-Key")))
 
     def do_GET(self):
         self.note()
@@ -87,7 +88,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, files=None, tls=None, address="127.0.0.1"):
         self.address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
         super().__init__((address, 0), Handler)
-        self.files, self.seen, self.lock = dict({"/": b"index\n", "/hello": b"hello\n"}, **(files or {})), [], threading.Lock()
+        self.files, self.seen, self.keys, self.lock = dict({"/": b"index\n", "/hello": b"hello\n"}, **(files or {})), [], [], threading.Lock()
         self.port = self.server_address[1]
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_side=True)

@@ -196,6 +196,35 @@ def test_what_is_told():
         assert f"allowed    {where} {named}\n" in shown, shown
 
 
+def test_credentials():
+    """Put in outside, for a host, by profiles that may: never inside, never for others."""
+    with Server() as server:
+        config = {"proxyHosts": NAMES, "proxyCredentials": {"registry": {"host": f"good.test:{server.port}", "header": "X-Key", "value": "s3cret"}}}
+        with Home(config=config, start=False) as home:
+            hosts = [f"good.test:{server.port}", f"other.test:{server.port}", f"127.0.0.1:{server.port}"]
+            with open(os.path.join(home.dir, "policy.json"), "w") as f:
+                json.dump({"profiles": {"with": {"network": {"allow": hosts, "credentials": ["registry"]}}, "without": {"network": {"allow": hosts}}}}, f)
+            home.start()
+            jobs = [f"GET http://good.test:{server.port}/a HTTP/1.1\r\nHost: good.test:{server.port}\r\nX-Key: placeholder\r\n\r\n",
+                    f"GET http://other.test:{server.port}/b HTTP/1.1\r\nHost: other.test:{server.port}\r\n\r\n",
+                    f"CONNECT good.test:{server.port} HTTP/1.1\r\nHost: good.test:{server.port}\r\n\r\n"
+                    f"GET /c HTTP/1.1\r\nHost: good.test:{server.port}\r\nConnection: close\r\n\r\n"]
+            program = (f"import json,socket,sys\nfor text in json.loads(sys.argv[1]):\n s=socket.create_connection(('127.0.0.1',{PORT})); s.sendall(text.encode())\n"
+                       " while s.recv(9999): pass\n")
+            for profile in ("with", "without"):
+                home.cli("run", "--profile", profile, "--", "/usr/bin/python3", "-c", program, json.dumps(jobs))
+            assert server.keys == [("/a", ["s3cret"]), ("/b", None), ("/c", ["s3cret"]), ("/a", ["placeholder"]), ("/b", None), ("/c", None)], server.keys
+            shown = home.cli("sandbox", "show", "with", "--json")
+            assert shown.json["sandboxProfile"]["credentials"] == ["registry"] and b"s3cret" not in shown.out
+            with home.rpc() as rpc:
+                assert "s3cret" not in json.dumps(rpc.events())
+    with Home(config={"proxyCredentials": {"x": {"host": "a.test:443", "header": "X", "value": "y"}}}, start=False) as home:
+        home.spawn()
+        until("it gives up", lambda: home.guard.poll() is not None)
+        home.guard = None
+        assert any("plain HTTP only" in line for line in home.log()), home.log()
+
+
 def test_on_a_terminal():
     """A sandbox with both hands out two descriptors when it is ready."""
     need("curl")

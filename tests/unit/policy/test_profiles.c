@@ -119,7 +119,7 @@ START_TEST(what_is_wrong_is_named)
 	bad("{\"profiles\":{\"a\":{\"require\":[\"walls\"]}}}", "walls");
 	bad("{\"profiles\":{\"a\":{\"network\":\"lan\"}}}", "none, host, or an object");
 	bad("{\"profiles\":{\"a\":{\"network\":{\"allow\":[\"http://x\"]}}}}", "is a URL");
-	bad("{\"profiles\":{\"a\":{\"network\":{\"hosts\":[]}}}}", "expected allow or deny");
+	bad("{\"profiles\":{\"a\":{\"network\":{\"hosts\":[]}}}}", "expected allow, deny or credentials");
 	bad("{\"sandbox\":{\"network\":{\"allowedDomains\":[\"a b\"]}}}", "sandbox.network.allowedDomains[0]");
 	bad("{\"profiles\":{\"a\":{\"cow\":1}}}", "true or false");
 	bad("{\"profiles\":{\"a\":{\"memoryBytes\":0}}}", "above 0");

@@ -105,17 +105,22 @@ START_TEST(forwarding)
 	const char *text = "GET http://a.test?q#f HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: x\r\nconnection: keep-alive\r\n"
 			   "Upgrade: h2c\r\nAccept: */*\r\n\r\n";
 	struct http_head h = good(text);
-	http_head_forward(text, &h, true, &out);
+	http_head_forward(text, &h, true, NULL, &out);
 	ck_assert_str_eq(buf_cstr(&out), "GET /?q HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nConnection: close\r\n\r\n");
 	buf_reset(&out);
 	text = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
 	h = good(text); /* inside of a tunnel */
-	http_head_forward(text, &h, false, &out);
+	http_head_forward(text, &h, false, NULL, &out);
 	ck_assert_str_eq(buf_cstr(&out), "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\n\r\n");
+	buf_reset(&out);
+	text = "GET / HTTP/1.1\r\nHost: a.test\r\nAUTHORIZATION: placeholder\r\n\r\n";
+	h = good(text);
+	http_head_forward(text, &h, false, &(struct http_extra){ "Authorization", "Bearer secret" }, &out);
+	ck_assert_str_eq(buf_cstr(&out), "GET / HTTP/1.1\r\nHost: a.test\r\nAuthorization: Bearer secret\r\n\r\n");
 	buf_reset(&out);
 	text = "GET http://a.test HTTP/1.0\r\n\r\n";
 	h = good(text);
-	http_head_forward(text, &h, true, &out);
+	http_head_forward(text, &h, true, NULL, &out);
 	ck_assert_str_eq(buf_cstr(&out), "GET / HTTP/1.0\r\nHost: a.test\r\nConnection: close\r\n\r\n");
 }
 END_TEST

@@ -1,0 +1,31 @@
+#ifndef BAILIFF_SUPERVISOR_PROXY_CREDENTIAL_H
+#define BAILIFF_SUPERVISOR_PROXY_CREDENTIAL_H
+
+/*
+ * Headers that are put into requests outside of the sandbox, so that the secret in them is never inside. Only into plain HTTP:
+ * what is encrypted cannot be added to.
+ */
+
+#include "supervisor/proxy/http_head.h"
+#include "supervisor/proxy/proxy_msg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CREDENTIALS_MAX 16
+
+struct credentials {
+	struct credential {
+		struct host_rule host;
+		struct proxy_credential text;
+	} all[CREDENTIALS_MAX];
+	size_t count;
+};
+
+/* Replaces one of the same name. false: it is none, or one too many. */
+bool credentials_add(struct credentials *s, const struct proxy_credential *c);
+/* The header for a request of a sandbox with these rules to this target; NULL = none. */
+const struct http_extra *credentials_for(const struct credentials *s, const struct host_rules *rules, const struct target *t,
+					 struct http_extra *room);
+
+#endif
