@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#define HOSTS_TEXT_MAX 6144u /* of all hosts in a fact, where paths have PROFILE_TEXT_MAX, and twice in an event */
+
 /* Of the environment that commands begin with. */
 static void home_of(const struct buf *env, char ret[PATH_MAX])
 {
@@ -135,9 +137,12 @@ static unsigned sort_of(const struct host_rule *r)
 	return r->kind == HOST_RULE_CREDENTIAL ? 2 : r->deny;
 }
 
-static void hosts_json(const struct host_rules *s, const char *key, unsigned which, struct jw *w)
+/* As many as fit the room that events have for them; how many there are besides is told. */
+static void hosts_json(const struct host_rules *s, const char *key, unsigned which, size_t *room, struct jw *w)
 {
 	buf_auto struct buf text = BUF_INIT;
+	char omitted_key[32];
+	size_t omitted = 0;
 
 	jw_karr(w, key);
 	for (size_t i = 0; i < s->count; i++) {
@@ -145,9 +150,17 @@ static void hosts_json(const struct host_rules *s, const char *key, unsigned whi
 			continue;
 		buf_reset(&text);
 		host_rule_text(&s->rule[i], &text);
+		if (text.len + 3 > *room) {
+			omitted++;
+			continue;
+		}
+		*room -= text.len + 3;
 		jw_strn(w, text.data, text.len);
 	}
 	jw_arr_end(w);
+	snprintf(omitted_key, sizeof omitted_key, "%sOmitted", key);
+	if (omitted)
+		jw_kuint(w, omitted_key, omitted);
 }
 
 void confinement_profile_json(const struct confinement *f, const struct process_limits *limits, struct jw *w)
@@ -169,9 +182,10 @@ void confinement_profile_json(const struct confinement *f, const struct process_
 	}
 	jw_kstr(w, "network", profile_network_name(p->network));
 	if (p->confined && p->network == PLAN_NET_ALLOW) {
-		hosts_json(&p->hosts, "allowedHosts", 0, w);
-		hosts_json(&p->hosts, "deniedHosts", 1, w);
-		hosts_json(&p->hosts, "credentials", 2, w);
+		size_t room = HOSTS_TEXT_MAX;
+		hosts_json(&p->hosts, "allowedHosts", 0, &room, w);
+		hosts_json(&p->hosts, "deniedHosts", 1, &room, w);
+		hosts_json(&p->hosts, "credentials", 2, &room, w);
 	}
 	fact_limits(w, "processLimits", limits);
 	jw_karr(w, "violationRefs");

@@ -269,6 +269,20 @@ def test_agents_may_have_less_but_not_more():
             assert error.data["permissionDecision"]["decision"] == "deny", error.data
 
 
+def test_long_lists():
+    """More hosts than an event has room for: all of them hold, and the facts say how many they do not show."""
+    with network_home() as home, Server() as server, home.rpc() as rpc:
+        hosts = [f"{'a' * 60}.{'b' * 60}.{'c' * 60}.host{i}.test" for i in range(250)] + [f"good.test:{server.port}", f"127.0.0.1:{server.port}"]
+        program = (f"import socket; s=socket.create_connection(('127.0.0.1',{PORT})); s.sendall(b'GET http://good.test:{server.port}/hello HTTP/1.0\\r\\n\\r\\n'); "
+                   "print(s.recv(99).split()[1].decode())")
+        started, end = rpc.run(["/usr/bin/python3", "-c", program], sandbox={"allowHosts": hosts})
+        assert rpc.outputs(started["processId"])["stdout"] == b"200\n" and end["network"], end
+        profile = rpc.events(processId=started["processId"], types=["sandbox.applied"])[0]["payload"]["sandboxProfile"]
+        assert len(profile["allowedHosts"]) + profile["allowedHostsOmitted"] == len(hosts), profile
+        error = rpc.fails("get_sandbox", sandbox={"allowHosts": [f"h{i}.test" for i in range(300)]}, code=-32602)
+        assert error.data["field"] == "sandbox.allowHosts"
+
+
 def test_bad_requests_are_explained():
     with network_home() as home, home.rpc() as rpc:
         for sandbox, field in (({"network": "allow"}, "sandbox.allowHosts"), ({"allowHosts": ["http://x/"]}, "sandbox.allowHosts"),

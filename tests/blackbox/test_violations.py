@@ -172,6 +172,16 @@ def test_inside_a_private_root():
         ):
             assert len([v for v in told if wanted.items() <= v.items()]) == 1, (wanted, told)
         assert result["violationCount"] == sum(v["count"] for v in told) == 7, told
+        # With a proxy: what does not go through it is refused by the kernel, what does by the proxy; both are told, once each.
+        around = """python3 -I -S -c 'import socket; socket.socket().connect(("203.0.113.7", 80))'
+            python3 -I -S -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("203.0.113.7", 53))'
+            python3 -I -S -c 'import socket; s = socket.create_connection(("127.0.0.1", 61080)); s.sendall(b"CONNECT 203.0.113.7:80 HTTP/1.0\\r\\n\\r\\n"); s.recv(9)'
+        """
+        started, result = rpc.run(around, cwd=work, profile="workspace", sandbox={"allowHosts": ["example.com"]})
+        told = [(v["source"], v["operation"], v.get("address") or v.get("host"), v["port"], v["reason"]) for v in violations(rpc, started["processId"])]
+        assert sorted(told) == [("audit", "connect", "203.0.113.7", 80, "only through the proxy"), ("audit", "send", "203.0.113.7", 53, "only through the proxy"),
+                                ("proxy", "connect", "203.0.113.7", 80, "not in the allowed hosts")], told
+        assert result["violationCount"] == 3, result
         done = home.cli("run", "--profile", "workspace", "--", "/bin/sh", "-c", "echo x >/etc/hosts", cwd=work, status=None)
         assert "bailiff: denied: write /etc/hosts (outside the write roots)" in done.err.decode(), done.err
 
