@@ -31,7 +31,7 @@ struct engine *engine_new(const struct engine_options *o)
 	TAILQ_INIT(&g->subagents.after);
 	if (!g->o.max_tasks)
 		g->o.max_tasks = 64;
-	g->task_look_ns = UINT64_MAX;
+	g->task_look_ns = g->job_look_ns = UINT64_MAX;
 	TAILQ_INIT(&g->tools);
 	TAILQ_INIT(&g->waiters);
 	g->next_action_ns = UINT64_MAX;
@@ -204,6 +204,7 @@ void engine_tick(struct engine *g)
 	tick_soonest(&t, task_tick(g, t.now));
 	tick_soonest(&t, waiters_tick(g, t.now));
 	tick_soonest(&t, action_tick(g, t.now));
+	tick_soonest(&t, job_tick(g, t.now));
 	if (t.next != UINT64_MAX)
 		engine_wake(g, t.next);
 }

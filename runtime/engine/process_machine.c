@@ -171,14 +171,17 @@ static void ending_finish(struct process *p)
 	g->counts.ended++;
 	const enum owner_kind owner = p->owner;
 	const bool owns_turn = p->owns_turn;
-	char owner_id[ID_ROOM], task_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+	char owner_id[ID_ROOM], task_id[ID_ROOM], job_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
 	memcpy(owner_id, p->owner_id, sizeof owner_id);
 	memcpy(task_id, p->task_id, sizeof task_id);
+	memcpy(job_id, p->job_id, sizeof job_id);
 	memcpy(thread_id, p->thread_id, sizeof thread_id);
 	memcpy(turn_id, p->turn_id, sizeof turn_id);
 	process_free(p);
 	if (owner && process_owners[owner]->over)
 		process_owners[owner]->over(g, owner_id);
+	if (job_id[0])
+		job_process_over(g, job_id);
 	if (task_id[0])
 		task_process_over(g, task_id);
 	turn_process_over(g, thread_id, turn_id, owns_turn);

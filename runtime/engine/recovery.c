@@ -373,6 +373,7 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 		subagent_recover(g);
 		history_recover(g);
 		task_recover(g);
+		job_recover(g);
 	}
 	free(r.claimed);
 	free(r.lost);

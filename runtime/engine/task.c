@@ -466,7 +466,7 @@ static int creation_blockers(struct creation *k, struct store_batch *b, struct e
 	return 0;
 }
 
-static void body_hash(const json_t *params, char ret[65])
+void param_hash(const json_t *params, char ret[65])
 {
 	json_auto_t *body = json_copy((json_t *)(uintptr_t)params);
 	json_object_del(body, "idempotencyKey");
@@ -502,7 +502,7 @@ void engine_create_task(struct engine *g, const json_t *params, const struct cal
 	struct err e = ERR_INIT;
 	int r = given ? task_read(g, given, &known, &e) : 1;
 
-	body_hash(params, k.hash);
+	param_hash(params, k.hash);
 	if (r == 0) {
 		answer_existing(d, &k, &known);
 		return;

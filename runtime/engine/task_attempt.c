@@ -523,8 +523,10 @@ void task_next(struct engine *g, const char *task_id)
 		task_begin_now(g, task_id, "retry_policy");
 	if (!t.d.attemptOpen)
 		task_worker_over(g, task_id);
-	if (task_status_ended(t.status))
+	if (task_status_ended(t.status)) {
+		task_jobs_end(g, task_id, "task_ended");
 		task_tell_others(g, task_id);
+	}
 	task_dispatch(g);
 }
 

@@ -10,8 +10,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/subagent.h"
 
-#include <signal.h>
-
 #define CANCEL_MOST 4000u /* tasks in one commit */
 
 /* ---- what works for a task ---- */
@@ -65,7 +63,7 @@ void task_processes_end(struct engine *g, const char *task_id, const char *reaso
 	for (size_t i = 0; i < o.n; i++) {
 		struct process *p = engine_process(g, o.ids[i]);
 		if (p)
-			process_enforce_end(p, PROCESS_END_USER, NULL, SIGTERM, g->o.stop_grace_ms, reason);
+			process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), g->o.stop_grace_ms, reason);
 	}
 	free(o.ids);
 }

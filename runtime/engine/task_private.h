@@ -55,6 +55,8 @@ json_t *param_refs(const json_t *params, const char *name, const char *member, s
 json_t *param_delivery(const json_t *params, const char *name, struct err *e);        /* {"state":…} or NULL (with or without error) */
 bool delivery_is_open(struct jval delivery);
 
+void param_hash(const json_t *params, char ret[65]);                                  /* of the request's body */
+
 /* What to run, as create_task, start_task and create_job take it: a JSON object for start_spec_of, or NULL. New reference. */
 json_t *command_of(const json_t *params, const struct caller *c);
 int command_check(struct engine *g, const json_t *command, struct err *e);
@@ -128,6 +130,9 @@ void task_process_over(struct engine *g, const char *task_id);  /* some process 
 
 /* job.c */
 bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_ROOM]);
+bool task_jobs_open(struct engine *g, const char *task_id);
+void task_jobs_end(struct engine *g, const char *task_id, const char *reason);
+void task_jobs_go_on(struct engine *g, const char *task_id);
 
 /* task_time.c */
 void task_worker_is(struct engine *g, const char *task_id, const struct caller *c);

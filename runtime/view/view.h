@@ -86,7 +86,8 @@ enum view_kind {
 	VIEW_TASK_JOB = 94,      /* "<taskId>/<jobId>" */
 	VIEW_SESSION_JOB = 95,
 	VIEW_JOB_RUNNING = 96,   /* "<jobId>/<itemId>" */
-	VIEW_JOB_AGAIN = 97,     /* "<jobId>/<itemId>": begun before, and to be begun again */
+	VIEW_JOB_AGAIN = 97,     /* "<jobId>/<due, 20 digits>/<itemId>": begun before, and to be begun again */
+	VIEW_JOB_PROCESS = 98,   /* processId, while it works on an item: which one */
 };
 
 /* The fold given to store_open. */

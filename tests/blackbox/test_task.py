@@ -1,5 +1,6 @@
 """Tasks: every status and verb, attempts that are kept, edges, cancellation with proof, and all of it across restarts."""
 
+import os
 import signal
 
 import harness
@@ -40,6 +41,13 @@ def check_all(home, rpc):
             full = dict(snapshot, tasks=[task(rpc, one["taskId"])])
             harness.validate(snapshots, [full])
     assert home.cli("store", "verify").status == 0
+
+
+def lose(home):
+    """Everything dies at once: the runtime sees nothing of it."""
+    os.kill(until("the runtime runs", lambda: home.part("runtime")), signal.SIGSTOP)
+    home.stop(signal.SIGKILL)
+    home.start()
 
 
 def crash(home):
@@ -356,8 +364,7 @@ def test_a_restart_loses_nothing(home):
         rpc.call("cancel_task", taskId=lasting)
         assert reaches(rpc, lasting, *ENDED)["status"] == "cancelled"
     open(f"{home.work}/again", "w").close()
-    home.stop(signal.SIGKILL)
-    home.start()
+    lose(home)
     with home.rpc() as rpc:
         record = reaches(rpc, never, *ENDED)
         assert record["status"] == "lost" and record["attempts"][0]["status"] == "unknown" and record["attempts"][0]["nativeStatus"] == "lost", record

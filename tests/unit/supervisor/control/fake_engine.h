@@ -10,6 +10,7 @@
 #include "runtime/engine/engine.h"
 #include "runtime/engine/routing.h"
 #include "runtime/engine/subagent.h"
+#include "runtime/engine/job.h"
 #include "runtime/engine/task.h"
 #include "runtime/event/event.h"
 #include "supervisor/screens.h"
@@ -146,6 +147,7 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 		fake_asked(#name, json_string_value(json_object_get(params, "taskId")), c, fn, ctx); \
 	}
 TASK_METHODS(TASK_METHOD)
+JOB_METHODS(TASK_METHOD)
 #undef TASK_METHOD
 
 void engine_client_came(struct engine *g, const struct caller *c)

@@ -1,0 +1,383 @@
+#include "runtime/view/view_folds.h"
+#include "runtime/view/view_job.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+
+#define FAILED_SHOWN 50u
+#define THREADS_SHOWN 50u
+
+static const struct view_field job_fields[] = {
+	VIEW_FIELD(VIEW_ID, job_doc, jobId),
+	VIEW_FIELD(VIEW_ID, job_doc, status),           /* accepted, running, cancelling, completed, failed, cancelled */
+	VIEW_FIELD(VIEW_JSON, job_doc, statusReason),
+	VIEW_FIELD(VIEW_ID, job_doc, endReason),        /* why it is being ended: cancelled, max_runtime */
+	VIEW_FIELD(VIEW_ID, job_doc, sessionId),
+	VIEW_FIELD(VIEW_ID, job_doc, taskId),
+	VIEW_FIELD(VIEW_UINT, job_doc, itemCount),
+	VIEW_FIELD(VIEW_UINT, job_doc, cursor),         /* index of the first item that was never begun */
+	VIEW_FIELD(VIEW_UINT, job_doc, supervisedTo),   /* no item from this index on has a command */
+	VIEW_FIELD(VIEW_UINT, job_doc, running),
+	VIEW_FIELD(VIEW_UINT, job_doc, completed),
+	VIEW_FIELD(VIEW_UINT, job_doc, failed),         /* with no attempt left */
+	VIEW_FIELD(VIEW_UINT, job_doc, reported),
+	VIEW_FIELD(VIEW_UINT, job_doc, maxParallel),
+	VIEW_FIELD(VIEW_UINT, job_doc, maxRuntimeMs),
+	VIEW_FIELD(VIEW_JSON, job_doc, retryPolicy),
+	VIEW_FIELD(VIEW_JSON, job_doc, instructionRef),
+	VIEW_FIELD(VIEW_JSON, job_doc, outputSchemaRef),
+	VIEW_FIELD(VIEW_JSON, job_doc, inputRefs),
+	VIEW_FIELD(VIEW_JSON, job_doc, command),        /* the template */
+	VIEW_FIELD(VIEW_JSON, job_doc, commandRef),
+	VIEW_FIELD(VIEW_JSON, job_doc, requestedBy),
+	VIEW_FIELD(VIEW_JSON, job_doc, failedItems),    /* the first of them */
+	VIEW_FIELD(VIEW_JSON, job_doc, assignedThreadIds), /* the latest */
+	VIEW_FIELD(VIEW_ID, job_doc, bodyHash),
+	VIEW_FIELD(VIEW_UINT, job_doc, uid),
+	VIEW_FIELD(VIEW_TIME, job_doc, createdAt),
+	VIEW_FIELD(VIEW_TIME, job_doc, updatedAt),
+	VIEW_FIELD(VIEW_TIME, job_doc, startedAt),
+	VIEW_FIELD(VIEW_TIME, job_doc, endedAt),
+	VIEW_FIELD(VIEW_TIME, job_doc, progressAt),
+};
+const struct view_shape job_shape = { VIEW_JOB, sizeof(struct job_doc), job_fields, countof(job_fields) };
+
+static const struct view_field item_fields[] = {
+	VIEW_FIELD(VIEW_ID, job_item_doc, itemId),
+	VIEW_FIELD(VIEW_UINT, job_item_doc, index),
+	VIEW_FIELD(VIEW_ID, job_item_doc, status),      /* pending, running, completed, failed, reported */
+	VIEW_FIELD(VIEW_UINT, job_item_doc, attemptCount),
+	VIEW_FIELD(VIEW_JSON, job_item_doc, assigned),
+	VIEW_FIELD(VIEW_ID, job_item_doc, processId),
+	VIEW_FIELD(VIEW_ID, job_item_doc, threadId),
+	VIEW_FIELD(VIEW_JSON, job_item_doc, lastError),
+	VIEW_FIELD(VIEW_FLAG, job_item_doc, retryable),
+	VIEW_FIELD(VIEW_JSON, job_item_doc, outputRefs), /* of the last attempt only: a retry replaces them */
+	VIEW_FIELD(VIEW_TIME, job_item_doc, startedAt),
+	VIEW_FIELD(VIEW_TIME, job_item_doc, endedAt),
+	VIEW_FIELD(VIEW_TIME, job_item_doc, dueAt),
+};
+const struct view_shape job_item_shape = { VIEW_JOB_ITEM, sizeof(struct job_item_doc), item_fields, countof(item_fields) };
+
+void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JOB_ITEM_KEY_MAX])
+{
+	(void)snprintf(ret, VIEW_JOB_ITEM_KEY_MAX, "%s/%s", job_id, item_id);
+}
+
+/* ---- jobs ---- */
+
+static int load(struct models *m, const struct event_view *ev, struct job_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, ID_JOB, id, sizeof(id));
+	if (!*id)
+		return 1;
+	if (view_load(m, &job_shape, id, d, e) < 0)
+		return -1;
+	if (!d->jobId[0]) {
+		view_word_set(d->jobId, id);
+		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
+		event_id_copy(ev, ID_TASK, d->taskId, sizeof(d->taskId));
+		d->uid = ev->uid;
+		d->createdAt = ev->real_us;
+		d->cursor = d->running = d->completed = d->failed = d->reported = 0;
+	}
+	d->updatedAt = ev->real_us;
+	return 0;
+}
+
+int view_job_on_created(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), limits = jval_get(payload, "limits");
+	struct job_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&job_shape, &d, payload);
+	view_word_set(d.status, "accepted");
+	view_word(d.bodyHash, jval_get(payload, "bodyHash"));
+	d.itemCount = jval_uint(jval_get(payload, "itemCount"), 0);
+	d.supervisedTo = jval_uint(jval_get(payload, "supervisedTo"), d.itemCount);
+	d.maxParallel = jval_uint(jval_get(limits, "maxParallel"), VIEW_ABSENT);
+	d.maxRuntimeMs = jval_uint(jval_get(limits, "maxRuntimeMs"), VIEW_ABSENT);
+	if (view_save(m, &job_shape, d.jobId, &d, e) < 0 || view_list_put(m, VIEW_LIVE_JOB, d.jobId, NULL, e) < 0 ||
+	    view_list_put(m, VIEW_TASK_JOB, d.taskId, d.jobId, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_SESSION_JOB, d.sessionId, d.jobId, e);
+}
+
+static void end_or_go_on(struct job_doc *d, const struct event_view *ev)
+{
+	struct jval reason = event_member(ev, "statusReason");
+
+	switch (ev->type) {
+	case EVENT_JOB_STARTED:
+		view_word_set(d->status, "running");
+		d->startedAt = d->startedAt ? d->startedAt : ev->real_us;
+		return;
+	case EVENT_JOB_COMPLETED:
+		view_word_set(d->status, "completed");
+		break;
+	case EVENT_JOB_FAILED:
+		view_word_set(d->status, "failed");
+		break;
+	default:
+		view_word_set(d->status, "cancelled");
+		break;
+	}
+	d->statusReason = reason.type == JT_STRING ? reason : (struct jval){ 0 };
+	d->endedAt = ev->real_us;
+}
+
+int view_job_on_event(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct job_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	end_or_go_on(&d, ev);
+	if (view_save(m, &job_shape, d.jobId, &d, e) < 0)
+		return -1;
+	return job_doc_ended(&d) ? view_list_del(m, VIEW_LIVE_JOB, d.jobId, NULL, e) : 0;
+}
+
+/* ---- items ---- */
+
+static void change(uint64_t *count, int by)
+{
+	*count = by < 0 && *count == 0 ? 0 : *count + (uint64_t)(int64_t)by;
+}
+
+static void count_status(struct job_doc *d, const char *status, int by)
+{
+	if (strcmp(status, "running") == 0)
+		change(&d->running, by);
+	else if (strcmp(status, "completed") == 0)
+		change(&d->completed, by);
+	else if (strcmp(status, "failed") == 0)
+		change(&d->failed, by);
+	else if (strcmp(status, "reported") == 0)
+		change(&d->reported, by);
+}
+
+static void again_owner(const char *job, uint64_t due, char ret[VIEW_JOB_ITEM_KEY_MAX])
+{
+	(void)snprintf(ret, VIEW_JOB_ITEM_KEY_MAX, "%s/%020llu", job, (unsigned long long)due);
+}
+
+/* An id is added to a short array of them; past the limit the first ones (or, with `latest`, the last ones) stay. */
+static struct jval add_id(struct jval list, const char *id, unsigned limit, bool latest, struct buf *out)
+{
+	struct jw w = jw_on(out);
+	unsigned n = 0, skip;
+
+	for (struct jiter it = jiter_on(list); list.type == JT_ARRAY && jiter_next(&it); n++)
+		if (jval_is_str(it.value, id))
+			return list;
+	if (n >= limit && !latest)
+		return list;
+	skip = n >= limit ? n - limit + 1 : 0;
+	jw_arr(&w);
+	for (struct jiter it = jiter_on(list); list.type == JT_ARRAY && jiter_next(&it);)
+		if (skip > 0)
+			skip--;
+		else
+			jw_raw(&w, it.value.text, it.value.len);
+	jw_str(&w, id);
+	jw_arr_end(&w);
+	return jval_of(out->data, out->len);
+}
+
+/* One change of an item's status, in its document, the job's counts and the lists. */
+struct item_change {
+	struct job_doc job;
+	struct job_item_doc item;
+	char key[VIEW_JOB_ITEM_KEY_MAX], before[VIEW_ID_MAX], again[VIEW_JOB_ITEM_KEY_MAX], process[VIEW_ID_MAX];
+	struct buf ids;
+};
+
+static int item_load(struct models *m, const struct event_view *ev, const char *item, struct item_change *c, struct err *e)
+{
+	int r = load(m, ev, &c->job, e);
+
+	if (r)
+		return r;
+	if (!*item)
+		return 1;
+	/* Slices of the job's document would not survive the next read: it is read again when it is written. */
+	view_job_item_key(c->job.jobId, item, c->key);
+	if (view_load(m, &job_item_shape, c->key, &c->item, e) < 0)
+		return -1;
+	if (!c->item.itemId[0]) {
+		view_word_set(c->item.itemId, item);
+		c->item.attemptCount = 0;
+	}
+	view_word_set(c->before, c->item.status);
+	view_word_set(c->process, c->item.processId);
+	again_owner(c->job.jobId, c->item.dueAt, c->again);
+	return 0;
+}
+
+static int job_count(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
+{
+	char status[VIEW_ID_MAX], item[VIEW_ID_MAX], thread[VIEW_ID_MAX];
+	uint64_t index = c->item.index;
+
+	memcpy(status, c->item.status, sizeof(status));
+	memcpy(item, c->item.itemId, sizeof(item));
+	event_id_copy(ev, ID_THREAD, thread, sizeof(thread));
+	if (load(m, ev, &c->job, e) != 0)
+		return -1;
+	count_status(&c->job, c->before, -1);
+	count_status(&c->job, status, 1);
+	/* What clients claim comes in any order; the supervisor goes from the first to the last. */
+	if (index != VIEW_ABSENT && c->item.processId[0] && strcmp(status, "running") == 0 && index >= c->job.cursor)
+		c->job.cursor = index + 1;
+	if (strcmp(status, "failed") == 0)
+		c->job.failedItems = add_id(c->job.failedItems, item, FAILED_SHOWN, false, &c->ids);
+	else if (*thread && strcmp(status, "running") != 0)
+		c->job.assignedThreadIds = add_id(c->job.assignedThreadIds, thread, THREADS_SHOWN, true, &c->ids);
+	return view_save(m, &job_shape, c->job.jobId, &c->job, e);
+}
+
+static int item_save(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
+{
+	bool running = strcmp(c->item.status, "running") == 0, was_running = strcmp(c->before, "running") == 0;
+	char again[VIEW_JOB_ITEM_KEY_MAX];
+
+	again_owner(c->job.jobId, c->item.dueAt, again);
+	int r = view_save(m, &job_item_shape, c->key, &c->item, e);
+	if (r == 0 && strcmp(c->before, "pending") == 0)
+		r = view_list_del(m, VIEW_JOB_AGAIN, c->again, c->item.itemId, e);
+	if (r == 0 && strcmp(c->item.status, "pending") == 0)
+		r = view_list_put(m, VIEW_JOB_AGAIN, again, c->item.itemId, e);
+	if (r == 0 && running != was_running)
+		r = running ? view_list_put(m, VIEW_JOB_RUNNING, c->job.jobId, c->item.itemId, e) :
+			view_list_del(m, VIEW_JOB_RUNNING, c->job.jobId, c->item.itemId, e);
+	if (r == 0)
+		r = job_count(m, ev, c, e);
+	buf_done(&c->ids);
+	return r;
+}
+
+/* Which item a process works on, for whoever only knows the process. */
+static int process_put(struct models *m, const char *process, const char *job, const char *item, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct jw w = jw_on(&text);
+
+	if (!*process)
+		return 0;
+	jw_obj(&w);
+	jw_kstr(&w, "jobId", job);
+	jw_kstr(&w, "itemId", item);
+	jw_obj_end(&w);
+	return models_put(m, VIEW_JOB_PROCESS, process, strlen(process), text.data, text.len, e);
+}
+
+int view_job_item_on_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct item_change c = { .ids = BUF_INIT };
+	char item[VIEW_ID_MAX];
+	int r;
+
+	event_id_copy(ev, ID_JOB_ITEM, item, sizeof(item));
+	r = item_load(m, ev, item, &c, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_word_set(c.item.status, "running");
+	c.item.index = jval_uint(jval_get(payload, "index"), c.item.index);
+	c.item.attemptCount = jval_uint(jval_get(payload, "attempt"), c.item.attemptCount + 1);
+	c.item.assigned = jval_get(payload, "assigned");
+	c.item.processId[0] = c.item.threadId[0] = '\0';
+	event_id_copy(ev, ID_PROCESS, c.item.processId, sizeof(c.item.processId));
+	c.item.outputRefs = (struct jval){ 0 };
+	c.item.startedAt = ev->real_us;
+	c.item.endedAt = c.item.dueAt = 0;
+	if (item_save(m, ev, &c, e) < 0)
+		return -1;
+	return process_put(m, c.item.processId, c.job.jobId, item, e);
+}
+
+static int on_ended(struct models *m, const struct event_view *ev, const char *status, struct err *e)
+{
+	struct jval payload = event_payload(ev), due = jval_get(payload, "dueAt");
+	struct item_change c = { .ids = BUF_INIT };
+	char item[VIEW_ID_MAX], text[CLOCK_TEXT_MAX];
+	int r;
+
+	event_id_copy(ev, ID_JOB_ITEM, item, sizeof(item));
+	r = item_load(m, ev, item, &c, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_word_set(c.item.status, status);
+	c.item.index = jval_uint(jval_get(payload, "index"), c.item.index);
+	c.item.attemptCount = jval_uint(jval_get(payload, "attempt"), c.item.attemptCount);
+	event_id_copy(ev, ID_THREAD, c.item.threadId, sizeof(c.item.threadId));
+	c.item.outputRefs = jval_get(payload, "outputRefs");
+	c.item.lastError = jval_get(payload, "lastError");
+	c.item.retryable = jval_bool(jval_get(payload, "retryable"), false);
+	c.item.endedAt = ev->real_us;
+	if (strcmp(status, "pending") == 0 && (jval_str(due, text, sizeof(text)) >= sizeof(text) || clock_parse(text, &c.item.dueAt) < 0))
+		c.item.dueAt = ev->real_us;
+	if (item_save(m, ev, &c, e) < 0)
+		return -1;
+	return c.process[0] ? view_list_del(m, VIEW_JOB_PROCESS, c.process, NULL, e) : 0;
+}
+
+int view_job_item_on_completed(struct models *m, const struct event_view *ev, struct err *e)
+{
+	return on_ended(m, ev, jval_is_str(jval_get(event_payload(ev), "status"), "reported") ? "reported" : "completed", e);
+}
+
+int view_job_item_on_failed(struct models *m, const struct event_view *ev, struct err *e)
+{
+	return on_ended(m, ev, jval_bool(jval_get(event_payload(ev), "again"), false) ? "pending" : "failed", e);
+}
+
+/* ---- progress, which also tells of items that are to be tried again and of a job that is being ended ---- */
+
+static int requeue(struct models *m, const struct event_view *ev, const char *item, struct err *e)
+{
+	struct item_change c = { .ids = BUF_INIT };
+	int r = item_load(m, ev, item, &c, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_word_set(c.item.status, "pending");
+	c.item.dueAt = ev->real_us;
+	return item_save(m, ev, &c, e);
+}
+
+int view_job_on_progress(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), again = jval_get(payload, "requeued");
+	char item[VIEW_ID_MAX];
+	struct job_doc d;
+	int r = 0;
+
+	for (struct jiter it = jiter_on(again); r == 0 && again.type == JT_ARRAY && jiter_next(&it);)
+		if (jval_str(it.value, item, sizeof(item)) < sizeof(item))
+			r = requeue(m, ev, item, e);
+	if (r == 0)
+		r = load(m, ev, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.progressAt = ev->real_us;
+	view_word(d.status, jval_get(payload, "status"));
+	view_word(d.endReason, jval_get(payload, "endReason"));
+	if (event_member(ev, "statusReason").type == JT_STRING)
+		d.statusReason = event_member(ev, "statusReason");
+	if (again.type == JT_ARRAY)
+		d.endedAt = 0;
+	if (view_save(m, &job_shape, d.jobId, &d, e) < 0)
+		return -1;
+	return again.type == JT_ARRAY ? view_list_put(m, VIEW_LIVE_JOB, d.jobId, NULL, e) : 0;
+}

@@ -1,0 +1,239 @@
+#include "runtime/view/view_ids.h"
+#include "runtime/view/view_job.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/event/id.h"
+#include "runtime/store/store.h"
+
+#define PIECE_BYTES (4u << 20)
+#define SEEN_MAX 20000u
+#define PAGE 256u
+#define PAGE_BYTES (4u << 20)
+
+static bool visible(uint32_t uid, uint64_t owner)
+{
+	return uid == VIEW_ANY_UID || owner == uid;
+}
+
+int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, struct buf *out, struct err *e)
+{
+	uint64_t i = 0;
+
+	for (struct jiter it = jiter_on(d->inputRefs); jiter_next(&it); i++) {
+		char ref[VIEW_ID_MAX] = "";
+
+		if (i != piece)
+			continue;
+		view_word(ref, jval_get(it.value, "outputRef"));
+		return store_output_read(s, ref, 0, PIECE_BYTES, out, e) < 0 ? err_wrap(e, "read the items of job '%s'", d->jobId) : 0;
+	}
+	return err_set(e, ERR_CORRUPT, "job '%s' has no items at %llu", d->jobId, (unsigned long long)(piece * VIEW_JOB_PIECE));
+}
+
+/* What was said of the item when the job was made, and what became of it. */
+static int write_item(struct store *s, const struct job_doc *d, struct jval given, uint64_t index, struct jw *w, struct err *e)
+{
+	static const char *const kept[] = { "input", "command", "commandLine" };
+	buf_auto struct buf text = BUF_INIT;
+	char id[VIEW_ID_MAX] = "", key[VIEW_JOB_ITEM_KEY_MAX];
+	struct job_item_doc item;
+	int r;
+
+	view_word(id, jval_get(given, "itemId"));
+	view_job_item_key(d->jobId, id, key);
+	r = view_read(s, &job_item_shape, key, &text, &item, e);
+	if (r < 0)
+		return -1;
+	if (r == 0) {
+		buf_append(w->buf, w->need_comma ? "," : "", w->need_comma ? 1 : 0);
+		buf_append(w->buf, text.data, text.len - 1);
+		w->need_comma = true;
+		if (item.outputRefs.type == JT_NONE)
+			jw_kraw(w, "outputRefs", "[]", 2);
+	} else {
+		jw_obj(w);
+		jw_kstr(w, "itemId", id);
+		jw_kuint(w, "index", index);
+		jw_kstr(w, "status", "pending");
+		jw_kuint(w, "attemptCount", 0);
+		jw_kraw(w, "outputRefs", "[]", 2);
+	}
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+		struct jval v = jval_get(given, kept[i]);
+
+		if (v.type != JT_NONE && v.len <= 1024)
+			jw_kraw(w, kept[i], v.text, v.len);
+	}
+	jw_obj_end(w);
+	return 0;
+}
+
+static void write_progress(const struct job_doc *d, struct jw *w)
+{
+	uint64_t ended = d->completed + d->failed + d->reported;
+
+	jw_kobj(w, "progress");
+	jw_kuint(w, "total", d->itemCount);
+	jw_kuint(w, "pending", d->itemCount > ended + d->running ? d->itemCount - ended - d->running : 0);
+	jw_kuint(w, "running", d->running);
+	jw_kuint(w, "completed", d->completed);
+	jw_kuint(w, "failed", d->failed);
+	jw_kuint(w, "reported", d->reported);
+	jw_obj_end(w);
+}
+
+static int write_items(struct store *s, const struct job_doc *d, uint64_t from, unsigned limit, struct jw *w, struct err *e)
+{
+	buf_auto struct buf piece = BUF_INIT;
+	uint64_t index = from, end = from + limit < d->itemCount ? from + limit : d->itemCount;
+
+	jw_karr(w, "items");
+	while (index < end && w->buf->len < PAGE_BYTES) {
+		uint64_t at = index / VIEW_JOB_PIECE * VIEW_JOB_PIECE;
+
+		buf_reset(&piece);
+		if (view_job_piece(s, d, index / VIEW_JOB_PIECE, &piece, e) < 0)
+			return -1;
+		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); index < end && jiter_next(&it); at++)
+			if (at == index && write_item(s, d, it.value, index++, w, e) < 0)
+				return -1;
+		if (at <= index - 1 && index % VIEW_JOB_PIECE && index < end)
+			break; /* a piece that is shorter than it should be */
+	}
+	jw_arr_end(w);
+	if (index < d->itemCount) {
+		char next[24];
+
+		(void)snprintf(next, sizeof(next), "%llu", (unsigned long long)index);
+		jw_kstr(w, "nextCursor", next);
+	}
+	return 0;
+}
+
+int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, unsigned limit, struct buf *out, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct jw w = jw_on(&whole);
+	struct job_doc d;
+	int r = view_read(s, &job_shape, job_id, &text, &d, e);
+
+	if (limit < 1 || limit > 1000)
+		return err_field(e, "limit", "must be 1 to 1000");
+	if (r < 0)
+		return -1;
+	if (r > 0 || !visible(uid, d.uid))
+		return err_set(e, ERR_NOT_FOUND, "no job '%.80s'", job_id);
+	buf_append(&whole, text.data, text.len - 1);
+	w.need_comma = true;
+	write_progress(&d, &w);
+	if (write_items(s, &d, from, limit, &w, e) < 0)
+		return -1;
+	jw_obj_end(&w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
+static void write_brief(const struct buf *text, const struct job_doc *d, struct jw *w)
+{
+	if (w->need_comma)
+		buf_byte(w->buf, ',');
+	buf_append(w->buf, text->data, text->len - 1);
+	w->need_comma = true;
+	write_progress(d, w);
+	jw_obj_end(w);
+}
+
+static int page(struct store *s, uint32_t uid, const struct view_job_query *q, struct view_ids_query ids_query, const char *owner, struct jw *w,
+		struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT;
+	char after[VIEW_KEY_MAX + VIEW_ID_MAX], last[VIEW_KEY_MAX], next[VIEW_ID_MAX] = "";
+	unsigned found = 0, seen = 0;
+	bool full = false;
+	int more;
+
+	if (q->cursor) {
+		(void)snprintf(after, sizeof(after), "%s%s", owner, q->cursor);
+		ids_query.after = after;
+	}
+	do {
+		more = view_ids(s, &ids_query, &ids, last, e);
+		if (more < 0)
+			return -1;
+		for (size_t i = 0; i < ids.n && !full; i++) {
+			struct job_doc d;
+			int r = view_read(s, &job_shape, ids.id[i], &text, &d, e);
+
+			if (r < 0)
+				return -1;
+			seen++;
+			view_word_set(next, ids.id[i]);
+			if (r == 0 && visible(uid, d.uid) && (!q->session_id || strcmp(q->session_id, d.sessionId) == 0) &&
+			    (!q->task_id || strcmp(q->task_id, d.taskId) == 0) && (!q->status || strcmp(q->status, d.status) == 0)) {
+				write_brief(&text, &d, w);
+				found++;
+			}
+			full = found == q->limit || seen == SEEN_MAX || w->buf->len > PAGE_BYTES;
+			if (full && i + 1 < ids.n)
+				more = 1;
+		}
+		memcpy(after, last, sizeof(last));
+		ids_query.after = after;
+	} while (more && !full);
+	jw_arr_end(w);
+	if (more && *next)
+		jw_kstr(w, "nextCursor", next);
+	return 0;
+}
+
+int view_jobs(struct store *s, uint32_t uid, const struct view_job_query *q, struct buf *out, struct err *e)
+{
+	buf_auto struct buf whole = BUF_INIT;
+	struct view_ids_query ids = { .kind = q->live_only ? VIEW_LIVE_JOB : VIEW_JOB, .descending = true, .max = PAGE };
+	char prefix[VIEW_KEY_MAX] = "";
+	struct jw w = jw_on(&whole);
+
+	if (q->limit < 1 || q->limit > 1000)
+		return err_field(e, "limit", "must be 1 to 1000");
+	if (q->cursor && !id_valid(q->cursor, strlen(q->cursor)))
+		return err_field(e, "cursor", "not an id");
+	if (!q->live_only && (q->task_id || q->session_id)) {
+		(void)snprintf(prefix, sizeof(prefix), "%s/", q->task_id ? q->task_id : q->session_id);
+		ids.kind = q->task_id ? VIEW_TASK_JOB : VIEW_SESSION_JOB;
+		ids.prefix = prefix;
+	}
+	jw_obj(&w);
+	jw_karr(&w, "jobs");
+	if (page(s, uid, q, ids, prefix, &w, e) < 0)
+		return -1;
+	jw_obj_end(&w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
+int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT;
+	char prefix[VIEW_KEY_MAX];
+	struct view_ids_query q = { .kind = VIEW_SESSION_JOB, .prefix = prefix, .descending = true, .max = VIEW_WINDOW };
+
+	(void)snprintf(prefix, sizeof(prefix), "%s/", session_id);
+	if (view_ids(s, &q, &ids, NULL, e) < 0)
+		return -1;
+	jw_karr(w, "jobs");
+	for (size_t i = 0; i < ids.n; i++) {
+		struct job_doc d;
+		int r = view_read(s, &job_shape, ids.id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			write_brief(&text, &d, w);
+	}
+	jw_arr_end(w);
+	return 0;
+}
