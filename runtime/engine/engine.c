@@ -236,6 +236,7 @@ static void forget_connection(struct process *p, void *ctx)
 void engine_client_came(struct engine *g, const struct caller *c)
 {
 	g->o.ports->meet_peer(g->o.world, c->uid, c->peer_fd);
+	task_client_came(g);
 }
 
 void engine_client_gone(struct engine *g, uint64_t connection)

@@ -36,6 +36,7 @@ struct engine {
 	const struct policy_models *models;     /* or NULL */
 	char policy_problem[256];     /* "" = none */
 	struct strmap task_workers;   /* task id → struct task_worker: on which connection a client's attempt hangs */
+	bool work_waits;              /* something could not be launched for want of room, or of a client to run it for */
 	uint64_t job_look_ns;         /* the same of jobs */
 	uint64_t task_look_ns;        /* when deadlines of tasks are to be looked at next; UINT64_MAX = never */
 	bool stopping;
@@ -100,6 +101,7 @@ void task_client_gone(struct engine *g, uint64_t connection);
 void task_workers_free(struct engine *g);
 void task_recover(struct engine *g);
 void task_process_over(struct engine *g, const char *task_id);
+void task_client_came(struct engine *g);
 uint64_t job_tick(struct engine *g, uint64_t now);
 void job_recover(struct engine *g);
 void job_process_over(struct engine *g, const char *job_id);

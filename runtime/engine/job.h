@@ -7,6 +7,7 @@
  *
  * job.c        making, cancelling and ending jobs; time; what a restart finds
  * job_item.c   items: dispatch, launch, ends, reports
+ * job_template.c  what is run for an item
  */
 
 #include "runtime/engine/engine.h"

@@ -2,9 +2,6 @@
  * Items. That an item's attempt begins is durable, with the id of its process, before the process is launched; its end is written
  * in the same commit as the process's. So after a crash an item is either running, to be launched once more because it certainly
  * never ran, or has its end. What an attempt put out belongs to that attempt: a retry replaces it.
- *
- * In a job's template {item} stands for the item's input (a string as it is, anything else as JSON; without input its id), {itemId}
- * and {index} for those; in a commandLine they are quoted for the shell.
  */
 
 #include "runtime/engine/job_private.h"
@@ -17,141 +14,6 @@
 #define STARTS_MOST 64u      /* items begun in one commit */
 #define RESOURCE_MS 1000u
 #define BACKOFF_MOST_MS 86400000ull
-
-/* ---- what an item is ---- */
-
-json_t *job_item_given(struct engine *g, const struct job *j, uint64_t index, struct err *e)
-{
-	buf_auto struct buf piece = BUF_INIT;
-
-	if (view_job_piece(g->o.store, &j->d, index / VIEW_JOB_PIECE, &piece, e) < 0)
-		return NULL;
-	json_auto_t *list = json_loadb(piece.data, piece.len, 0, NULL);
-	json_t *v = json_array_get(list, index % VIEW_JOB_PIECE);
-	if (!v)
-		err_set(e, ERR_CORRUPT, "job '%s' has no item %llu", j->d.jobId, (unsigned long long)index);
-	return json_incref(v);
-}
-
-json_t *job_item_find(struct engine *g, const struct job *j, const char *item_id, uint64_t *ret_index, struct err *e)
-{
-	char quoted_id[ID_ROOM + 2];
-
-	snprintf(quoted_id, sizeof quoted_id, "\"%s\"", item_id);
-	for (uint64_t p = 0; p * VIEW_JOB_PIECE < j->d.itemCount; p++) {
-		buf_auto struct buf piece = BUF_INIT;
-		uint64_t index = p * VIEW_JOB_PIECE;
-		if (view_job_piece(g->o.store, &j->d, p, &piece, e) < 0)
-			return NULL;
-		if (!memmem(piece.data, piece.len, quoted_id, strlen(quoted_id)))
-			continue;
-		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); jiter_next(&it); index++)
-			if (jval_is_str(jval_get(it.value, "itemId"), item_id)) {
-				*ret_index = index;
-				return json_loadb(it.value.text, it.value.len, 0, NULL);
-			}
-	}
-	err_set(e, ERR_NOT_FOUND, "job '%s' has no item '%.80s'", j->d.jobId, item_id);
-	snprintf(e->field, sizeof e->field, "itemId");
-	return NULL;
-}
-
-static bool template_has_command(const struct job *j)
-{
-	return j->d.commandRef.type == JT_STRING || jval_get(j->d.command, "command").type == JT_ARRAY ||
-	       jval_get(j->d.command, "commandLine").type == JT_STRING;
-}
-
-bool job_item_supervised(const struct job *j, const json_t *given)
-{
-	return json_object_get(given, "command") || json_object_get(given, "commandLine") || template_has_command(j);
-}
-
-/* ---- the template ---- */
-
-static void quoted(struct buf *out, const char *s)
-{
-	buf_byte(out, '\'');
-	for (; *s; s++)
-		if (*s == '\'')
-			buf_str(out, "'\\''");
-		else
-			buf_byte(out, *s);
-	buf_byte(out, '\'');
-}
-
-struct filling {
-	const char *item, *id;
-	char index[24];
-	bool shell;
-};
-
-static char *fill(const char *text, const struct filling *f)
-{
-	const struct { const char *name, *value; } rows[] = { { "{item}", f->item }, { "{itemId}", f->id }, { "{index}", f->index } };
-	struct buf out = BUF_INIT;
-
-	while (*text) {
-		size_t i = 0;
-		while (i < countof(rows) && strncmp(text, rows[i].name, strlen(rows[i].name)) != 0)
-			i++;
-		if (i == countof(rows)) {
-			buf_byte(&out, *text++);
-			continue;
-		}
-		if (f->shell)
-			quoted(&out, rows[i].value);
-		else
-			buf_str(&out, rows[i].value);
-		text += strlen(rows[i].name);
-	}
-	return buf_take(&out);
-}
-
-/* The template's command with the item's values in it. */
-static void fill_template(json_t *command, const struct filling *f)
-{
-	json_t *argv = json_object_get(command, "command"), *line = json_object_get(command, "commandLine"), *v;
-	size_t i;
-
-	if (argv) {
-		json_t *filled = json_array();
-		json_array_foreach(argv, i, v) {
-			mem_auto char *word = fill(json_string_value(v), f);
-			json_array_append_new(filled, json_string(word));
-		}
-		json_object_set_new(command, "command", filled);
-	}
-	if (line) {
-		mem_auto char *text = fill(json_string_value(line), f);
-		json_object_set_new(command, "commandLine", json_string(text));
-	}
-}
-
-/* What to run for an item. New reference, or NULL. */
-static json_t *item_command(struct engine *g, const struct job *j, const json_t *given, uint64_t index, struct err *e)
-{
-	static const char *const own[] = { "command", "commandLine", "cwd", "env" };
-	json_t *command = command_read(g, j->d.command, j->d.commandRef, e);
-	const json_t *input = json_object_get(given, "input");
-
-	if (!command)
-		return NULL;
-	if (json_object_get(given, "command") || json_object_get(given, "commandLine")) {
-		json_object_del(command, "command");
-		json_object_del(command, "commandLine");
-	} else {
-		mem_auto char *text = input && !json_is_string(input) ? json_dumps(input, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-		struct filling f = { .item = text ? text : input ? json_string_value(input) : param_str(given, "itemId"), .id = param_str(given, "itemId"),
-			.shell = json_object_get(command, "commandLine") != NULL };
-		snprintf(f.index, sizeof f.index, "%llu", (unsigned long long)index);
-		fill_template(command, &f);
-	}
-	for (size_t i = 0; i < countof(own); i++)
-		if (json_object_get(given, own[i]))
-			json_object_set(command, own[i], json_object_get(given, own[i]));
-	return command;
-}
 
 /* ---- beginning ---- */
 
@@ -290,7 +152,7 @@ static void begin_fresh(struct engine *g, struct round *r)
 				continue;
 			index = at + 1;
 			bool own = jval_get(it.value, "command").type == JT_ARRAY || jval_get(it.value, "commandLine").type == JT_STRING;
-			if (!own && !template_has_command(j))
+			if (!own && !job_has_template(j))
 				continue;
 			jval_str(jval_get(it.value, "itemId"), id, sizeof id);
 			round_begin(g, r, id, at, 1);
@@ -386,7 +248,7 @@ static void launch_one(struct engine *g, const struct job *j, const char *item_i
 	if (item_read(g, j->d.jobId, item_id, &text, &d, &e) != 0 || !d.processId[0] || engine_process(g, d.processId) ||
 	    view_read(g->o.store, &process_shape, d.processId, &process, &known, &e) == 0)
 		return;
-	json_auto_t *given = job_item_given(g, j, d.index, &e), *command = given ? item_command(g, j, given, d.index, &e) : NULL;
+	json_auto_t *given = job_item_given(g, j, d.index, &e), *command = given ? job_item_command(g, j, given, d.index, &e) : NULL;
 	if (!command || start_spec_of(g, command, &s, &e) < 0) {
 		item_refused(g, d.processId, &e, NULL, 0);
 		return;
@@ -547,12 +409,13 @@ static void item_refused(struct engine *g, const char *process_id, const struct 
 
 	if (item_of_process(g, process_id, &j, &text, &d) < 0)
 		return;
-	if (e->code == ERR_EXHAUSTED && strcmp(j.d.status, "cancelling") != 0) {
+	if (task_can_wait(e->code) && strcmp(j.d.status, "cancelling") != 0) {
+		g->work_waits = true;
 		job_wake(g, engine_real(g) + RESOURCE_MS * 1000); /* job_tick launches what has no process yet */
 		return;
 	}
-	const struct item_end end = { .status = "failed", .category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_UNAVAILABLE ?
-		"unavailable" : e->code == ERR_INVALID ? "invalid" : "spawn", .message = e->message, .exit_code = -1,
+	const char *category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_INVALID ? "invalid" : "spawn";
+	const struct item_end end = { .status = "failed", .category = category, .message = e->message, .exit_code = -1,
 		.may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
 	struct deed *own = deed_own(g);
 	failed_fact(g, &j, &d, own->batch, NULL, &end);

@@ -29,6 +29,10 @@ void job_dispatch(struct engine *g, const char *job_id);
 void job_launch(struct engine *g, const char *job_id);
 void job_items_end(struct engine *g, const char *job_id);      /* asks the processes of its items to end */
 uint64_t job_next_due(struct engine *g, const char *job_id);   /* of an item that is to be tried again; UINT64_MAX = none */
+
+/* job_template.c */
+bool job_has_template(const struct job *j);
+json_t *job_item_command(struct engine *g, const struct job *j, const json_t *given, uint64_t index, struct err *e); /* what to run for it */
 /* What was given for an item, found by index or by id. New reference, or NULL. */
 json_t *job_item_given(struct engine *g, const struct job *j, uint64_t index, struct err *e);
 json_t *job_item_find(struct engine *g, const struct job *j, const char *item_id, uint64_t *ret_index, struct err *e);

@@ -409,9 +409,13 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 
 	if (task_read(g, task_id, &t, &e2) != 0 || !t.d.attemptOpen)
 		return;
-	struct deed *d = deed_own(g);
-	if (e->code == ERR_EXHAUSTED && t.status != TASK_CANCELLING) {
+	if (task_can_wait(e->code) && t.status != TASK_CANCELLING) {
 		uint64_t due = engine_real(g) + RESOURCE_MS * 1000;
+		g->work_waits = true;
+		task_wake(g, due);
+		if (t.status == TASK_WAITING_RESOURCE)
+			return;
+		struct deed *d = deed_own(g);
 		task_fact_open(&f, EVENT_TASK_WAITING, &t.d, NULL);
 		f.draft.status = "waiting_resource";
 		jw_kstr(&f.w, "status", "waiting_resource");
@@ -419,12 +423,12 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 		fact_time(&f.w, "dueAt", due);
 		task_fact_reason(&f, e->message);
 		fact_close(&f, d->batch);
-		task_wake(g, due);
 		deed_commit(d);
 		return;
 	}
-	const struct attempt_end end = { .status = "failed", .category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_UNAVAILABLE ?
-		"unavailable" : e->code == ERR_INVALID ? "invalid" : "spawn", .message = e->message, .exit_code = -1,
+	struct deed *d = deed_own(g);
+	const char *category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_INVALID ? "invalid" : "spawn";
+	const struct attempt_end end = { .status = "failed", .category = category, .message = e->message, .exit_code = -1,
 		.may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
 	task_attempt_failed(g, &t, d->batch, NULL, &end);
 	deed_then(d, task_next, task_id);

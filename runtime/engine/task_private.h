@@ -77,6 +77,11 @@ struct task_begun {
 void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const char *reason, bool has_command,
 		struct task_begun *ret);
 void task_launch(struct engine *g, const char *task_id);
+/* No room, or nobody in whose name it could run yet: that passes. */
+static inline bool task_can_wait(enum err_code code)
+{
+	return code == ERR_EXHAUSTED || code == ERR_UNAVAILABLE;
+}
 /* How an attempt ended otherwise than well. */
 struct attempt_end {
 	const char *status;      /* failed, cancelled, timed_out, lost */

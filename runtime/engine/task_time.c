@@ -6,7 +6,7 @@
  * the configuration) says to come back; then nobody can prove whether it still works, and the attempt is lost.
  */
 
-#include "runtime/engine/task_private.h"
+#include "runtime/engine/job_private.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -79,6 +79,15 @@ void task_client_gone(struct engine *g, uint64_t connection)
 		task_wake(g, l.now_us);
 }
 
+void task_client_came(struct engine *g)
+{
+	if (!g->work_waits)
+		return;
+	g->work_waits = false;
+	task_wake(g, engine_real(g));
+	job_wake(g, engine_real(g));
+}
+
 static void free_worker(void *ctx, const char *task_id, void *value)
 {
 	free(value);
@@ -132,8 +141,8 @@ static struct deadline deadline_of(struct engine *g, const struct task *t)
 		return d;
 	if (t->status == TASK_QUEUED && t->d.dueAt)
 		sooner(&d, DUE_BEGIN, t->d.dueAt);
-	if (t->status == TASK_WAITING_RESOURCE && supervised && t->d.dueAt)
-		sooner(&d, DUE_LAUNCH, t->d.dueAt);
+	if (t->status == TASK_WAITING_RESOURCE && supervised && t->d.dueAt && !engine_process(g, t->d.currentProcessId))
+		sooner(&d, DUE_LAUNCH, g->work_waits ? t->d.dueAt : 0);
 	if (t->status == TASK_PAUSED)
 		return d;
 	/* A supervised attempt's process has these limits itself. */
@@ -161,7 +170,7 @@ static void act(struct engine *g, const struct task *t, enum due due)
 		task_begin_now(g, t->d.taskId, "retry_policy");
 		break;
 	case DUE_LAUNCH:
-		task_launch(g, t->d.taskId);
+		task_launch(g, t->d.taskId); /* if it is refused again, it is looked at again */
 		break;
 	case DUE_TASK_TIME:
 		end_attempt(g, t, "timed_out", "timeout", "task", "the task's time limit was reached");

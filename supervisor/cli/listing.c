@@ -38,6 +38,11 @@ int listing_processes(struct cli *c, bool live_only, listing_fn fn, void *ctx, s
 	return list_pages(c, "list_processes", "processes", live_only, fn, ctx, e);
 }
 
+int listing_of(struct cli *c, const char *method, const char *member, bool live_only, listing_fn fn, void *ctx, struct err *e)
+{
+	return list_pages(c, method, member, live_only, fn, ctx, e);
+}
+
 int listing_sessions(struct cli *c, listing_fn fn, void *ctx, struct err *e)
 {
 	return list_pages(c, "list_sessions", "sessions", false, fn, ctx, e);

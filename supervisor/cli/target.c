@@ -76,38 +76,43 @@ int target_process(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
 	return pick_process(jval_get(a.result, "processes"), given, ret);
 }
 
-static bool session_matches(const char *id, const char *given)
-{
-	size_t n = strlen(given);
+/* A kind of record that can be listed, and how people look for one. */
+struct target_kind {
+	const char *prefix, *method, *list, *member, *noun, *hint;
+};
 
-	return strncmp(id, given, n) == 0 || (strncmp(id, "sess_", 5) == 0 && strncmp(id + 5, given, n) == 0);
+static bool id_matches(const struct target_kind *k, const char *id, const char *given)
+{
+	size_t n = strlen(given), p = strlen(k->prefix);
+
+	return strncmp(id, given, n) == 0 || (strncmp(id, k->prefix, p) == 0 && strncmp(id + p, given, n) == 0);
 }
 
-/* One page of sessions: how many match so far, and the first of them. 1 = an exact match ends the search. */
-static int match_sessions(struct jval list, const char *given, size_t *found, char ret[TARGET_ID_MAX])
+/* One page of them: how many match so far, and the first of them. 1 = an exact match ends the search. */
+static int match_page(const struct target_kind *k, struct jval list, const char *given, size_t *found, char ret[TARGET_ID_MAX])
 {
 	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
 		char id[TARGET_ID_MAX];
 
-		copy_id(jval_get(it.value, "sessionId"), id);
+		copy_id(jval_get(it.value, k->member), id);
 		if (strcmp(id, given) == 0) {
 			memcpy(ret, id, sizeof(id));
 			*found = 1;
 			return 1;
 		}
-		if (session_matches(id, given) && (*found)++ == 0)
+		if (id_matches(k, id, given) && (*found)++ == 0)
 			memcpy(ret, id, sizeof(id));
 	}
 	return 0;
 }
 
-int target_session(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
+static int target_listed(struct cli *c, const struct target_kind *k, const char *given, char ret[TARGET_ID_MAX])
 {
 	char cursor[128] = "";
 	struct err e = ERR_INIT;
 	size_t found = 0;
 
-	if (is_whole(given, "sess_")) {
+	if (is_whole(given, k->prefix)) {
 		snprintf(ret, TARGET_ID_MAX, "%s", given);
 		return 0;
 	}
@@ -121,18 +126,39 @@ int target_session(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
 		if (cursor[0])
 			jw_kstr(&w, "cursor", cursor);
 		jw_obj_end(&w);
-		if (cli_call(c, "list_sessions", &params, &a, &e) < 0)
+		if (cli_call(c, k->method, &params, &a, &e) < 0)
 			return cli_fail(c, -1, &e, "%s", given);
-		if (match_sessions(jval_get(a.result, "sessions"), given, &found, ret))
+		if (match_page(k, jval_get(a.result, k->list), given, &found, ret))
 			break;
 		jval_str(jval_get(a.result, "nextCursor"), cursor, sizeof(cursor));
 	} while (cursor[0]);
 	if (found == 1)
 		return 0;
 	if (found)
-		cli_error("session '%s' is ambiguous: %zu match", given, found);
+		cli_error("%s '%s' is ambiguous: %zu match", k->noun, given, found);
 	else
-		cli_error("no session matches '%s'", given);
-	cli_hint("bailiff session list shows them");
+		cli_error("no %s matches '%s'", k->noun, given);
+	cli_hint("%s", k->hint);
 	return -1;
+}
+
+int target_session(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
+{
+	static const struct target_kind k = { "sess_", "list_sessions", "sessions", "sessionId", "session", "bailiff session list shows them" };
+
+	return target_listed(c, &k, given, ret);
+}
+
+int target_task(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
+{
+	static const struct target_kind k = { "task_", "list_tasks", "tasks", "taskId", "task", "bailiff task list -a shows them" };
+
+	return target_listed(c, &k, given, ret);
+}
+
+int target_job(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
+{
+	static const struct target_kind k = { "job_", "list_jobs", "jobs", "jobId", "job", "bailiff job list -a shows them" };
+
+	return target_listed(c, &k, given, ret);
 }

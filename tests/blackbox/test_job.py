@@ -161,9 +161,9 @@ def test_restarts(home):
     """The runtime crashes: items go on. The daemon is killed: what ran is lost, and tried again if that is allowed."""
     with home.rpc() as rpc:
         id = rpc.call("create_job", items=[{} for _ in range(6)], maxParallel=2, retryPolicy={"maxAttempts": 2},
-                      commandLine="while ! test -e go; do sleep 0.02; done", cwd=home.work)["jobId"]
-        never = rpc.call("create_job", items=[{}], commandLine="sleep 1000")["jobId"]
-        until("they run", lambda: job(rpc, id)["progress"]["running"] == 2 and job(rpc, never)["progress"]["running"] == 1)
+                      commandLine="echo up; while ! test -e go; do sleep 0.02; done", cwd=home.work)["jobId"]
+        never = rpc.call("create_job", items=[{}], commandLine="echo up; sleep 1000")["jobId"]
+        until("they run", lambda: len([e for e in rpc.events() if e["type"] == "process.output"]) == 3)
     crash(home)
     with home.rpc() as rpc:
         assert job(rpc, id)["progress"]["running"] == 2
@@ -202,6 +202,28 @@ def test_ten_thousand_items(home):
         progress = [e for e in events(rpc, id) if e["type"] == "job.progress"]
         assert len(progress) < 200, len(progress)
         assert home.cli("store", "verify").status == 0
+
+
+def test_the_command_line(home):
+    id = home.cli("job", "create", "--wait", "-j", "2", "--", "sh", "-c", 'echo "$1"', "-", "{item}", stdin=b"one\ntwo\n\nthree\n").text.strip()
+    assert id.startswith("job_")
+    record = home.cli("job", "show", "--json", id).json
+    assert record["status"] == "completed" and [i["input"] for i in record["items"]] == ["one", "two", "three"], record
+    with home.rpc() as rpc:
+        assert [out(rpc, i) for i in record["items"]] == [b"one\n", b"two\n", b"three\n"]
+    assert "3/3" in home.cli("job", "list", "-a").text and id not in home.cli("job", "list").text
+    failed = home.cli("job", "create", "--wait", "--item", "x", "--attempts", "2", "--", "false", status=1).text.strip()
+    shown = home.cli("job", "show", failed).text
+    assert "failed" in shown and "exit code 1" in shown, shown
+    item = home.cli("job", "show", "--json", failed).json["items"][0]["itemId"]
+    assert home.cli("job", "retry", failed, item).text == "pending\n"
+    with home.rpc() as rpc:
+        until("it was tried", lambda: job(rpc, failed)["items"][0]["attemptCount"] == 3)
+        ends(rpc, failed)
+    lasting = home.cli("job", "create", "--item", "x", "--", "sleep", "1000").text.strip()
+    assert home.cli("job", "cancel", lasting, "--reason", "no").text == "cancelling\n"
+    with home.rpc() as rpc:
+        assert ends(rpc, lasting)["status"] == "cancelled"
 
 
 if __name__ == "__main__":

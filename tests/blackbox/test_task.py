@@ -350,7 +350,7 @@ def test_a_restart_loses_nothing(home):
     """The runtime crashes: supervised attempts go on. The whole daemon goes: what cannot be proved is lost, and retried if that is allowed."""
     with home.rpc() as rpc:
         lasting = make(rpc, commandLine="sleep 1000")
-        again = make(rpc, commandLine="test -e again && exit 0; sleep 1000", cwd=home.work, retryPolicy={"maxAttempts": 2}, autoComplete=True)
+        again = make(rpc, commandLine="test -e again && exit 0; echo up; sleep 1000", cwd=home.work, retryPolicy={"maxAttempts": 2}, autoComplete=True)
         never = make(rpc, commandLine="sleep 1000")
         waiting, first = make(rpc, commandLine="true", autoComplete=True), make(rpc)
         rpc.call("link_tasks", taskId=waiting, kind="blocked_by", targetId=first)
@@ -358,6 +358,7 @@ def test_a_restart_loses_nothing(home):
             rpc.call("start_task", taskId=id)
         for id in (lasting, again, never):
             reaches(rpc, id, "running")
+        until("the command has looked", lambda: "process.output" in kinds(rpc, again))
     crash(home)
     with home.rpc() as rpc:
         assert [task(rpc, i)["status"] for i in (lasting, again, never, waiting, first)] == ["running"] * 3 + ["queued", "running"]
@@ -379,10 +380,11 @@ def test_a_restart_loses_nothing(home):
 def test_an_orderly_stop(home):
     with home.rpc() as rpc:
         plain = make(rpc, commandLine="sleep 1000")
-        again = make(rpc, commandLine="test -e again && exit 0; sleep 1000", cwd=home.work, retryPolicy={"maxAttempts": 2}, autoComplete=True)
+        again = make(rpc, commandLine="test -e again && exit 0; echo up; sleep 1000", cwd=home.work, retryPolicy={"maxAttempts": 2}, autoComplete=True)
         for id in (plain, again):
             rpc.call("start_task", taskId=id)
             reaches(rpc, id, "running")
+        until("the command has looked", lambda: "process.output" in kinds(rpc, again))
     open(f"{home.work}/again", "w").close()
     home.restart()
     with home.rpc() as rpc:
@@ -410,6 +412,39 @@ def test_a_worker_that_is_gone(home):
         rpc.call("complete_task", taskId=id)
         assert task(rpc, stays)["status"] == "running"
         check_all(home, rpc)
+
+
+def test_the_command_line(home):
+    first = home.cli("task", "create", "the first", "--title", "one", "--accept", "it is good").text.strip()
+    assert first.startswith("task_")
+    second = home.cli("task", "create", "the second", "--after", first, "--auto-complete", "--attempts", "2", "--start", "--", "sh", "-c", "echo hi").text.strip()
+    assert "queued" in home.cli("task", "list").text and "one" in home.cli("task", "list").text
+    assert home.cli("task", "start", first[5:]).text == "running\n"
+    home.cli("task", "progress", first, "--percent", "40", "--phase", "working", "--summary", "so far")
+    assert "40%" in home.cli("task", "list").text
+    refused = home.cli("task", "complete", first, status=1)
+    assert b"acceptance_unmet" in refused.err, refused.err
+    assert home.cli("task", "complete", first, "--met", "it is good", "--summary", "done").text == "completed\n"
+    with home.rpc() as rpc:
+        assert reaches(rpc, second, *ENDED)["status"] == "completed"
+    assert "completed" in home.cli("task", "show", first).text
+    assert home.cli("task", "show", "--json", first).json["acceptance"][0]["status"] == "met"
+    assert home.cli("task", "archive", first).text == "archived\n"
+    third = home.cli("task", "create", "x", "--draft", "--parent", home.cli("task", "create", "p").text.strip()).text.strip()
+    assert home.cli("task", "update", third, "--status", "accepted", "--title", "t").text == "accepted\n"
+    home.cli("task", "link", third, "produced_artifact", "art_1")
+    home.cli("task", "unlink", third, "produced_artifact", "art_1")
+    assert home.cli("task", "start", third).text == "running\n"
+    assert home.cli("task", "pause", third, "--reason", "wait").text == "paused\n"
+    assert home.cli("task", "resume", third).text == "running\n"
+    assert home.cli("task", "fail", third, "did not work").text == "failed\n"
+    assert home.cli("task", "retry", third).text == "running\n"
+    assert home.cli("task", "cancel", third).text in ("cancelling\n", "cancelled\n")
+    run = home.cli("run", "--task", "mine", "--", "true")
+    assert run.status == 0
+    assert b"no task matches" in home.cli("task", "show", "nothing", status=1).err
+    home.cli("task", "frobnicate", status=2)
+    home.cli("task", "fail", third, status=2)
 
 
 if __name__ == "__main__":

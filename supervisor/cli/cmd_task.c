@@ -1,0 +1,384 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/listing.h"
+#include "supervisor/cli/place.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/show.h"
+#include "supervisor/cli/target.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static const struct place_options place = {
+	OPT_task_PROFILE, OPT_task_CWD, OPT_task_RO, OPT_task_RW, OPT_task_HIDE, OPT_task_NET, OPT_task_ALLOW_HOST, OPT_task_TMP_SIZE,
+};
+
+/* ---- list and show ---- */
+
+struct tasks {
+	struct show_table table;
+	struct buf json;
+	uint64_t now_us;
+	const char *status, *session;
+	bool as_json;
+};
+
+static void on_task(void *ctx, struct jval t)
+{
+	struct tasks *l = ctx;
+	buf_auto struct buf ago = BUF_INIT, text = BUF_INIT;
+	char id[TARGET_ID_MAX], status[32], percent[32] = "";
+
+	jval_str(jval_get(t, "status"), status, sizeof(status));
+	if ((l->status && strcmp(l->status, status) != 0) || (l->session && !jval_is_str(jval_get(t, "sessionId"), l->session)))
+		return;
+	if (l->as_json) {
+		buf_str(&l->json, l->json.len > 1 ? ",\n" : "\n");
+		buf_append(&l->json, t.text, t.len);
+		return;
+	}
+	struct jval number = jval_path(t, "progress.percent");
+	if (number.type == JT_NUMBER)
+		snprintf(percent, sizeof(percent), "%.*s%%", (int)(number.len < 8 ? number.len : 8), number.text);
+	jval_str(jval_get(t, "taskId"), id, sizeof(id));
+	show_ago(jval_get(t, "updatedAt"), l->now_us, &ago);
+	jval_str_buf(jval_get(t, jval_get(t, "title").type == JT_STRING ? "title" : "objective"), &text);
+	show_table_cell(&l->table, SHOW_PLAIN, id);
+	show_table_cell(&l->table, show_status_colour(status), status);
+	show_table_cell(&l->table, SHOW_DIM, percent[0] ? percent : "-");
+	show_table_cell(&l->table, SHOW_DIM, buf_cstr(&ago));
+	show_table_cell(&l->table, SHOW_PLAIN, buf_cstr(&text));
+}
+
+static int list(struct cli *c)
+{
+	static const char *const heads[] = { "TASK", "STATUS", "DONE", "UPDATED", "TITLE" };
+	struct tasks l = { .now_us = clock_real_us(), .as_json = opts_has(&c->opts, OPT_task_JSON), .status = opts_get(&c->opts, OPT_task_STATUS) };
+	bool live = !opts_has(&c->opts, OPT_task_ALL) && !l.status;
+	char session[TARGET_ID_MAX];
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	int status = EXIT_FAILED;
+
+	if (opts_get(&c->opts, OPT_task_SESSION)) {
+		if (target_session(c, opts_get(&c->opts, OPT_task_SESSION), session) < 0)
+			return EXIT_FAILED;
+		l.session = session;
+	}
+	show_table_init(&l.table, heads, 5);
+	buf_byte(&l.json, '[');
+	if (listing_of(c, "list_tasks", "tasks", live, on_task, &l, &e) < 0) {
+		cli_fail(c, EXIT_FAILED, &e, "list tasks");
+	} else if (l.as_json) {
+		buf_str(&l.json, "\n]\n");
+		status = show_out(&l.json);
+	} else {
+		show_table_render(&l.table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), &out);
+		status = show_out(&out);
+	}
+	show_table_done(&l.table);
+	buf_done(&l.json);
+	return status;
+}
+
+static int print(struct cli *c, struct jval result, const char *plain)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	if (opts_has(&c->opts, OPT_task_JSON)) {
+		buf_append(&out, result.text, result.len);
+		buf_byte(&out, '\n');
+	} else if (plain) {
+		jval_str_buf(jval_get(result, plain), &out);
+		buf_byte(&out, '\n');
+	} else {
+		show_json(result, 0, &out);
+	}
+	return show_out(&out);
+}
+
+/* ---- what requests say ---- */
+
+static void write_text(const struct opts *o, int option, const char *member, struct jw *w)
+{
+	jw_kopt(w, member, opts_get(o, option));
+}
+
+static int write_time(const struct opts *o, int option, const char *member, struct jw *w, struct err *e)
+{
+	const char *text = opts_get(o, option);
+	uint64_t ms;
+
+	if (!text)
+		return 0;
+	if (text_duration_ms(text, &ms, e) < 0)
+		return err_wrap(e, "option '--%s'", option_rows[option].name);
+	jw_kuint(w, member, ms);
+	return 0;
+}
+
+static int write_number(const struct opts *o, int option, const char *member, struct jw *w, struct err *e)
+{
+	const char *text = opts_get(o, option);
+	char *end;
+
+	if (!text)
+		return 0;
+	double v = strtod(text, &end);
+	if (!*text || *end || v < 0 || v > 1e9)
+		return err_field(e, option_rows[option].name, "option '--%s' wants a number, not '%s'", option_rows[option].name, text);
+	if (v == (double)(uint64_t)v)
+		jw_kuint(w, member, (uint64_t)v);
+	else {
+		jw_key(w, member);
+		jw_real(w, v);
+	}
+	return 0;
+}
+
+static void write_repeated(const struct opts *o, int option, const char *member, struct jw *w)
+{
+	if (!opts_has(o, option))
+		return;
+	jw_karr(w, member);
+	for (size_t i = 0; i < o->ngiven; i++)
+		if (o->given[i].option == option)
+			jw_str(w, o->given[i].value);
+	jw_arr_end(w);
+}
+
+/* --after, whose tasks may be shortened. */
+static int write_after(struct cli *c, struct jw *w)
+{
+	const struct opts *o = &c->opts;
+	char id[TARGET_ID_MAX];
+
+	if (!opts_has(o, OPT_task_AFTER))
+		return 0;
+	jw_karr(w, "blockedBy");
+	for (size_t i = 0; i < o->ngiven; i++) {
+		if (o->given[i].option != OPT_task_AFTER)
+			continue;
+		if (target_task(c, o->given[i].value, id) < 0)
+			return -1;
+		jw_str(w, id);
+	}
+	jw_arr_end(w);
+	return 0;
+}
+
+static int write_described(const struct opts *o, struct jw *w, struct err *e)
+{
+	write_text(o, OPT_task_TITLE, "title", w);
+	write_text(o, OPT_task_PRIORITY, "priority", w);
+	write_text(o, OPT_task_DELIVERY, "delivery", w);
+	write_repeated(o, OPT_task_ACCEPT, "acceptance", w);
+	if (opts_has(o, OPT_task_AUTO_COMPLETE))
+		jw_kbool(w, "autoComplete", true);
+	if (opts_has(o, OPT_task_ATTEMPTS) || opts_has(o, OPT_task_BACKOFF)) {
+		jw_kobj(w, "retryPolicy");
+		if (write_number(o, OPT_task_ATTEMPTS, "maxAttempts", w, e) < 0 || write_time(o, OPT_task_BACKOFF, "backoffMs", w, e) < 0)
+			return -1;
+		jw_kuint(w, "backoffFactor", 2);
+		jw_obj_end(w);
+	}
+	return write_time(o, OPT_task_TIMEOUT, "timeoutMs", w, e) < 0 || write_time(o, OPT_task_IDLE_TIMEOUT, "idleMs", w, e) < 0 ||
+	       write_time(o, OPT_task_HEARTBEAT, "heartbeatMs", w, e) < 0 ? -1 : 0;
+}
+
+static int call(struct cli *c, const char *method, struct buf *params, struct remote_answer *a)
+{
+	struct err e = ERR_INIT;
+
+	if (cli_call(c, method, params, a, &e) == 0)
+		return 0;
+	return cli_fail(c, -1, &e, "%s", c->opts.args[0]);
+}
+
+static int create(struct cli *c)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT, started = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT, start = BUF_INIT;
+	const struct opts *o = &c->opts;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+	char id[TARGET_ID_MAX];
+
+	jw_obj(&w);
+	jw_kstr(&w, "objective", o->args[1]);
+	if (o->nargs > 2) {
+		jw_kstrv(&w, "command", o->args + 2, o->nargs - 2);
+		if (place_write(o, &place, &w, &e) < 0)
+			return cli_fail(c, EXIT_FAILED, &e, "create");
+	}
+	if (opts_has(o, OPT_task_DRAFT))
+		jw_kbool(&w, "draft", true);
+	if (opts_get(o, OPT_task_SESSION)) {
+		if (target_session(c, opts_get(o, OPT_task_SESSION), id) < 0)
+			return EXIT_FAILED;
+		jw_kstr(&w, "sessionId", id);
+	}
+	if (opts_get(o, OPT_task_PARENT)) {
+		if (target_task(c, opts_get(o, OPT_task_PARENT), id) < 0)
+			return EXIT_FAILED;
+		jw_kstr(&w, "parentTaskId", id);
+	}
+	if (write_after(c, &w) < 0)
+		return EXIT_FAILED;
+	if (write_described(o, &w, &e) < 0)
+		return cli_fail(c, EXIT_USAGE, &e, "create");
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	if (call(c, "create_task", &params, &a) < 0)
+		return EXIT_FAILED;
+	if (opts_has(o, OPT_task_START)) {
+		struct jw s = jw_on(&start);
+		jval_str(jval_get(a.result, "taskId"), id, sizeof(id));
+		jw_obj(&s);
+		jw_kstr(&s, "taskId", id);
+		remote_key(c->remote, &s);
+		jw_obj_end(&s);
+		if (call(c, "start_task", &start, &started) < 0)
+			return EXIT_FAILED;
+		return print(c, started.result, "taskId");
+	}
+	return print(c, a.result, "taskId");
+}
+
+/* ---- verbs on one task ---- */
+
+static int write_progress(struct cli *c, struct jw *w, struct err *e)
+{
+	const struct opts *o = &c->opts;
+
+	write_text(o, OPT_task_PHASE, "phase", w);
+	write_text(o, OPT_task_SUMMARY, "summary", w);
+	write_text(o, OPT_task_DELIVERY, "delivery", w);
+	write_repeated(o, OPT_task_MET, "acceptance", w);
+	return write_number(o, OPT_task_PERCENT, "percent", w, e);
+}
+
+static int write_complete(struct cli *c, struct jw *w, struct err *e)
+{
+	write_text(&c->opts, OPT_task_SUMMARY, "summary", w);
+	write_text(&c->opts, OPT_task_DELIVERY, "delivery", w);
+	write_repeated(&c->opts, OPT_task_MET, "acceptance", w);
+	return 0;
+}
+
+static int write_reason(struct cli *c, struct jw *w, struct err *e)
+{
+	write_text(&c->opts, OPT_task_REASON, "reason", w);
+	return 0;
+}
+
+static int write_cancel(struct cli *c, struct jw *w, struct err *e)
+{
+	if (opts_has(&c->opts, OPT_task_KEEP_CHILDREN))
+		jw_kbool(w, "propagate", false);
+	return write_reason(c, w, e);
+}
+
+static int write_start(struct cli *c, struct jw *w, struct err *e)
+{
+	return write_time(&c->opts, OPT_task_HEARTBEAT, "heartbeatMs", w, e);
+}
+
+static int write_fail(struct cli *c, struct jw *w, struct err *e)
+{
+	jw_kstr(w, "error", c->opts.args[2]);
+	return 0;
+}
+
+static int write_update(struct cli *c, struct jw *w, struct err *e)
+{
+	write_text(&c->opts, OPT_task_STATUS, "status", w);
+	write_reason(c, w, e);
+	return write_described(&c->opts, w, e);
+}
+
+static int write_edge(struct cli *c, struct jw *w, struct err *e)
+{
+	static const char *const of_tasks[] = { "parent", "child", "blocks", "blocked_by", "source_task" };
+	const char *kind = c->opts.args[2], *target = c->opts.args[3];
+	char id[TARGET_ID_MAX];
+
+	for (size_t i = 0; i < sizeof(of_tasks) / sizeof(of_tasks[0]); i++)
+		if (strcmp(of_tasks[i], kind) == 0) {
+			if (target_task(c, target, id) < 0)
+				return -1;
+			target = id;
+		}
+	jw_kstr(w, "kind", kind);
+	jw_kstr(w, "targetId", target);
+	return write_reason(c, w, e);
+}
+
+static const struct subverb {
+	const char *name;
+	size_t least, most;            /* arguments after the name */
+	enum cli_start start;
+	int (*run)(struct cli *c);     /* or: */
+	const char *method;
+	int (*write)(struct cli *c, struct jw *w, struct err *e);
+} subverbs[] = {
+	{ "list", 0, 0, CLI_START_IF_STORE, list, NULL, NULL },
+	{ "create", 1, 4096, CLI_START_ALWAYS, create, NULL, NULL },
+	{ "show", 1, 1, CLI_START_IF_STORE, NULL, "get_task", NULL },
+	{ "start", 1, 1, CLI_START_IF_STORE, NULL, "start_task", write_start },
+	{ "progress", 1, 1, CLI_START_IF_STORE, NULL, "append_task_progress", write_progress },
+	{ "pause", 1, 1, CLI_START_IF_STORE, NULL, "pause_task", write_reason },
+	{ "resume", 1, 1, CLI_START_IF_STORE, NULL, "resume_task", write_reason },
+	{ "cancel", 1, 1, CLI_START_IF_STORE, NULL, "cancel_task", write_cancel },
+	{ "retry", 1, 1, CLI_START_IF_STORE, NULL, "retry_task", write_reason },
+	{ "complete", 1, 1, CLI_START_IF_STORE, NULL, "complete_task", write_complete },
+	{ "fail", 2, 2, CLI_START_IF_STORE, NULL, "fail_task", write_fail },
+	{ "archive", 1, 1, CLI_START_IF_STORE, NULL, "archive_task", write_reason },
+	{ "link", 3, 3, CLI_START_IF_STORE, NULL, "link_tasks", write_edge },
+	{ "unlink", 3, 3, CLI_START_IF_STORE, NULL, "unlink_tasks", write_edge },
+	{ "update", 1, 1, CLI_START_IF_STORE, NULL, "update_task", write_update },
+};
+
+static int on_one(struct cli *c, const struct subverb *v)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+	char id[TARGET_ID_MAX];
+
+	if (target_task(c, c->opts.args[1], id) < 0)
+		return EXIT_FAILED;
+	jw_obj(&w);
+	jw_kstr(&w, "taskId", id);
+	if (v->write && v->write(c, &w, &e) < 0)
+		return e.code ? cli_fail(c, EXIT_USAGE, &e, "%s", v->name) : EXIT_FAILED;
+	if (v->write)
+		remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	if (cli_call(c, v->method, &params, &a, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "%s %s", v->name, id);
+	return print(c, a.result, v->write ? "status" : NULL);
+}
+
+int cmd_task(struct cli *c)
+{
+	if (c->opts.nargs == 0)
+		return cli_usage(c, "list, show, create, start …?");
+	for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++) {
+		const struct subverb *v = &subverbs[i];
+
+		if (strcmp(v->name, c->opts.args[0]) != 0)
+			continue;
+		if (c->opts.nargs - 1 < v->least || c->opts.nargs - 1 > v->most)
+			return cli_usage(c, "%s takes %zu argument%s", v->name, v->least, v->least == 1 ? "" : "s");
+		if (cli_connect(c, v->start) < 0)
+			return EXIT_FAILED;
+		return v->run ? v->run(c) : on_one(c, v);
+	}
+	return cli_usage(c, "unknown verb '%s'", c->opts.args[0]);
+}
