@@ -59,10 +59,11 @@ static void watch_deadline(struct engine *g, uint64_t expires_us)
 	engine_wake(g, at);
 }
 
-static void required_fact(struct engine *g, const struct action_spec *s, const char *id, const char *turn, const char *thread,
-			  struct fact *f)
+static int required_fact(struct engine *g, const struct action_spec *s, const char *id, const char *turn, const char *thread,
+			 struct store_batch *b)
 {
 	char expires[CLOCK_TEXT_MAX], step[ID_TEXT_MAX];
+	struct fact made, *f = &made;
 
 	id_make(ID_KIND_STEP, step);
 	fact_open(f, EVENT_ACTION_REQUIRED, s->uid, s->session_id, thread, turn);
@@ -91,6 +92,7 @@ static void required_fact(struct engine *g, const struct action_spec *s, const c
 		watch_deadline(g, at);
 	}
 	fact_requester(&f->w, "requestedBy", &s->by);
+	return fact_close(f, b);
 }
 
 int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM], struct err *e)
@@ -99,7 +101,6 @@ int action_open(struct engine *g, const struct action_spec *s, struct store_batc
 	buf_auto struct buf text = BUF_INIT, type = BUF_INIT;
 	struct jw w = jw_on(&type);
 	struct turn_doc t;
-	struct fact f;
 
 	if (s->turn_id)
 		snprintf(turn, sizeof turn, "%s", s->turn_id);
@@ -108,8 +109,7 @@ int action_open(struct engine *g, const struct action_spec *s, struct store_batc
 	if (!turn[0] && session_system_turn(g, b, s->uid, s->session_id, thread, turn, e) < 0)
 		return -1;
 	id_make(ID_KIND_ACTION, id);
-	required_fact(g, s, id, turn, thread, &f);
-	if (fact_close(&f, b) < 0)
+	if (required_fact(g, s, id, turn, thread, b) < 0)
 		return err_set(e, ERR_INVALID, "the action cannot be written: prompt, schema or continuation is too long");
 	jw_str(&w, s->action_type);
 	const char *waiting = view_action_waiting(jval_of(type.data, type.len));
