@@ -21,6 +21,8 @@
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 
+#define STEPS_TURNS 20u /* of a thread: the newest, whose steps are shown */
+
 static void write_json(struct jw *w, const char *key, struct jval v)
 {
 	if (v.type != JT_NONE)
@@ -110,7 +112,8 @@ static int write_turn_processes(struct store *s, const char *turn, struct jw *w,
 	return 0;
 }
 
-static int write_turn(struct store *s, const struct turn_doc *d, struct jw *w, struct err *e)
+/* `newest`: with its steps. */
+static int write_turn(struct store *s, const struct turn_doc *d, bool newest, struct jw *w, struct err *e)
 {
 	jw_obj(w);
 	jw_kstr(w, "turnId", d->turnId);
@@ -138,7 +141,11 @@ static int write_turn(struct store *s, const struct turn_doc *d, struct jw *w, s
 	write_json(w, "metadata", d->metadata);
 	if (d->executionEnvironment.type == JT_OBJECT)
 		write_json(w, "executionEnvironment", d->executionEnvironment);
-	if (view_write_steps(s, d->turnId, w, e) < 0 || write_turn_processes(s, d->turnId, w, e) < 0)
+	if (!newest)
+		jw_kbool(w, "stepsTruncated", true);
+	else if (view_write_steps(s, d->turnId, w, e) < 0)
+		return -1;
+	if (write_turn_processes(s, d->turnId, w, e) < 0)
 		return -1;
 	if (is_array_of_objects(d->outputRefs))
 		write_json(w, "outputRefs", d->outputRefs);
@@ -178,7 +185,7 @@ static int write_turns(struct store *s, const char *thread, struct jw *w, uint64
 		struct turn_doc d;
 		int r = view_read(s, &turn_shape, ids.id[i], &text, &d, e);
 
-		if (r < 0 || (r == 0 && write_turn(s, &d, w, e) < 0))
+		if (r < 0 || (r == 0 && write_turn(s, &d, i < STEPS_TURNS, w, e) < 0))
 			return -1;
 		if (r > 0)
 			continue;

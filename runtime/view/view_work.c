@@ -9,7 +9,7 @@
 #include "runtime/view/view_shapes.h"
 
 #define STEPS_SHOWN 100u
-#define CALLS_SHOWN 50u
+#define CALLS_SHOWN 30u
 #define ACTIONS_SHOWN 50u
 #define ACTIONS_LOOKED_AT 10000u
 
