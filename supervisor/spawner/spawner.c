@@ -20,8 +20,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* So long without a message, and there is time for what can be done ahead: commands that just started or ended come first. */
-#define IDLE_MS 2
+/*
+ * So long without a message, and there is time for what can be done ahead. After a start it is long: most commands are short,
+ * and what is done beside their end makes it late, where there are few processors.
+ */
+#define IDLE_STARTED_MS 30
+#define IDLE_ENDED_MS 1
 #define KEEPERS_MS 500 /* keepers end without a word */
 
 /* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
@@ -56,6 +60,7 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 	struct err e = ERR_INIT;
 	fd_auto int pidfd = -1;
 	start_fds_assign(&f, m->flags, fds);
+	s->idle_ms = IDLE_STARTED_MS;
 	if (start_sandbox(s, m, &f, &answer, &pidfd, &e) < 0) {
 		answer.kind = SPAWN_FAILED;
 		answer.step = e.code == ERR_UNAVAILABLE ? STEP_LIMITS : STEP_CLONE;
@@ -76,6 +81,7 @@ static void on_sync(struct spawner *s, const struct spawn_msg *m, const int *fds
 
 static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
+	s->idle_ms = IDLE_ENDED_MS;
 	struct plan_key leaf = zygotes_forget_leaf(&s->zygotes, &m->key);
 	if (!cgroup_tree_remove(&s->cgroup, &leaf))
 		cgroup_tree_sweep(&s->cgroup, s->zygotes.name);
@@ -242,7 +248,7 @@ static int wait_ms(struct spawner *s, bool ahead, bool idle)
 {
 	int ms = sooner(cgroup_tree_tick(&s->cgroup), zygotes_tend(&s->zygotes));
 	ms = sooner(ms, keeper_reap() ? KEEPERS_MS : -1);
-	return sooner(ms, !ahead ? -1 : idle ? 0 : IDLE_MS);
+	return sooner(ms, !ahead ? -1 : idle ? 0 : s->idle_ms);
 }
 
 enum { POLL_GUARD, POLL_PEER, POLL_MOUNTS, POLL_HELPERS };

@@ -43,6 +43,7 @@ struct spawner {
 	bool privileged;                    /* root with what it takes to act for others; else only for its own uid */
 	bool allow_host;                    /* by who started the daemon; never by a message */
 	bool protected_from_oom;
+	int idle_ms;                        /* without a message, before something is done ahead */
 	int audit_fd;                       /* for audit_mark; −1: sandboxes are not watched by audit */
 	struct cgroup_tree cgroup;
 	struct tree_limiter limiter;        /* memory and pids of a tree */
