@@ -8,7 +8,7 @@ _bailiff()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'run ps logs attach screen wait input resize kill diff apply discard events top session thread turn tool pending approve deny sandbox export replay store call doctor completion version help' -- "$cur"))
+		COMPREPLY=($(compgen -W 'run ps logs attach screen wait input resize kill diff apply discard events top session thread turn tool pending approve deny task job subagent channel snapshot sandbox export replay store call doctor completion version help' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -104,8 +104,8 @@ _bailiff()
 		;;
 	thread)
 		case $cur in
-		-*) words='--help --json' ;;
-		*) words='list show resume' ;;
+		-*) words='--help --json --trigger --turn --summary --failure --tokens-before --tokens-after --reason' ;;
+		*) words='list show resume compact rollback' ;;
 		esac
 		;;
 	turn)
@@ -135,6 +135,36 @@ _bailiff()
 	deny)
 		case $cur in
 		-*) words='--help --note --always --session --decision --json' ;;
+		*) words='' ;;
+		esac
+		;;
+	task)
+		case $cur in
+		-*) words='--help --json --all --status --session --title --parent --after --accept --met --auto-complete --draft --start --attempts --backoff --timeout --idle-timeout --heartbeat --priority --reason --phase --percent --summary --delivery --keep-children --profile --cwd --ro --rw --hide --net --allow-host --tmp-size' ;;
+		*) words='list show create start progress pause resume cancel retry complete fail archive link unlink update' ;;
+		esac
+		;;
+	job)
+		case $cur in
+		-*) words='--help --json --all --item --parallel --attempts --timeout --item-timeout --task --session --wait --reason --profile --cwd --ro --rw --hide --net --allow-host --tmp-size' ;;
+		*) words='list show create cancel retry' ;;
+		esac
+		;;
+	subagent)
+		case $cur in
+		-*) words='--help --thread --session --all --turn --task --nickname --cwd --profile --input --eof --any --timeout --reason --message --category --json' ;;
+		*) words='spawn list show send wait resume close report' ;;
+		esac
+		;;
+	channel)
+		case $cur in
+		-*) words='--help --session --heartbeat --peer-role --protocol --account --capability --token --reason --direction --kind --json' ;;
+		*) words='connect list show disconnect ack send reconnect' ;;
+		esac
+		;;
+	snapshot)
+		case $cur in
+		-*) words='--help --session --thread --task --turn --json' ;;
 		*) words='' ;;
 		esac
 		;;

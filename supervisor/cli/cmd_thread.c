@@ -52,9 +52,46 @@ static int resume(struct cli *c)
 	return record_call(c, "resume_thread", &params, "status", opts_has(&c->opts, OPT_thread_JSON));
 }
 
+static int compact(struct cli *c)
+{
+	static const struct record_member members[] = {
+		{ OPT_thread_TRIGGER, "trigger", RECORD_STRING },           { OPT_thread_TURN, "affectedTurns", RECORD_WORDS },
+		{ OPT_thread_SUMMARY, "summary", RECORD_STRING },           { OPT_thread_FAILURE, "failure", RECORD_STRING },
+		{ OPT_thread_TOKENS_BEFORE, "tokensBefore", RECORD_UINT },  { OPT_thread_TOKENS_AFTER, "tokensAfter", RECORD_UINT },
+	};
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	int status;
+
+	jw_obj(&w);
+	jw_kstr(&w, "threadId", c->opts.args[1]);
+	if ((status = record_members(c, members, sizeof(members) / sizeof(members[0]), &w)))
+		return status;
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	return record_call(c, "compact_context", &params, "status", opts_has(&c->opts, OPT_thread_JSON));
+}
+
+static int rollback(struct cli *c)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	jw_obj(&w);
+	jw_kstr(&w, "threadId", c->opts.args[1]);
+	jw_kstr(&w, "toTurnId", c->opts.args[2]);
+	jw_kopt(&w, "reason", opts_get(&c->opts, OPT_thread_REASON));
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	return record_call(c, "rollback_thread", &params, NULL, opts_has(&c->opts, OPT_thread_JSON));
+}
+
 int cmd_thread(struct cli *c)
 {
-	static const struct record_verb subverbs[] = { { "list", 1, 1, false, list }, { "show", 1, 1, false, show }, { "resume", 1, 1, false, resume } };
+	static const struct record_verb subverbs[] = {
+		{ "list", 1, 1, false, list },       { "show", 1, 1, false, show },         { "resume", 1, 1, false, resume },
+		{ "compact", 1, 1, false, compact }, { "rollback", 2, 2, false, rollback },
+	};
 
 	return record_dispatch(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));
 }

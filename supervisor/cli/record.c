@@ -3,11 +3,15 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/remote.h"
 #include "supervisor/cli/show.h"
+#include "supervisor/cli/target.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,6 +70,156 @@ int record_table(struct jval list, const struct record_column *columns, size_t n
 			cell(&t, it.value, &columns[i], now);
 	show_table_render(&t, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), &out);
 	show_table_done(&t);
+	return show_out(&out);
+}
+
+#define PAGE 500
+
+/* Every page of a list into one JSON array. */
+static int collect(struct cli *c, const char *method, const char *member, const struct buf *filter, struct buf *ret)
+{
+	char cursor[128] = "";
+
+	buf_byte(ret, '[');
+	do {
+		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+		buf_auto struct buf params = BUF_INIT;
+		struct err e = ERR_INIT;
+
+		buf_printf(&params, "{\"limit\":%d", PAGE);
+		if (filter && filter->len)
+			buf_printf(&params, ",%s", filter->data);
+		if (cursor[0])
+			buf_printf(&params, ",\"cursor\":\"%s\"", cursor);
+		buf_byte(&params, '}');
+		if (cli_call(c, method, &params, &a, &e) < 0)
+			return cli_fail(c, -1, &e, "list %s", member);
+		for (struct jiter it = jiter_on(jval_get(a.result, member)); jiter_next(&it);) {
+			if (ret->len > 1)
+				buf_str(ret, ",\n");
+			buf_append(ret, it.value.text, it.value.len);
+		}
+		jval_str(jval_get(a.result, "nextCursor"), cursor, sizeof(cursor));
+	} while (cursor[0]);
+	buf_byte(ret, ']');
+	return 0;
+}
+
+int record_list(struct cli *c, const char *method, const char *member, const struct buf *filter, const struct record_column *columns, size_t n,
+		bool as_json)
+{
+	buf_auto struct buf all = BUF_INIT;
+
+	if (collect(c, method, member, filter, &all) < 0)
+		return EXIT_FAILED;
+	return record_table(jval_of(all.data, all.len), columns, n, as_json);
+}
+
+static bool abbreviates(const char *given, const char *id)
+{
+	const char *bare = strchr(id, '_');
+	size_t n = strlen(given), len = strlen(id);
+
+	return strncmp(id, given, n) == 0 || (bare && strncmp(bare + 1, given, n) == 0) || (n >= 4 && len >= n && strcmp(id + len - n, given) == 0);
+}
+
+int record_find(struct cli *c, const char *method, const char *member, const char *id_member, const char *given, struct buf *ret_element)
+{
+	buf_auto struct buf all = BUF_INIT;
+	struct jval found = { 0 };
+	size_t n = 0;
+
+	if (collect(c, method, member, NULL, &all) < 0)
+		return -1;
+	for (struct jiter it = jiter_on(jval_of(all.data, all.len)); jiter_next(&it);) {
+		struct jval v = jval_get(it.value, id_member);
+		char id[TARGET_ID_MAX];
+
+		jval_str(v, id, sizeof(id));
+		if (jval_is_str(v, given)) {
+			found = it.value;
+			n = 1;
+			break;
+		}
+		if (*given && abbreviates(given, id)) {
+			found = it.value;
+			n++;
+		}
+	}
+	if (n == 1) {
+		buf_append(ret_element, found.text, found.len);
+		return 0;
+	}
+	cli_error(n ? "'%s' is ambiguous" : "nothing matches '%s'", given);
+	cli_hint("bailiff %s list lists them", c->verb->name);
+	return -1;
+}
+
+static void write_words(const struct opts *o, const struct record_member *m, struct jw *w)
+{
+	jw_karr(w, m->name);
+	for (size_t i = 0; i < o->ngiven; i++)
+		if (o->given[i].option == m->option)
+			jw_str(w, o->given[i].value);
+	jw_arr_end(w);
+}
+
+int record_uint(struct cli *c, const char *name, const char *given, struct jw *w)
+{
+	char *end;
+	uint64_t number = strtoull(given, &end, 10);
+
+	if (*given < '0' || *given > '9' || *end)
+		return cli_usage(c, "%s must be a whole number, not '%s'", name, given);
+	jw_kuint(w, name, number);
+	return 0;
+}
+
+int record_members(struct cli *c, const struct record_member *members, size_t n, struct jw *w)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct record_member *m = &members[i];
+		const char *value = opts_get(&c->opts, m->option);
+		struct err e = ERR_INIT;
+		uint64_t number;
+		int status;
+
+		if (!opts_has(&c->opts, m->option))
+			continue;
+		switch (m->kind) {
+		case RECORD_STRING:
+			jw_kstr(w, m->name, value);
+			break;
+		case RECORD_WORDS:
+			write_words(&c->opts, m, w);
+			break;
+		case RECORD_FLAG:
+			jw_kbool(w, m->name, true);
+			break;
+		case RECORD_UINT:
+			if ((status = record_uint(c, m->name, value, w)))
+				return status;
+			break;
+		case RECORD_TIME:
+			if (text_duration_ms(value, &number, &e) < 0)
+				return cli_usage(c, "--%s: %s", option_rows[m->option].name, e.message);
+			jw_kuint(w, m->name, number);
+			break;
+		}
+	}
+	return 0;
+}
+
+int record_show(struct jval record, bool as_json)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	if (as_json) {
+		buf_append(&out, record.text, record.len);
+		buf_byte(&out, '\n');
+	} else {
+		show_json(record, 0, &out);
+	}
 	return show_out(&out);
 }
 

@@ -10,6 +10,7 @@
 
 struct buf;
 struct cli;
+struct jw;
 
 struct record_column {
 	const char *head;
@@ -24,6 +25,28 @@ int record_table(struct jval list, const struct record_column *columns, size_t n
  * object. Returns the exit status.
  */
 int record_call(struct cli *c, const char *method, const struct buf *params, const char *shown, bool as_json);
+
+/* All pages of a list, as record_table shows them; `filter`: the members of each request that select, or NULL. */
+int record_list(struct cli *c, const char *method, const char *member, const struct buf *filter, const struct record_column *columns, size_t n,
+		bool as_json);
+/*
+ * The one element of a list whose id is `given`, or the only one whose id starts with it (with or without its "sub_") or, from
+ * 4 characters on, ends with it. Prints what is wrong and returns −1.
+ */
+int record_find(struct cli *c, const char *method, const char *member, const char *id_member, const char *given, struct buf *ret_element);
+
+/* One record: for people, or as JSON. Returns the exit status. */
+int record_show(struct jval record, bool as_json);
+/* An argument that is a whole number, as a member. 0, or the exit status after a usage error. */
+int record_uint(struct cli *c, const char *name, const char *given, struct jw *w);
+/* Options that become members of a request. */
+struct record_member {
+	int option;
+	const char *name;
+	enum record_value { RECORD_STRING, RECORD_WORDS, RECORD_FLAG, RECORD_UINT, RECORD_TIME } kind; /* WORDS: an array, of every time it is given */
+};
+/* 0, or the exit status after a usage error. */
+int record_members(struct cli *c, const struct record_member *members, size_t n, struct jw *w);
 
 /* "bailiff turn complete …": which of a noun's verbs, and how many arguments it takes after its name. */
 struct record_verb {

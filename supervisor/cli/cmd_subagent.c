@@ -1,0 +1,190 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/record.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/target.h"
+
+#include <limits.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#define countof(a) (sizeof(a) / sizeof((a)[0]))
+
+static bool as_json(const struct cli *c)
+{
+	return opts_has(&c->opts, OPT_subagent_JSON);
+}
+
+static int spawn(struct cli *c)
+{
+	static const struct record_member members[] = {
+		{ OPT_subagent_THREAD, "threadId", RECORD_STRING }, { OPT_subagent_TURN, "turnId", RECORD_STRING },
+		{ OPT_subagent_TASK, "taskId", RECORD_STRING },     { OPT_subagent_NICKNAME, "nickname", RECORD_STRING },
+		{ OPT_subagent_INPUT, "input", RECORD_STRING },
+	};
+	const char *cwd = opts_get(&c->opts, OPT_subagent_CWD), *profile = opts_get(&c->opts, OPT_subagent_PROFILE);
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	char here[PATH_MAX];
+	int status;
+
+	if (!opts_has(&c->opts, OPT_subagent_THREAD))
+		return cli_usage(c, "spawn needs --thread: the parent's");
+	jw_obj(&w);
+	jw_kstr(&w, "role", c->opts.args[1]);
+	if ((status = record_members(c, members, countof(members), &w)))
+		return status;
+	if (profile) {
+		jw_kobj(&w, "isolation");
+		jw_kstr(&w, "profile", profile);
+		jw_obj_end(&w);
+	}
+	if (c->opts.nargs > 2) {
+		jw_kstrv(&w, "command", c->opts.args + 2, c->opts.nargs - 2);
+		jw_kopt(&w, "cwd", cwd ? cwd : getcwd(here, sizeof(here)));
+	}
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	return record_call(c, "spawn_subagent", &params, "subagentId", as_json(c));
+}
+
+static int list(struct cli *c)
+{
+	static const struct record_column columns[] = {
+		{ "SUBAGENT", "subagentId", RECORD_ID }, { "STATUS", "status", RECORD_STATUS },  { "ROLE", "role", RECORD_WORD },
+		{ "NAME", "nickname", RECORD_WORD },     { "THREAD", "threadId", RECORD_ID },    { "PARENT", "parentThreadId", RECORD_ID },
+		{ "PROCESS", "processId", RECORD_ID },   { "UPDATED", "updatedAt", RECORD_AGO },
+	};
+	const char *thread = opts_get(&c->opts, OPT_subagent_THREAD), *session = opts_get(&c->opts, OPT_subagent_SESSION);
+	buf_auto struct buf filter = BUF_INIT;
+	struct jw w = jw_on(&filter);
+	char id[TARGET_ID_MAX];
+
+	if (session && target_session(c, session, id) < 0)
+		return EXIT_FAILED;
+	if (session)
+		jw_kstr(&w, "sessionId", id);
+	if (thread) {
+		jw_kstr(&w, "parentThreadId", thread);
+		jw_kbool(&w, "descendants", opts_has(&c->opts, OPT_subagent_ALL));
+	}
+	return record_list(c, "list_subagents", "subagents", &filter, columns, countof(columns), as_json(c));
+}
+
+static int find(struct cli *c, const char *given, char id[TARGET_ID_MAX])
+{
+	buf_auto struct buf element = BUF_INIT;
+
+	if (record_find(c, "list_subagents", "subagents", "subagentId", given, &element) < 0)
+		return -1;
+	jval_str(jval_get(jval_of(element.data, element.len), "subagentId"), id, TARGET_ID_MAX);
+	return 0;
+}
+
+static int show(struct cli *c)
+{
+	buf_auto struct buf element = BUF_INIT;
+
+	if (record_find(c, "list_subagents", "subagents", "subagentId", c->opts.args[1], &element) < 0)
+		return EXIT_FAILED;
+	return record_show(jval_of(element.data, element.len), as_json(c));
+}
+
+/* What the verbs that change one have in common: its id, and options that become members. */
+static int change(struct cli *c, const char *method, const char *shown, const struct record_member *members, size_t n, const char *second)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	char id[TARGET_ID_MAX];
+	int status;
+
+	if (find(c, c->opts.args[1], id) < 0)
+		return EXIT_FAILED;
+	jw_obj(&w);
+	jw_kstr(&w, "subagentId", id);
+	if (second)
+		jw_kstr(&w, second, c->opts.nargs > 2 ? c->opts.args[2] : "");
+	if ((status = record_members(c, members, n, &w)))
+		return status;
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	return record_call(c, method, &params, shown, as_json(c));
+}
+
+static int send_input(struct cli *c)
+{
+	static const struct record_member members[] = { { OPT_subagent_EOF, "eof", RECORD_FLAG } };
+
+	if (c->opts.nargs < 3 && !opts_has(&c->opts, OPT_subagent_EOF))
+		return cli_usage(c, "send needs a text, or --eof");
+	return change(c, "send_subagent_input", "status", members, countof(members), "input");
+}
+
+static int resume(struct cli *c)
+{
+	static const struct record_member members[] = { { OPT_subagent_INPUT, "input", RECORD_STRING } };
+
+	return change(c, "resume_subagent", "status", members, countof(members), NULL);
+}
+
+static int end(struct cli *c)
+{
+	static const struct record_member members[] = { { OPT_subagent_REASON, "reason", RECORD_STRING } };
+
+	return change(c, "close_subagent", "status", members, countof(members), NULL);
+}
+
+static int report(struct cli *c)
+{
+	static const struct record_member members[] = {
+		{ OPT_subagent_MESSAGE, "message", RECORD_STRING }, { OPT_subagent_CATEGORY, "category", RECORD_STRING },
+	};
+
+	return change(c, "report_subagent", "status", members, countof(members), "status");
+}
+
+static int wait_ended(struct cli *c)
+{
+	static const struct record_member members[] = {
+		{ OPT_subagent_ANY, "any", RECORD_FLAG }, { OPT_subagent_TIMEOUT, "timeoutMs", RECORD_TIME },
+	};
+	static const struct record_column columns[] = {
+		{ "SUBAGENT", "subagentId", RECORD_ID }, { "STATUS", "status", RECORD_STATUS }, { "EXIT", "exitCode", RECORD_WORD },
+	};
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+	int status;
+
+	jw_obj(&w);
+	jw_karr(&w, "subagentIds");
+	for (size_t i = 1; i < c->opts.nargs; i++) {
+		char id[TARGET_ID_MAX];
+
+		if (find(c, c->opts.args[i], id) < 0)
+			return EXIT_FAILED;
+		jw_str(&w, id);
+	}
+	jw_arr_end(&w);
+	if ((status = record_members(c, members, countof(members), &w)))
+		return status;
+	jw_obj_end(&w);
+	if (cli_call(c, "wait_subagents", &params, &a, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "wait");
+	status = record_table(jval_get(a.result, "subagents"), columns, countof(columns), as_json(c));
+	return status ? status : jval_bool(jval_get(a.result, "timedOut"), false) ? EXIT_TIME_LIMIT : 0;
+}
+
+int cmd_subagent(struct cli *c)
+{
+	static const struct record_verb subverbs[] = {
+		{ "spawn", 1, SIZE_MAX, true, spawn },     { "list", 0, 0, false, list },    { "show", 1, 1, false, show },
+		{ "send", 1, 2, false, send_input },       { "wait", 1, 64, false, wait_ended }, { "resume", 1, 1, false, resume },
+		{ "close", 1, 1, false, end },             { "report", 2, 2, false, report },
+	};
+
+	return record_dispatch(c, subverbs, countof(subverbs));
+}
