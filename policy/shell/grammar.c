@@ -9,8 +9,6 @@
 
 #include <ctype.h>
 
-#define SUBSCRIPT_MAX 4096 /* bytes of a[…]=; longer ones are read as a word */
-
 void parser_emit(struct parser *p, const struct shell_command *c)
 {
 	struct shell_script *s = p->script;
@@ -401,44 +399,50 @@ static void assignment_value(struct parser *p, struct shell_word *ret)
 	parser_word_finish(p, &w, ret);
 }
 
-/* NAME=, NAME+=, NAME[…]= here? Then it is taken up to the value. */
-static bool take_assignment(struct parser *p, struct shell_assignment *a)
+static bool is_name_character(int c)
 {
-	const char *s = p->at;
+	return c == '_' || (c > 0 && c < 0x80 && isalnum(c));
+}
 
-	if (s >= p->end || !(isalpha((unsigned char)*s) || *s == '_'))
+/*
+ * NAME=, NAME+=, NAME[…]= here? Then it is taken up to the value. Where an assignment can stand, bash takes NAME[…] as one
+ * piece, blanks, # and all, even if no = follows: then `begun` is the beginning of a word, and what follows belongs to it.
+ */
+static bool take_assignment(struct parser *p, struct shell_assignment *a, struct word_parts *begun)
+{
+	const char *from = p->at;
+	size_t n = 0;
+
+	if (parser_peek(p) == PARSER_END || isdigit(parser_peek(p)))
 		return false;
-	while (s < p->end && (isalnum((unsigned char)*s) || *s == '_'))
-		s++;
-	const char *name_end = s;
-	if (s < p->end && *s == '[' && p->dialect == SHELL_BASH) {
-		const char *close = s;
-
-		for (size_t depth = 0; close < p->end && *close != '\n' && close - s < SUBSCRIPT_MAX; close++) {
-			depth += *close == '[';
-			if (*close == ']' && --depth == 0)
-				break;
-		}
-		if (close >= p->end || *close != ']' || close - s >= SUBSCRIPT_MAX || close + 1 >= p->end || (close[1] != '=' && close[1] != '+'))
-			return false;
-		p->at = s + 1;
-		/* Read, not skipped: a subscript can hold commands. */
-		struct word_parts w = { 0 };
-		const char *end = p->end;
-		p->end = close;
-		parser_double_quoted(p, &w, PARSER_END);
-		p->end = end;
-		if (p->failed)
-			return false;
-		s = close + 1;
-		p->at = name_end;
+	for (; is_name_character(parser_peek(p)); p->at++)
+		n++;
+	char *name = shell_arena_alloc(p->arena, n + 1);
+	p->at = from;
+	for (size_t i = 0; i < n; i++, p->at++)
+		name[i] = (char)parser_peek(p);
+	bool subscript = n && begun && parser_peek(p) == '[';
+	if (subscript) {
+		p->script->bashisms = true;
+		subscript = p->dialect == SHELL_BASH;
+		if (subscript)
+			parser_subscript(p);
 	}
-	a->append = s + 1 < p->end && *s == '+' && s[1] == '=' && p->dialect == SHELL_BASH;
-	if (s >= p->end || s[a->append] != '=')
-		return false;
-	a->name = shell_arena_strndup(p->arena, p->at, (size_t)(name_end - p->at));
-	p->at = s + a->append + 1;
-	return true;
+	a->append = n && parser_peek(p) == '+' && parser_peek2(p) == '=' && p->dialect == SHELL_BASH;
+	if (n && (a->append || parser_peek(p) == '=') && !p->failed) {
+		p->at += a->append;
+		(void)parser_peek(p);
+		p->at++;
+		a->name = name;
+		return true;
+	}
+	if (subscript && !p->failed) {
+		*begun = (struct word_parts){ .offset = parser_offset(p, from), .glob = true };
+		word_literal(p, begun, from, (size_t)(p->at - from), false);
+	} else if (!p->failed) {
+		p->at = from;
+	}
+	return false;
 }
 
 static bool declares(const struct shell_command *c)
@@ -451,14 +455,14 @@ static bool declares(const struct shell_command *c)
 	return false;
 }
 
-static void simple_word(struct parser *p, struct shell_command *c)
+static void simple_word(struct parser *p, struct shell_command *c, struct word_parts *begun)
 {
 	struct word_parts w;
 	const char *from = p->at;
 	struct shell_assignment a = { 0 };
 
 	/* declare a=(…): an argument that is written like an assignment */
-	if (p->dialect == SHELL_BASH && declares(c) && take_assignment(p, &a) && p->at < p->end && *p->at == '(') {
+	if (p->dialect == SHELL_BASH && declares(c) && take_assignment(p, &a, NULL) && p->at < p->end && *p->at == '(') {
 		struct shell_word value;
 
 		assignment_value(p, &value);
@@ -466,28 +470,15 @@ static void simple_word(struct parser *p, struct shell_command *c)
 			return;
 		w = (struct word_parts){ .unknown = SHELL_ARRAY, .offset = parser_offset(p, from) };
 		word_literal(p, &w, from, (size_t)(p->at - from), false);
+	} else if (begun->count) {
+		w = *begun;
+		parser_word_more(p, WORD_PLAIN, &w);
 	} else {
 		if (!p->failed)
 			p->at = from;
 		parser_word_parts(p, WORD_PLAIN, &w);
 	}
 	parser_braces(p, &w, &c->word, &c->nwords);
-}
-
-/* An assignment whose name a line continuation has cut in two was read as a word. */
-static void late_assignment(struct parser *p, struct shell_command *c)
-{
-	struct shell_word *w = &c->word[0];
-	size_t n = strspn(w->plain, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-
-	if (c->nwords != 1 || !n || w->plain[n] != '=' || isdigit((unsigned char)*w->plain) || w->part[0].quoted || w->part[0].len >= n)
-		return;
-	struct shell_assignment a = { .name = shell_arena_strndup(p->arena, w->plain, n), .value = *w };
-	a.value.plain += n + 1;
-	a.value.value = w->value ? a.value.plain : NULL;
-	c->assignment = shell_arena_grow(p->arena, c->assignment, c->nassignments, sizeof(*c->assignment));
-	c->assignment[c->nassignments++] = a;
-	c->nwords = 0;
 }
 
 static bool sets_extglob(const struct shell_command *c)
@@ -505,19 +496,18 @@ static void simple_command(struct parser *p)
 
 	for (;;) {
 		struct shell_assignment a = { 0 };
+		struct word_parts begun = { 0 };
 
 		if (parser_at_redirect(p)) {
 			redirects(p, &c);
 		} else if (!word_here(p)) {
 			break;
-		} else if (!c.nwords && take_assignment(p, &a)) {
+		} else if (!c.nwords && take_assignment(p, &a, &begun)) {
 			assignment_value(p, &a.value);
 			c.assignment = shell_arena_grow(p->arena, c.assignment, c.nassignments, sizeof(*c.assignment));
 			c.assignment[c.nassignments++] = a;
 		} else {
-			simple_word(p, &c);
-			if (!p->failed)
-				late_assignment(p, &c);
+			simple_word(p, &c, &begun);
 		}
 		if (p->failed)
 			return;
@@ -631,9 +621,11 @@ static void pipeline(struct parser *p)
 		start = s->count;
 		parser_take_op(p, op);
 		parser_skip_newlines(p);
-		while (parser_keyword(p) == KW_TIME)
+		bool timed = false;
+		for (; parser_keyword(p) == KW_TIME; timed = true)
 			take_prefix(p, KW_TIME);
-		parser_command(p);
+		if (!timed || parser_op(p) == OP_NONE || parser_op(p) == OP_OPEN || parser_op(p) == OP_REDIRECT)
+			parser_command(p);
 	}
 }
 

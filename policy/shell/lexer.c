@@ -19,11 +19,15 @@ void parser_fail(struct parser *p, const char *fmt, ...)
 	if (!p->failed) {
 		struct shell_error *e = &p->script->error;
 
+		p->failed = true;
+		if (e->message[0] && !e->limit) { /* of a part, forgiven: the first one is told */
+			p->at = p->end;
+			return;
+		}
 		va_start(ap, fmt);
 		(void)vsnprintf(e->message, sizeof(e->message), fmt, ap);
 		va_end(ap);
 		shell_position(p->text, p->len, parser_offset(p, p->at), &e->line, &e->column);
-		p->failed = true;
 	}
 	p->at = p->end;
 }
@@ -33,6 +37,14 @@ void parser_limit(struct parser *p, const char *what)
 	if (!p->failed)
 		p->script->error.limit = true;
 	parser_fail(p, "%s", what);
+}
+
+void parser_forgive(struct parser *p)
+{
+	if (!p->failed || p->script->error.limit)
+		return;
+	p->failed = false;
+	p->soft = true;
 }
 
 bool parser_enter(struct parser *p)
@@ -164,9 +176,15 @@ static void read_body(struct parser *p, const struct heredoc *h)
 	if (!h->quoted) {
 		const char *end = p->end;
 
+		const unsigned depth = p->depth;
+
 		p->end = to;
 		parser_double_quoted(p, &w, PARSER_END);
 		p->end = end;
+		p->depth = depth;
+		if (p->failed)
+			w.unknown |= SHELL_SUBSTITUTION;
+		parser_forgive(p);
 	}
 	if (!w.unknown)
 		*h->body = body_text(p, h, from, to);
@@ -346,6 +364,12 @@ static const char *descriptor_end(struct parser *p)
 	} else {
 		while (s < p->end && isdigit((unsigned char)*s))
 			s++;
+		/* To dash only one digit is a descriptor: in 12> the number is a word. */
+		if (s - p->at > 1 && s < p->end && (*s == '<' || *s == '>')) {
+			p->script->bashisms = true;
+			if (p->dialect != SHELL_BASH)
+				return NULL;
+		}
 	}
 	return s > p->at && s < p->end && (*s == '<' || *s == '>') ? s : NULL;
 }
@@ -377,7 +401,9 @@ static void heredoc(struct parser *p, bool strip, struct shell_redirect *r)
 	char *out = shell_arena_alloc(p->arena, 1);
 	size_t n = 0, room = 0;
 
-	for (int c, quote = 0; (c = quote == '\'' ? (p->at < p->end ? (unsigned char)*p->at : PARSER_END) : parser_peek(p)) != PARSER_END; p->at++) {
+	int quote = 0;
+
+	for (int c; (c = quote == '\'' ? (p->at < p->end ? (unsigned char)*p->at : PARSER_END) : parser_peek(p)) != PARSER_END; p->at++) {
 		if (!quote && parser_ends_word(c))
 			break;
 		if (quote ? c == quote : c == '\'' || c == '"') {
@@ -397,6 +423,8 @@ static void heredoc(struct parser *p, bool strip, struct shell_redirect *r)
 		}
 		out[n++] = (char)c;
 	}
+	if (quote)
+		parser_fail(p, "unterminated %c", quote);
 	if (p->at == from && !p->failed) {
 		parser_unexpected(p);
 		return;

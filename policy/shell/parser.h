@@ -37,6 +37,7 @@ struct parser {
 	size_t braces;            /* bytes that braces have made so far */
 	bool failed, compound;    /* the last command was a compound one */
 	bool redirected;          /* … with redirections: no reserved word may follow directly */
+	bool soft;                /* a mistake in a part that shells only look at when they get there: the rest is read */
 	bool extglob;
 	bool subscript, computes; /* a quoted [$( was seen; arithmetic was */
 };
@@ -61,6 +62,7 @@ enum word_mode {
 /* lexer.c */
 void parser_fail(struct parser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void parser_limit(struct parser *p, const char *what);
+void parser_forgive(struct parser *p);   /* a mistake so far is one of a part: go on */
 bool parser_enter(struct parser *p);     /* one level deeper; false: too deep, and failed */
 void parser_leave(struct parser *p);
 size_t parser_scope_enter(struct parser *p); /* returns the scope before, to be put back */
@@ -88,6 +90,8 @@ struct word_parts {
 	size_t offset;
 };
 void parser_word_parts(struct parser *p, enum word_mode mode, struct word_parts *ret);
+void parser_word_more(struct parser *p, enum word_mode mode, struct word_parts *w); /* the rest of one that has begun */
+void parser_subscript(struct parser *p); /* [ … ] with its nesting and quotes */
 void parser_word(struct parser *p, enum word_mode mode, struct shell_word *ret); /* without expanding braces */
 void parser_word_finish(struct parser *p, const struct word_parts *w, struct shell_word *ret);
 void parser_double_quoted(struct parser *p, struct word_parts *w, int close); /* up to `close`, or the end for PARSER_END */

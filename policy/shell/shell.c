@@ -38,7 +38,7 @@ int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum s
 	read_all(&p);
 	if (nul && !p.failed)
 		parser_fail(&p, "a NUL byte");
-	return p.failed;
+	return p.failed || p.soft;
 }
 
 int shell_parse(const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret)

@@ -146,7 +146,8 @@ struct shell_script {
 
 /*
  * 0: the text is well formed. 1: it is not, or is beyond a limit; `error` says where and why, and the script still has
- * the commands up to there, because shells run the lines before a mistake.
+ * the commands up to there, because shells run the lines before a mistake. A mistake inside of backquotes or a here-document
+ * spoils only that: the rest is there, too.
  */
 int shell_parse(const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret);
 /* The same with the memory of somebody else, who need not call shell_script_done. */

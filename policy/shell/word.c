@@ -77,7 +77,7 @@ static void backquote(struct parser *p, struct word_parts *w, bool quoted)
 {
 	const char *from = p->at++, *at, *end = p->end;
 	const size_t fixed = p->fixed;
-	const unsigned context = p->context;
+	const unsigned context = p->context, depth = p->depth;
 	struct heredoc *pending = p->pending;
 	size_t n = 0;
 	char *text = backquoted(p, quoted, &n);
@@ -92,13 +92,14 @@ static void backquote(struct parser *p, struct word_parts *w, bool quoted)
 	p->context |= SHELL_IN_SUBSTITUTION;
 	const size_t scope = parser_scope_enter(p);
 	parser_list(p);
-	p->scope = scope;
 	if (!p->failed && parser_op(p) != OP_END)
 		parser_unexpected(p);
-	parser_leave(p);
+	p->scope = scope;
+	p->depth = depth;
 	p->end = end;
-	p->at = p->failed ? end : at;
 	p->fixed = fixed;
+	parser_forgive(p);
+	p->at = p->failed ? end : at;
 	p->context = context;
 	p->pending = pending;
 	expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
@@ -376,13 +377,48 @@ static bool ends_here(struct parser *p, enum word_mode mode, size_t parens, int 
 	return !((c == '<' || c == '>') && p->dialect == SHELL_BASH && parser_peek2(p) == '(');
 }
 
+void parser_subscript(struct parser *p)
+{
+	struct word_parts inner = { 0 };
+	size_t depth = 0;
+
+	p->computes = true;
+	if (!parser_enter(p))
+		return;
+	for (int c; (c = parser_peek(p)) != PARSER_END;) {
+		if (c == '$') {
+			dollar(p, &inner, false);
+		} else if (c == '`') {
+			backquote(p, &inner, false);
+		} else if (c == '\'') {
+			single_quoted(p, &inner);
+		} else if (c == '"') {
+			p->at++;
+			parser_double_quoted(p, &inner, '"');
+		} else {
+			p->at += c == '\\' && p->at + 1 < p->end ? 2 : 1;
+			depth += c == '[';
+			if (c == ']' && --depth == 0) {
+				parser_leave(p);
+				return;
+			}
+		}
+	}
+	parser_fail(p, "unterminated [");
+}
+
 void parser_word_parts(struct parser *p, enum word_mode mode, struct word_parts *w)
 {
-	size_t parens = 0;
-
 	*w = (struct word_parts){ .offset = parser_offset(p, p->at) };
 	if (parser_peek(p) == '~')
 		tilde(p, w);
+	parser_word_more(p, mode, w);
+}
+
+void parser_word_more(struct parser *p, enum word_mode mode, struct word_parts *w)
+{
+	size_t parens = 0;
+
 	for (int c; !ends_here(p, mode, parens, c = parser_peek(p)) && c != PARSER_END;) {
 		const bool pattern = strchr("?*+@!", c) && parser_peek2(p) == '(' && (mode != WORD_PLAIN || p->extglob);
 

@@ -1,6 +1,7 @@
 /* The shell parser against the shells themselves: what is well formed, and what words become. */
 
 #include "policy/shell/shell.h"
+#include "policy/understand.h"
 
 #include "runtime/base/mem.h"
 #include "tests/unit/policy/corpus.h"
@@ -47,6 +48,9 @@ static void agree(struct agreement *a, const char *shell, enum shell_dialect dia
 
 static void corpus_line(void *ctx, const struct corpus_case *c)
 {
+	/* Mistakes in backquotes and here-documents bash only notices when it gets there. */
+	if (strstr(buf_cstr(&c->expected), "? syntax") && (strchr(buf_cstr(&c->line), '`') || strstr(buf_cstr(&c->line), "<<")))
+		return;
 	agree(ctx, "bash", SHELL_BASH, buf_cstr(&c->line), c->file);
 }
 
@@ -96,8 +100,10 @@ END_TEST
 
 /* ---- words ---- */
 
-/* Each echo writes its words to descriptor 3, NUL after each and an empty record after the last: <a\0b\0\n\0>. */
-#define RECORD "echo() { printf '%s\\0' \"$@\" >&3; printf '\\n\\0' >&3; }; "
+/* Each echo writes its words to descriptor 3, NUL after each and a newline as the last: <a\0b\0\n\0>.
+ * The program printf writes all at once, unlike bash's own, so that commands in the background do not mix.
+ */
+#define RECORD "echo() { /usr/bin/printf '%s\\0' \"$@\" '\n' >&3; }; "
 
 static bool has_record(const struct buf *all, const struct shell_command *c)
 {
@@ -105,8 +111,6 @@ static bool has_record(const struct buf *all, const struct shell_command *c)
 
 	for (size_t i = 1; i < c->nwords; i++)
 		buf_append(&want, c->word[i].value, strlen(c->word[i].value) + 1);
-	if (c->nwords == 1)
-		buf_byte(&want, '\0');
 	buf_append(&want, "\n", 2);
 	for (size_t at = 0; at + want.len <= all->len; at++)
 		if ((at == 0 || (at >= 2 && all->data[at - 1] == '\0' && all->data[at - 2] == '\n')) && memcmp(all->data + at, want.data, want.len) == 0)
@@ -121,6 +125,8 @@ static void words_line(void *ctx, const struct corpus_case *c)
 	struct shell_script s;
 	bool known = false;
 
+	if (c->line.len && c->line.data[c->line.len - 1] == '\\')
+		return; /* a word to bash or not, depending on what stands before */
 	(void)shell_parse(buf_cstr(&c->line), c->line.len, SHELL_BASH, &s);
 	for (size_t i = 0; i < s.count; i++)
 		known |= s.command[i].nwords && s.command[i].word[0].value && strcmp(s.command[i].word[0].value, "echo") == 0;
@@ -154,6 +160,101 @@ START_TEST(bash_makes_the_same_of_words)
 	corpus_each("quoting", words_line, &a);
 	ck_assert_uint_eq(a.bad, 0);
 	ck_assert_uint_ge(a.checked, 40);
+}
+END_TEST
+
+/* ---- nothing runs that was not seen ---- */
+
+static uint32_t rnd(uint32_t *state)
+{
+	*state = *state * 1664525u + 1013904223u;
+	return *state >> 10;
+}
+
+/* Commands among the pieces of everything else. */
+static void random_line(uint32_t *state, struct buf *out)
+{
+	static const char *const pieces[] = {
+		"'", "\"", "`", "$(", ")", "(", "{ ", " }", ";", "&&", "||", "|", "\n", " ", "#", "\\", "\\\n", "\\ ", "a[", "]", "]=", "a=", "$'", "${x:-",
+		"}", "$((", "))", "((", "[[ ", " ]]", "cat <<E\n", "\nE\n", "cat <<'E'\n", "\t", "case x in x) ", ";;", " esac", "if ", "then ", "fi ",
+		"for i in 1;", "do ", "done ", "f() ", "eval ", "*", "!", "time ", "{a,b}", "<<<", "&", "sh -c ", "env ", "\"$(", "'\"'", "\\\"", "\\`",
+		"${x#", "$[", "\r", "é", "command ", "x=1 ",
+	};
+	unsigned number = 0;
+
+	for (uint32_t n = 2 + rnd(state) % 11; n; n--) {
+		if (rnd(state) % 4 == 0)
+			buf_printf(out, "echo %u", ++number);
+		else
+			buf_str(out, pieces[rnd(state) % countof(pieces)]);
+		if (rnd(state) % 5 < 2)
+			buf_byte(out, ' ');
+		if (rnd(state) % 8 == 0)
+			buf_printf(out, "%s echo %u ", rnd(state) % 2 ? ";" : "\n", ++number);
+	}
+}
+
+/* One record of words against one command of ours, whose unknown words stand for any number of words. */
+static bool covers(const struct command_simple *c, size_t i, const char *words, const char *end)
+{
+	if (i == c->argc)
+		return words == end;
+	if (c->argv[i]) {
+		const size_t n = strlen(c->argv[i]) + 1;
+
+		return (size_t)(end - words) >= n && memcmp(words, c->argv[i], n) == 0 && covers(c, i + 1, words + n, end);
+	}
+	for (;; words += strlen(words) + 1) {
+		if (covers(c, i + 1, words, end))
+			return true;
+		if (words >= end)
+			return false;
+	}
+}
+
+static bool is_seen(const struct command_facts *f, const char *words, const char *end)
+{
+	for (size_t i = 0; i < f->ncommands; i++)
+		if (f->command[i].name && strcmp(f->command[i].name, "echo") == 0 && covers(&f->command[i], 1, words, end))
+			return true;
+	return false;
+}
+
+START_TEST(shells_run_nothing_that_was_not_seen)
+{
+	static const struct understand_options o = { .cwd = "/w/proj" };
+	static const char *const shells[] = { "bash", "dash" };
+	uint32_t state = 20240611;
+	unsigned ran = 0, bad = 0;
+
+	for (unsigned round = 0; round < 4000 && ran < 300; round++) {
+		buf_auto struct buf line = BUF_INIT, text = BUF_INIT;
+		command_facts_auto struct command_facts f = { 0 };
+
+		random_line(&state, &line);
+		command_understand_line(line.data, line.len, &o, &f);
+		if (f.unknown) /* it was said that anything may happen */
+			continue;
+		buf_str(&text, RECORD);
+		buf_append(&text, line.data, line.len);
+		for (size_t i = 0; i < countof(shells); i++) {
+			const char *const argv[] = { "timeout", "5", shells[i], "-c", text.data, NULL };
+			buf_auto struct buf said = BUF_INIT;
+
+			(void)oracle_run(argv, 3, &said);
+			for (const char *at = said.data, *end = at + said.len, *stop; at && at < end; at = stop + 2) {
+				for (stop = at; stop + 1 < end && !(stop[0] == '\n' && stop[1] == '\0' && (stop == at || stop[-1] == '\0')); stop++)
+					;
+				ran++;
+				if (is_seen(&f, at, stop))
+					continue;
+				fprintf(stderr, "%s ran echo %s, which is not listed for: %s\n", shells[i], at, line.data);
+				bad++;
+			}
+		}
+	}
+	ck_assert_uint_eq(bad, 0);
+	ck_assert_uint_ge(ran, 300);
 }
 END_TEST
 
@@ -277,7 +378,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("shell", bash_agrees_about_the_corpus, shells_agree_about_corners_of_the_grammar, bash_makes_the_same_of_words,
+	return SUITE("shell", bash_agrees_about_the_corpus, shells_agree_about_corners_of_the_grammar, bash_makes_the_same_of_words, shells_run_nothing_that_was_not_seen,
 		     context_and_pipelines, redirections_and_assignments, the_dialects_differ_where_the_shells_do, limits_are_said,
 		     a_mistake_keeps_what_came_before);
 }
