@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #define DECISIONS_MAX 16u
+#define OPEN_MAX 100u /* of one turn */
 #define PROMPT_MAX 16384u
 
 #define ACTION_KIND(NAME, name, ops) extern const struct action_kind_ops ops;
@@ -283,7 +284,9 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 		s.session_id = t.sessionId;
 		s.thread_id = t.threadId;
 		s.turn_id = t.turnId;
-	} else if (!r->turn_id && r->task_id && task_session(g, r->task_id, c, session, &e) == 0) {
+		if (t.openActions != VIEW_ABSENT && t.openActions >= OPEN_MAX)
+			err_set(&e, ERR_EXHAUSTED, "turn '%s' waits for %u answers already", t.turnId, OPEN_MAX);
+	} else if (!e.code && !r->turn_id && r->task_id && task_session(g, r->task_id, c, session, &e) == 0) {
 		s.session_id = session;
 	} else if (!e.code) {
 		err_field(&e, "turnId", "missing; give turnId or taskId");

@@ -80,6 +80,9 @@ int tool_call_of_caller(struct engine *g, const char *call_id, const struct call
 void tool_fact_open(struct fact *f, enum event_type type, const struct tool_call_doc *d);
 json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e);
 
+/* What of such an object may be shown: not the values of its `env`. New reference. */
+json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed);
+
 struct tool_failure {
 	const char *status;           /* failed, cancelled, timed_out, lost */
 	const char *category, *message, *advice; /* advice NULL = as for the category */

@@ -57,8 +57,7 @@ void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_
 	fact_close(&f, b);
 }
 
-/* What of the arguments may be shown: values of environment variables are nobody's business. */
-static json_t *safe_arguments(const json_t *arguments, bool *ret_changed)
+json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed)
 {
 	json_t *env = json_object_get(arguments, "env"), *copy, *names, *v;
 	const char *name;
@@ -84,7 +83,7 @@ static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, s
 	struct fact f;
 	bool changed;
 
-	safe = safe_arguments(given, &changed);
+	safe = tool_safe_arguments(given, &changed);
 	shown = json_dumps(safe, JSON_COMPACT);
 	tool_fact_open(&f, EVENT_TOOL_ARGS, d);
 	f.draft.ids[ID_REQUEST] = u->request_id;

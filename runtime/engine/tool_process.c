@@ -96,7 +96,7 @@ static void start(struct engine *g, const struct tool_call_doc *d, const struct 
 static void start_process_of(struct engine *g, const struct tool_call_doc *d, const struct turn_doc *t, const struct tool *tool,
 			     json_t *args)
 {
-	json_t *where = turn_part_merged(t, tool->builtin == TOOL_SHELL ? args : NULL);
+	json_t *where = turn_part_merged(g, t, tool->builtin == TOOL_SHELL ? args : NULL);
 	struct requester by;
 	struct err e = ERR_INIT;
 

@@ -12,6 +12,7 @@
 #define PREVIEW_BYTES 2048u
 #define RESULT_MAX (1u << 20)
 #define MESSAGE_MAX 2048u
+#define OPEN_MAX 256u /* of one turn */
 
 /* ---- invoke_tool ---- */
 
@@ -26,6 +27,8 @@ static int check_invocation(struct engine *g, const struct tool_request *r, cons
 		return err_field(e, "arguments", "must have at most %u bytes as JSON", TOOL_ARGS_MAX);
 	if (turn_open_of_caller(g, r->turn_id, c, text, t, e) < 0 || tool_check(g, r->tool, r->arguments, c, e) < 0)
 		return -1;
+	if (t->openCalls != VIEW_ABSENT && t->openCalls >= OPEN_MAX)
+		return err_set(e, ERR_EXHAUSTED, "turn '%s' has %u open tool calls already", t->turnId, OPEN_MAX);
 	if (!turn_driven_by_client(t))
 		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime: submit the call as a part of a turn", t->turnId);
 	return 0;
@@ -154,6 +157,8 @@ static int begin_report(struct engine *g, const struct tool_report *r, struct de
 		return -1;
 	if (!turn_driven_by_client(&t))
 		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime; only turns with text have calls of their clients'", t.turnId);
+	if (t.openCalls != VIEW_ABSENT && t.openCalls >= OPEN_MAX)
+		return err_set(e, ERR_EXHAUSTED, "turn '%s' has %u open tool calls already", t.turnId, OPEN_MAX);
 	if (strlen(r->tool) > TOOL_NAME_MAX)
 		return err_field(e, "toolName", "must have at most %u bytes", TOOL_NAME_MAX);
 	const struct tool_use use = { .tool = r->tool, .arguments = r->arguments, .part = -1, .call_id = r->call_id, .runner = "client",

@@ -100,7 +100,7 @@ static void limits_json(const struct engine *g, const struct profile *p, struct 
 /* `"executionEnvironment":{…}` and, into refs, what the turn may know of the machine. */
 static void environment_facts(struct engine *g, const struct turn_doc *d, struct jw *w, struct jw *refs)
 {
-	json_t *where = turn_part_merged(d, NULL);
+	json_t *where = turn_part_merged(NULL, d, NULL);
 	sandbox_spec_auto struct sandbox_spec spec = { 0 };
 	confinement_auto struct confinement f = { 0 };
 	struct requester by;
@@ -335,6 +335,26 @@ static int dump(const json_t *v, size_t most, const char *field, char **ret, str
 	return 0;
 }
 
+/* The parts and the values of variables behind a ref; facts show the rest of the options, and which variables there are. */
+static int dump_input(const struct turn_request *r, struct turn_plan *p, struct err *e)
+{
+	json_t *env = json_object_get(r->options, "env"), *kept = json_object(), *shown = NULL;
+	int rc = 0;
+
+	json_object_set(kept, "input", (json_t *)(uintptr_t)r->input);
+	if (env) {
+		bool changed;
+
+		json_object_set(kept, "env", env);
+		shown = tool_safe_arguments(r->options, &changed);
+	}
+	if (dump(kept, TURN_INPUT_MAX, "input", &p->input, e) < 0 || dump(shown ? shown : r->options, OPTIONS_MAX, "options", &p->options, e) < 0)
+		rc = -1;
+	json_decref(kept);
+	json_decref(shown);
+	return rc;
+}
+
 static int plan_turn(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p, struct err *e)
 {
 	const char *busy = json_string_value(json_object_get(r->options, "whenBusy"));
@@ -342,8 +362,7 @@ static int plan_turn(struct engine *g, const struct turn_request *r, const struc
 
 	if (g->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	if (check_input(g, r, c, p, e) < 0 || dump(r->input, TURN_INPUT_MAX, "input", &p->input, e) < 0 ||
-	    dump(r->options, OPTIONS_MAX, "options", &p->options, e) < 0 ||
+	if (check_input(g, r, c, p, e) < 0 || dump_input(r, p, e) < 0 ||
 	    dump(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0 ||
 	    place_find(g, r->session_id, r->thread_id, PLACE_FIRST_THREAD, c, &p->place, e) < 0)
 		return -1;

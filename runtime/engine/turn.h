@@ -94,8 +94,11 @@ void turn_list_queued(struct engine *g, struct jw *w);
 
 /* turn_loop.c */
 json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e); /* its parts; NULL with e */
-/* A part with what the turn's options say of place, sandbox and limits, where the part does not. */
-json_t *turn_part_merged(const struct turn_doc *d, const json_t *part);
+/*
+ * A part with what the turn's options say of place, sandbox and limits, where the part does not. With an engine also their
+ * environment, whose values are only in the stored input.
+ */
+json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part);
 void turn_loop(struct engine *g, const struct turn_doc *d);
 
 #endif

@@ -13,24 +13,31 @@
 
 #define SIDE_BY_SIDE 4u
 
-json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e)
+/* A member of what was stored with the turn: {"input":[…],"env"?:{…}}. New reference; NULL with e, or when it is not there. */
+static json_t *stored(struct engine *g, const struct turn_doc *d, const char *member, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
-	json_t *input;
+	json_t *all, *v;
 
-	if (!d->inputRef[0])
-		return json_array();
-	if (store_output_read(g->o.store, d->inputRef, 0, TURN_INPUT_MAX, &text, e) < 0)
+	if (store_output_read(g->o.store, d->inputRef, 0, 2 * TURN_INPUT_MAX, &text, e) < 0)
 		return NULL;
-	input = json_loadb(buf_cstr(&text), text.len, 0, NULL);
-	if (!input)
+	all = json_loadb(buf_cstr(&text), text.len, 0, NULL);
+	if (!all)
 		err_set(e, ERR_CORRUPT, "the input of turn '%s' cannot be read", d->turnId);
-	return input;
+	v = json_incref(json_object_get(all, member));
+	json_decref(all);
+	return v;
 }
 
-json_t *turn_part_merged(const struct turn_doc *d, const json_t *part)
+json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e)
 {
-	static const char *const members[] = { "cwd", "profile", "sandbox", "limits", "env", "cow" };
+	return d->inputRef[0] ? stored(g, d, "input", e) : json_array();
+}
+
+json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part)
+{
+	static const char *const members[] = { "cwd", "profile", "sandbox", "limits" };
+	struct err e = ERR_INIT;
 	json_t *merged = json_object();
 	json_t *options = d->options.type == JT_OBJECT ? json_loadb(d->options.text, d->options.len, 0, NULL) : NULL;
 
@@ -39,6 +46,12 @@ json_t *turn_part_merged(const struct turn_doc *d, const json_t *part)
 
 		if (v)
 			json_object_set(merged, members[i], v);
+	}
+	if (g && json_object_get(options, "env")) {
+		json_t *env = stored(g, d, "env", &e);
+
+		if (env)
+			json_object_set_new(merged, "env", env);
 	}
 	if (part)
 		json_object_update(merged, (json_t *)(uintptr_t)part);

@@ -80,6 +80,11 @@ def test_secrets_of_the_environment_are_not_shown(home):
         turn = open_turn(rpc, home)
         done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"command": "echo $KEY | wc -c", "env": {"KEY": "hunter22"}})
         assert done["preview"].strip() == "9", done
+        turn = open_turn(rpc, home, env={"KEY": "hunter22"})
+        done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"command": "echo $KEY | wc -c"})
+        assert done["preview"].strip() == "9", done
+        loop = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "test $KEY = hunter2$TWO"}], options={"env": {"KEY": "hunter22", "TWO": "2"}})
+        assert ended(rpc, loop)["status"] == "completed"
         assert "hunter22" not in json.dumps(rpc.events()), "the value stands in an event"
 
 
