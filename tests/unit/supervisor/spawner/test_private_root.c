@@ -438,6 +438,35 @@ START_TEST(other_users_are_themselves)
 }
 END_TEST
 
+/* A runtime that was taken over can ask for anything, but not for more than the peer has: no layer, and the system writable. */
+START_TEST(hostile_plans_give_no_more_than_the_peer_has)
+{
+	enum { UID = 65533 };
+	if (geteuid() != 0)
+		return;
+	fd_close(&rig.client[0]);
+	rig.client[0] = socket_of(UID);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = "/etc" }, { .kind = PLAN_MOUNT_WRITE, .path = "/usr" },
+	};
+	struct run run;
+	struct run_spec s = { .argv = SH("test $(id -u) = 65533 && ! echo x 2>/dev/null >>/etc/passwd && ! cat /etc/shadow 2>/dev/null"
+					 " && ! touch /usr/x 2>/dev/null && ! chmod u+s /usr/bin/env 2>/dev/null"
+					 " && grep -q 'CapEff:.0000000000000000' /proc/self/status && grep -q 'CapBnd:.0000000000000000' /proc/self/status"
+					 " && grep -q 'NoNewPrivs:.1' /proc/self/status"),
+			      .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts, .nmounts = countof(mounts),
+			      .network = PLAN_NET_NONE, .less_layers = ~0u };
+	await_zygotes();
+	run_start(&rig, &run, &s);
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	struct status_msg m = run_status(&run);
+	ck_assert_msg(m.kind == STATUS_EXITED && m.wait_status == 0, "%s", out);
+	run_release(&rig, &run);
+	run_close(&run);
+	ck_assert_int_lt(access("/usr/x", F_OK), 0);
+}
+END_TEST
+
 START_TEST(private_tmp)
 {
 	put("/tmp", "rig-private-tmp", "outside\n");
@@ -704,6 +733,7 @@ int main(int argc, char **argv)
 		tcase_add_test(t, placeholders_that_were_replaced_stay);
 		tcase_add_test(t, placeholders_are_shared);
 		tcase_add_test(t, other_users_are_themselves);
+		tcase_add_test(t, hostile_plans_give_no_more_than_the_peer_has);
 		tcase_add_test(t, private_tmp);
 		tcase_add_test(t, tmp_is_limited);
 		tcase_add_test(t, own_processes_and_masked_proc);
