@@ -1,8 +1,8 @@
 /*
  * The proxy parses what sandboxes send it, so it is the first thing of bailiff's that somebody inside would try to take
  * over. What that would give: sockets to the internet, which it has anyway, and nothing else. No program can be executed,
- * no process made or touched, no unix socket connected to (the control socket is one), and no file is there but those that
- * the C library's resolver reads. Landlock says which files; the filter says which calls.
+ * no process made or touched, no unix socket connected to (the control socket is one), and no file is there but in the
+ * folders where the C library's resolver reads. Landlock says which files; the filter says which calls.
  */
 
 #include "supervisor/proxy/confine.h"
@@ -33,7 +33,6 @@
 
 /* Kernel headers may be older than the kernel. */
 #define FS_ALL ((1ull << 16) - 1) /* every right on files that there is, up to ioctl on devices */
-#define FS_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
 #define NET_BIND 1ull
 #define SCOPE_ALL 3ull            /* abstract unix sockets, signals */
 
@@ -46,24 +45,25 @@ static uint64_t fs_rights(int abi)
 	return abi >= 5 ? FS_ALL : abi >= 3 ? FS_ALL >> 1 : abi >= 2 ? FS_ALL >> 2 : FS_ALL >> 3;
 }
 
-static int landlock_file(int ruleset, const char *path)
+static int allow_reading(int ruleset, const char *path)
 {
 	fd_auto int fd = open(path, O_PATH | O_CLOEXEC);
-	struct landlock_path_beneath_attr a = { .allowed_access = LANDLOCK_ACCESS_FS_READ_FILE, .parent_fd = fd };
+	const struct landlock_path_beneath_attr a = { .allowed_access = LANDLOCK_ACCESS_FS_READ_FILE, .parent_fd = fd };
 
 	if (fd < 0)
 		return 0;
-	if (path[strlen(path) - 1] == '/')
-		a.allowed_access = FS_READ;
 	return (int)syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &a, 0);
 }
 
 static int confine_files(struct err *e)
 {
-	/* A name that ends in '/' is a folder. The last ones: what the C library loads to look up names. */
+	/*
+	 * /etc as a whole, and where its resolv.conf may be a link to: these files are replaced while we run, and a rule about a
+	 * file is about the file that was there. The last ones: what the C library loads to look up names.
+	 */
 	static const char *const readable[] = {
-		"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf", "/etc/host.conf", "/etc/services",
-		"/etc/ld.so.cache", "/etc/localtime", "/run/systemd/resolve/", "/usr/lib/", "/lib/", "/lib64/", "/usr/lib64/",
+		"/etc/", "/run/systemd/resolve/", "/run/NetworkManager/", "/run/resolvconf/", "/run/connman/", "/usr/lib/", "/lib/", "/lib64/",
+		"/usr/lib64/",
 	};
 	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 	if (abi < 1) {
@@ -76,7 +76,7 @@ static int confine_files(struct err *e)
 	if (ruleset < 0)
 		return err_sys(e, errno, "make a Landlock ruleset");
 	for (size_t i = 0; i < countof(readable); i++)
-		if (landlock_file(ruleset, readable[i]) < 0)
+		if (allow_reading(ruleset, readable[i]) < 0)
 			return err_sys(e, errno, "Landlock: %s", readable[i]);
 	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
 		return err_sys(e, errno, "enter the Landlock domain");

@@ -261,6 +261,16 @@ def test_localhost_is_the_hosts_if_it_is_named():
         assert len(server.seen) == 1
 
 
+def test_ipv6():
+    need("curl")
+    with network_home() as home, Server(address="::1") as server:
+        for url, *hosts in ((f"http://six.test:{server.port}/hello", f"six.test:{server.port}", f"[::1]:{server.port}"),
+                            (f"http://[::1]:{server.port}/hello", f"[::1]:{server.port}"), (f"http://localhost:{server.port}/hello", "localhost")):
+            for more in ([], ["-p"]):
+                done = home.cli("run", *allow(*hosts), "--", "curl", "-sSf", *more, url)
+                assert done.text == "hello\n", (url, more, done.err)
+
+
 def test_agents_may_have_less_but_not_more():
     with network_home() as home, home.rpc() as rpc:
         rpc.call("initialize", role="agent")
