@@ -5,6 +5,7 @@
 #   make MODE=asan   debug | asan | tsan | fuzz | release     make CC=clang   the other compiler
 #   make unit lint blackbox crash                             parts of check  (crash: N=kills GUARD_N=kills SEED=n)
 #   make fuzz        FUZZ_S=seconds for each target           make bench      the figures of docs/performance.md
+#   make simulate    the engine in a made-up world            (SIM_STEPS=1000000 SEED=n)
 #   make docs        regenerate what comes out of tables      make install    PREFIX=/usr/local DESTDIR=
 #
 # Each folder is a layer and becomes one archive; tests/lint/layers.py checks who includes whom. `make demo` and `make
@@ -154,7 +155,7 @@ unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
 	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c)) $(UNIT_SHARED)
 
-export N GUARD_N SEED AS K FUZZ_S LEAKS
+export N GUARD_N SEED AS K FUZZ_S LEAKS SIM_STEPS
 TEST_RUN = $(PYTHON) tests/run --build $(BUILD) --make '$(MAKE) --no-print-directory -s'
 
 .PHONY: check unit lint blackbox crash
@@ -173,6 +174,11 @@ blackbox:
 crash:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all $(CRASH_PROGRAMS) $(BUILD)/talker
 	@$(TEST_RUN) crash
+
+.PHONY: simulate
+simulate:
+	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=release BUILD=build-release build-release/crash/crash_engine
+	@SIM_STEPS=$(or $(SIM_STEPS),1000000) build-release/crash/crash_engine
 
 .PHONY: fuzz
 fuzz:

@@ -339,6 +339,8 @@ static void count_children(struct engine *g, const struct task *parent, bool com
 	uint64_t done = (parent->d.childrenCompleted == VIEW_ABSENT ? 0 : parent->d.childrenCompleted) + completed;
 	struct fact f;
 
+	if (task_status_ended(parent->status))
+		return; /* nothing of it makes progress any more */
 	if (ended < all && engine_real(g) < parent->d.progressAt + COUNTERS_MS * 1000)
 		return;
 	task_fact_open(&f, EVENT_TASK_PROGRESS, &parent->d, NULL);

@@ -36,6 +36,8 @@ int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c
 		snprintf(e->field, sizeof e->field, "turnId");
 		return -1;
 	}
+	if (jval_is_str(ret->source, "system"))
+		return err_set(e, ERR_STATE, "turn '%s' is the runtime's own: it only carries facts", turn_id);
 	return 0;
 }
 

@@ -1,0 +1,216 @@
+#ifndef BAILIFF_TESTS_SIM_CHECK_H
+#define BAILIFF_TESTS_SIM_CHECK_H
+
+/*
+ * What must hold of the log whatever happens, checked for every event as it comes: numbers without a gap, one end for everything that
+ * begins, nothing after it, one active turn a thread, no answer that nobody gave. Knows nothing of the engine: it reads events.
+ */
+
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/strmap.h"
+#include "runtime/event/event.h"
+#include "runtime/store/store.h"
+#include "tests/crash/sim_world.h"
+
+enum sim_life { LIFE_NONE, LIFE_BEGUN, LIFE_STARTED, LIFE_ENDED };
+
+struct sim_check {
+	uint64_t sequence;
+	struct strmap turns, processes, calls, actions, tasks, jobs, subagents; /* id → enum sim_life */
+	struct strmap active;      /* threadId → turnId (owned) */
+	uint64_t seen[EVENT_TYPE_COUNT];
+	char wrong[300];           /* "" = nothing */
+};
+
+static inline void check_fail(struct sim_check *c, const struct event_view *ev, const char *what, const char *id)
+{
+	if (!c->wrong[0])
+		snprintf(c->wrong, sizeof c->wrong, "event %llu %s: %s (%s)", (unsigned long long)ev->sequence, event_info(ev->type)->name, what, id);
+}
+
+static inline enum sim_life life(const struct strmap *m, const char *id)
+{
+	return (enum sim_life)(intptr_t)strmap_get(m, id);
+}
+
+static inline void live(struct strmap *m, const char *id, enum sim_life to)
+{
+	(void)strmap_put(m, id, (void *)(intptr_t)to);
+}
+
+/* begins once; what is in between needs a beginning; ends once, and nothing of it comes after. */
+enum sim_part { PART_BEGIN, PART_MIDDLE, PART_END };
+static inline void check_life(struct sim_check *c, const struct event_view *ev, struct strmap *m, enum id_field field, enum sim_part part)
+{
+	char id[80];
+
+	event_id_copy(ev, field, id, sizeof id);
+	if (!*id) {
+		check_fail(c, ev, "has no id", id_field_member(field));
+		return;
+	}
+	enum sim_life now = life(m, id);
+	if (now == LIFE_ENDED)
+		check_fail(c, ev, "comes after the end", id);
+	else if (part == PART_BEGIN && now != LIFE_NONE)
+		check_fail(c, ev, "begins twice", id);
+	else if (part != PART_BEGIN && now == LIFE_NONE)
+		check_fail(c, ev, "comes before the beginning", id);
+	live(m, id, part == PART_END ? LIFE_ENDED : LIFE_BEGUN);
+}
+
+static inline void check_turn(struct sim_check *c, const struct event_view *ev)
+{
+	char turn[80], thread[80];
+	char *active;
+
+	event_id_copy(ev, ID_TURN, turn, sizeof turn);
+	event_id_copy(ev, ID_THREAD, thread, sizeof thread);
+	active = strmap_get(&c->active, thread);
+	switch (ev->type) {
+	case EVENT_TURN_SUBMITTED:
+		if (!jval_is_str(jval_get(event_payload(ev), "source"), "system"))
+			check_life(c, ev, &c->turns, ID_TURN, PART_BEGIN);
+		return;
+	case EVENT_TURN_STARTED:
+		if (life(&c->turns, turn) != LIFE_BEGUN)
+			check_fail(c, ev, "starts twice, or was not submitted", turn);
+		if (active)
+			check_fail(c, ev, "another turn is active on the thread", thread);
+		live(&c->turns, turn, LIFE_STARTED);
+		free(strmap_put(&c->active, thread, mem_strdup(turn)));
+		return;
+	default:
+		check_life(c, ev, &c->turns, ID_TURN, PART_END);
+		if (active && strcmp(active, turn) == 0)
+			free(strmap_del(&c->active, thread));
+	}
+}
+
+/* An answer is somebody's: a yes only from a person, or as a declared default of its time limit. */
+static inline void check_action(struct sim_check *c, const struct event_view *ev)
+{
+	struct jval payload = event_payload(ev), decision = jval_get(payload, "decision"), source = jval_get(payload, "source");
+
+	if (ev->type == EVENT_ACTION_REQUIRED) {
+		check_life(c, ev, &c->actions, ID_ACTION, PART_BEGIN);
+		return;
+	}
+	check_life(c, ev, &c->actions, ID_ACTION, PART_END);
+	if (jval_is_str(decision, "allow") && !jval_is_str(source, "user") && !jval_is_str(source, "host"))
+		check_fail(c, ev, "nobody said yes", "decision");
+}
+
+static inline void check_task(struct sim_check *c, const struct event_view *ev)
+{
+	char id[80];
+
+	event_id_copy(ev, ID_TASK, id, sizeof id);
+	enum sim_life now = life(&c->tasks, id);
+	switch (ev->type) {
+	case EVENT_TASK_CREATED:
+		check_life(c, ev, &c->tasks, ID_TASK, PART_BEGIN);
+		return;
+	case EVENT_TASK_COMPLETED:
+	case EVENT_TASK_FAILED:
+	case EVENT_TASK_CANCELLED:
+	case EVENT_TASK_TIMED_OUT:
+		if (now == LIFE_ENDED)
+			check_fail(c, ev, "ends twice", id);
+		live(&c->tasks, id, LIFE_ENDED);
+		return;
+	case EVENT_TASK_LOST: /* not an end: it may be tried again, called off, or settled by its owner */
+		if (now == LIFE_ENDED)
+			check_fail(c, ev, "is lost after its end", id);
+		return;
+	case EVENT_TASK_RETRYING: /* one that failed may be tried again */
+		live(&c->tasks, id, LIFE_STARTED);
+		return;
+	case EVENT_TASK_PROGRESS:
+	case EVENT_TASK_WAITING:
+	case EVENT_TASK_PAUSED:
+	case EVENT_TASK_RESUMED:
+	case EVENT_TASK_STARTED:
+	case EVENT_TASK_QUEUED:
+		if (now == LIFE_ENDED || now == LIFE_NONE)
+			check_fail(c, ev, now == LIFE_NONE ? "before the task was made" : "after the task's end", id);
+		return;
+	default:
+		return;
+	}
+}
+
+static inline bool check_event(void *ctx, const struct event_view *ev)
+{
+	struct sim_check *c = ctx;
+
+	if (ev->sequence != c->sequence + 1)
+		check_fail(c, ev, "the sequence has a gap", "sequence");
+	c->sequence = ev->sequence;
+	c->seen[ev->type]++;
+	switch (ev->type) {
+	case EVENT_TURN_SUBMITTED:
+	case EVENT_TURN_STARTED:
+	case EVENT_TURN_COMPLETED:
+	case EVENT_TURN_FAILED:
+		check_turn(c, ev);
+		break;
+	case EVENT_PROCESS_STARTED: check_life(c, ev, &c->processes, ID_PROCESS, PART_BEGIN); break;
+	case EVENT_PROCESS_OUTPUT:
+	case EVENT_PROCESS_INPUT: check_life(c, ev, &c->processes, ID_PROCESS, PART_MIDDLE); break;
+	case EVENT_PROCESS_COMPLETED:
+	case EVENT_PROCESS_TERMINATED: check_life(c, ev, &c->processes, ID_PROCESS, PART_END); break;
+	case EVENT_PROCESS_FAILED: { /* one that could not be started has no beginning */
+		char id[80];
+
+		event_id_copy(ev, ID_PROCESS, id, sizeof id);
+		if (life(&c->processes, id) == LIFE_ENDED)
+			check_fail(c, ev, "ends twice", id);
+		live(&c->processes, id, LIFE_ENDED);
+		break;
+	}
+	case EVENT_TOOL_STARTED: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_BEGIN); break;
+	case EVENT_TOOL_ARGS:
+	case EVENT_TOOL_PROGRESS: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_MIDDLE); break;
+	case EVENT_TOOL_RESULT:
+	case EVENT_TOOL_FAILED: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END); break;
+	case EVENT_ACTION_REQUIRED:
+	case EVENT_ACTION_RESOLVED: check_action(c, ev); break;
+	case EVENT_JOB_CREATED: check_life(c, ev, &c->jobs, ID_JOB, PART_BEGIN); break;
+	case EVENT_JOB_COMPLETED:
+	case EVENT_JOB_CANCELLED: check_life(c, ev, &c->jobs, ID_JOB, PART_END); break;
+	default:
+		if (strncmp(event_info(ev->type)->name, "task.", 5) == 0)
+			check_task(c, ev);
+	}
+	return !c->wrong[0];
+}
+
+/* Everything new. −1 when something is wrong, and `wrong` says what. */
+static inline int check_log(struct sim_check *c, struct store *s)
+{
+	const struct store_query q = { .after = c->sequence, .index = -1 };
+	struct err e = ERR_INIT;
+
+	if (store_events(s, &q, check_event, c, &e) < 0)
+		snprintf(c->wrong, sizeof c->wrong, "read the log: %.200s", e.message);
+	return c->wrong[0] ? -1 : 0;
+}
+
+static inline void check_free_value(void *ctx, const char *key, void *value)
+{
+	free(value);
+}
+
+static inline void check_done(struct sim_check *c)
+{
+	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls, &c->actions, &c->tasks, &c->jobs, &c->subagents };
+
+	strmap_each(&c->active, check_free_value, NULL);
+	strmap_done(&c->active);
+	for (size_t i = 0; i < countof(all); i++)
+		strmap_done(all[i]);
+}
+
+#endif
