@@ -96,22 +96,22 @@ static void start(struct engine *g, const struct tool_call_doc *d, const struct 
 static void start_process_of(struct engine *g, const struct tool_call_doc *d, const struct turn_doc *t, const struct tool *tool,
 			     json_t *args)
 {
-	json_t *where = turn_part_merged(g, t, tool->builtin == TOOL_SHELL ? args : NULL);
+	static const struct tool_failure missing = { .status = "failed", .category = "unavailable",
+		.message = "bailiff-tool, which does this, was not found beside bailiffd", .advice = "install bailiff-tool and restart bailiffd" };
+	bool shell = tool->builtin == TOOL_SHELL;
 	struct requester by;
-	struct err e = ERR_INIT;
 
-	turn_requester(t, &by);
-	if (tool->builtin == TOOL_SHELL) {
-		shell_arguments(where);
-	} else {
-		json_object_set_new(where, "commandLine", json_string(tool->name)); /* replaced by the program in start() */
-		if (!g->o.tool_program)
-			err_set(&e, ERR_UNAVAILABLE, "bailiff-tool is not installed beside bailiffd, and %s needs it", tool->name);
+	if (!shell && !g->o.tool_program) {
+		tool_call_fail(g, d->toolCallId, &missing);
+		return;
 	}
-	if (e.code)
-		fail_start(g, d->toolCallId, &e);
+	json_t *where = turn_part_merged(g, t, shell ? args : NULL);
+	turn_requester(t, &by);
+	if (shell)
+		shell_arguments(where);
 	else
-		start(g, d, tool, &by, where, args);
+		json_object_set_new(where, "commandLine", json_string(tool->name)); /* replaced by the program in start() */
+	start(g, d, tool, &by, where, args);
 	json_decref(where);
 }
 
