@@ -5,6 +5,7 @@
 #include "runtime/base/text.h"
 #include "runtime/store/store.h"
 #include "supervisor/control/control.h"
+#include "supervisor/control/item.h"
 #include "supervisor/control/nearest.h"
 
 #include <stdio.h>
@@ -34,6 +35,16 @@ static int add_pattern(struct filter *f, const char *pattern, size_t i, struct e
 	return err_field(e, field, "no event type matches \"%.80s\"%s%s", pattern, near.best ? "; did you mean " : "", near.best ? near.best : "");
 }
 
+static bool only_items(const struct filter *f)
+{
+	if (f->all_types)
+		return false;
+	for (int t = 0; t < EVENT_TYPE_COUNT; t++)
+		if (filter_wants(f, (enum event_type)t) && !item_is((enum event_type)t))
+			return false;
+	return true;
+}
+
 int filter_init(struct filter *f, const struct call *c, struct err *e)
 {
 	*f = (struct filter){ .sees_all = call_sees_all(c), .uid = c->caller.uid };
@@ -46,6 +57,9 @@ int filter_init(struct filter *f, const struct call *c, struct err *e)
 	json_array_foreach(types, i, item)
 		if (add_pattern(f, json_string_value(item), i, e) < 0)
 			return -1;
+	f->items = call_bool(c, "items", false);
+	if (!f->items && only_items(f))
+		return err_field(e, "types", "items are derived, not stored: they come by subscribe_events with items, never from the log");
 	for (i = 0; i < FILTER_IDS; i++)
 		f->ids[i] = mem_strdup(call_str(c, id_field_member(fields[i])));
 	return 0;
@@ -57,11 +71,14 @@ void filter_done(struct filter *f)
 		free(f->ids[i]);
 }
 
-bool filter_match(const struct filter *f, const struct event_view *ev)
+bool filter_wants(const struct filter *f, enum event_type t)
+{
+	return f->all_types || (f->types[t / 8] & (1u << (t % 8)));
+}
+
+bool filter_concerns(const struct filter *f, const struct event_view *ev)
 {
 	if (!f->sees_all && ev->uid != f->uid)
-		return false;
-	if (!f->all_types && !(f->types[ev->type / 8] & (1u << (ev->type % 8))))
 		return false;
 	for (size_t i = 0; i < FILTER_IDS; i++) {
 		const struct id_text *id = &ev->ids[fields[i]];
@@ -69,6 +86,11 @@ bool filter_match(const struct filter *f, const struct event_view *ev)
 			return false;
 	}
 	return true;
+}
+
+bool filter_match(const struct filter *f, const struct event_view *ev)
+{
+	return filter_wants(f, ev->type) && filter_concerns(f, ev);
 }
 
 void filter_query(const struct filter *f, struct store_query *q)

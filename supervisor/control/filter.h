@@ -17,14 +17,18 @@ struct store_query;
 struct filter {
 	bool sees_all;
 	uint32_t uid;                 /* whose events, unless sees_all */
+	bool items;                   /* also those that item.h makes of what it wants */
 	bool all_types;
 	uint8_t types[(EVENT_TYPE_COUNT + 7) / 8];
 	char *ids[FILTER_IDS];        /* like filter.c's fields; NULL = any */
 };
 
-/* From the call's parameters types, sessionId, threadId, turnId, taskId, processId. */
+/* From the call's parameters types, items, sessionId, threadId, turnId, taskId, processId. */
 int filter_init(struct filter *f, const struct call *c, struct err *e);
 void filter_done(struct filter *f);
+/* filter_match = filter_concerns (whose it is, and about what) and filter_wants (of which type). */
+bool filter_concerns(const struct filter *f, const struct event_view *ev);
+bool filter_wants(const struct filter *f, enum event_type t);
 bool filter_match(const struct filter *f, const struct event_view *ev);
 /* Lets the store's index do what it can. */
 void filter_query(const struct filter *f, struct store_query *q);

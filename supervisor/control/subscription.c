@@ -7,6 +7,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "supervisor/control/client.h"
+#include "supervisor/control/item.h"
 #include "supervisor/control/rpc.h"
 #include "supervisor/control/state.h"
 
@@ -114,6 +115,14 @@ struct piece {
 	bool stopped;      /* before the end of what there is */
 };
 
+static void notify(struct piece *p, const struct event_view *ev, void (*write)(const struct event_view *ev, struct buf *out))
+{
+	buf_printf(&p->out, "{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"subscriptionId\":\"%s\",\"event\":", p->s->id);
+	write(ev, &p->out);
+	buf_str(&p->out, "}}\n");
+	p->sent++;
+}
+
 static bool one_event(void *ctx, const struct event_view *ev)
 {
 	struct piece *p = ctx;
@@ -124,12 +133,13 @@ static bool one_event(void *ctx, const struct event_view *ev)
 	}
 	p->looked++;
 	s->cursor = ev->sequence;
-	if (!filter_match(&s->filter, ev))
+	if (!filter_concerns(&s->filter, ev))
 		return true;
-	buf_printf(&p->out, "{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"subscriptionId\":\"%s\",\"event\":", s->id);
-	event_json(ev, &p->out);
-	buf_str(&p->out, "}}\n");
-	p->sent++;
+	if (filter_wants(&s->filter, ev->type))
+		notify(p, ev, event_json);
+	int item = s->filter.items ? item_type(ev) : -1;
+	if (item >= 0 && filter_wants(&s->filter, (enum event_type)item))
+		notify(p, ev, item_json);
 	return true;
 }
 
