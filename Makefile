@@ -180,6 +180,14 @@ simulate:
 	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=release BUILD=build-release build-release/crash/crash_engine
 	@SIM_STEPS=$(or $(SIM_STEPS),1000000) build-release/crash/crash_engine
 
+# Which event types the black-box tests cause: docs/event-coverage.md.
+.PHONY: coverage
+coverage:
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe
+	@rm -rf $(BUILD)/event-coverage && mkdir -p $(BUILD)/event-coverage
+	@AS=root BAILIFF_EVENT_COVERAGE=$(CURDIR)/$(BUILD)/event-coverage $(TEST_RUN) blackbox
+	@$(PYTHON) docs/generate.py --coverage $(BUILD)/event-coverage
+
 .PHONY: fuzz
 fuzz:
 	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=fuzz CC=clang BUILD=build-fuzz fuzz-programs event-doc

@@ -2,9 +2,11 @@
 """Writes the parts of the documents that come out of the tables, or checks that they are up to date.
 
     generate.py --build DIR (--write | --check)
+    generate.py --coverage DIR
 
 Whole files come from the event table by way of DIR/gen/event_doc; tables inside hand-written pages stand between
 `<!-- begin NAME -->` and `<!-- end NAME -->` and come from the .def files, which are read as the rows that they are.
+--coverage writes docs/event-coverage.md from what black-box tests noted in DIR (make coverage).
 """
 
 import os
@@ -108,6 +110,33 @@ WHOLE = {"docs/events.md": "markdown", "docs/schemas/event.schema.json": "schema
          "docs/schemas/event-profile.schema.json": "schema-profile", "docs/schemas/event-extended.schema.json": "schema-extended"}
 
 
+BY = {"RUNTIME": "bailiff", "OWNER": "bailiff, or the owner's report", "CLIENT": "bailiff or `emit_events`"}
+COVERAGE = """# Which event types are caused by which tests
+
+Written by `make coverage` from a run of the black-box tests as root: the types of all events that were in the logs of their
+daemons or came to their subscribers. The lint `tests/lint/coverage.py` refuses a type that bailiff writes and no test causes.
+At most three test programs are named for each. What the types mean is in [events.md](events.md).
+
+| type | written by | caused in | brought by `emit_events` in |
+|---|---|---|---|
+"""
+
+
+def coverage(folder):
+    seen = {}
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as f:
+            for kind, by, program in map(str.split, f):
+                seen.setdefault((kind, by), set()).add(program)
+    text = COVERAGE
+    for _, a in rows("runtime/event/event_types.def", ("EVENT_TYPE",)):
+        cells = [", ".join(f"`{p}`" for p in sorted(seen.get((a[1], by), ()))[:3]) or "-" for by in ("bailiff", "client")]
+        text += f"| `{a[1]}` | {'derived' if a[1].startswith('item.') else BY[a[3]]} | {cells[0]} | {cells[1]} |\n"
+    with open(os.path.join(ROOT, "docs", "event-coverage.md"), "w", encoding="utf-8") as f:
+        f.write(text)
+    return 0
+
+
 def wanted(build):
     for path, tables in TABLES.items():
         with open(os.path.join(ROOT, path), encoding="utf-8") as f:
@@ -125,6 +154,8 @@ def wanted(build):
 
 
 def main(argv):
+    if "--coverage" in argv:
+        return coverage(argv[argv.index("--coverage") + 1])
     build = argv[argv.index("--build") + 1] if "--build" in argv else "build"
     stale = []
     for path, text in wanted(build):

@@ -34,6 +34,25 @@ class Skip(Exception):
     pass
 
 
+class Coverage:
+    """Which event types the tests of this program caused: a file in the folder BAILIFF_EVENT_COVERAGE, if given (make coverage)."""
+
+    folder = os.environ.get("BAILIFF_EVENT_COVERAGE")
+    seen = set()        # (type, "client" where emit_events brought it, else "bailiff")
+
+    @classmethod
+    def note(cls, events):
+        if cls.folder:
+            cls.seen |= {(e["type"], "client" if "emittedBy" in (e.get("correlation") or {}) else "bailiff") for e in events}
+
+    @classmethod
+    def write(cls):
+        if cls.folder:
+            name = os.path.basename(sys.argv[0])
+            with open(os.path.join(cls.folder, f"{name}-{os.getpid()}"), "w") as f:
+                f.writelines(f"{kind} {by} {name}\n" for kind, by in sorted(cls.seen))
+
+
 def until(what, condition, patience=PATIENCE):
     """The first true value of condition(), which is asked again and again."""
     end, pause = time.monotonic() + patience, 0.001
@@ -193,6 +212,8 @@ class Rpc:
             self.odd.append(message)
         elif "method" in message:
             self.notes.append(message)
+            if message["method"] == "event":
+                Coverage.note([message["params"]["event"]])
         elif message.get("id") is None or message["id"] not in range(1, self.next_id + 1):
             self.odd.append(message)
         else:
@@ -268,10 +289,12 @@ class Rpc:
         return {name: self.output(o["outputRef"]) for name, o in record["outputs"].items()}
 
     def events(self, after=0, **more):
+        """All events after that one; None: from the first that is kept."""
         found = []
         while True:
-            page = self.call("list_events", afterSequence=after, limit=1000, **more)
+            page = self.call("list_events", limit=1000, **({} if after is None else {"afterSequence": after}), **more)
             found += page["events"]
+            Coverage.note(page["events"])
             if not page["hasMore"]:
                 return found
             assert page["events"], "hasMore without events"
@@ -310,6 +333,9 @@ class Home:
         if kind:
             sys.stdout.write("".join(f"# daemon: {line}" for line in self.log()[-40:]))
         try:
+            if self.guard and Coverage.folder and self.answers():
+                with self.rpc() as rpc:
+                    rpc.events(after=None)
             if self.guard:
                 self.stop(expect=kind is None)
         finally:
@@ -552,4 +578,5 @@ def main(scope):
             failed += 1
             print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), end="")
             print(f"not ok {number} - {name} ({time.monotonic() - start:.2f} s)", flush=True)
+    Coverage.write()
     sys.exit(1 if failed else 0)
