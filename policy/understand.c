@@ -13,6 +13,7 @@
 #include "runtime/base/mem.h"
 
 #define BUDGET (4u << 20)
+#define COMPARE_MAX 256 /* commands among which both readings are compared; beyond, all of both are listed */
 
 static const struct {
 	const char *name, *text;
@@ -414,10 +415,12 @@ static void read_otherwise(struct reading *r, const char *text, size_t len, cons
 	struct shell_script s;
 	const size_t to = r->facts->ncommands;
 
-	(void)shell_parse_into(r->arena, text, len, SHELL_POSIX, &s); /* a mistake there: it stops there */
+	/* A mistake is none here: it would stop there. A limit is ours, not the shell's. */
+	if (shell_parse_into(r->arena, text, len, SHELL_POSIX, &s) != 0 && s.error.limit)
+		note_error(r, &s, at);
 	size_t kept = 0;
-	for (size_t i = 0; i < s.count && kept < 256; i++)
-		if (to - from <= 256 && !is_listed(r->facts, from, to, &s.command[i]))
+	for (size_t i = 0; i < s.count; i++)
+		if (to - from > COMPARE_MAX || !is_listed(r->facts, from, to, &s.command[i]))
 			s.command[kept++] = s.command[i];
 	s.count = kept;
 	read_script(r, &s, text, len, at);
@@ -454,10 +457,14 @@ static void read_text(struct reading *r, const char *text, size_t len, bool bash
 	if (s.hidden)
 		r->facts->unknown |= COMMAND_UNKNOWN(EVALUATED);
 	read_script(r, &s, text, len, at);
-	if (s.bashisms && !bash_only && len <= r->budget) {
-		r->budget -= len;
-		read_otherwise(r, text, len, at, from);
+	if (!s.bashisms || bash_only)
+		return;
+	if (len > r->budget) {
+		r->facts->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+		return;
 	}
+	r->budget -= len;
+	read_otherwise(r, text, len, at, from);
 }
 
 /* ---- the whole ---- */

@@ -583,9 +583,19 @@ void parser_command(struct parser *p)
 static void take_prefix(struct parser *p, enum keyword k)
 {
 	parser_take_keyword(p, k);
-	parser_skip_blanks(p);
-	if (k == KW_TIME && p->end - p->at > 2 && memcmp(p->at, "-p", 2) == 0 && parser_ends_word((unsigned char)p->at[2]))
-		p->at += 2;
+	/* time [-p] [--] */
+	for (int c = 'p'; k == KW_TIME && c != PARSER_END; c = c == 'p' ? '-' : PARSER_END) {
+		parser_skip_blanks(p);
+		const char *from = p->at;
+		if (parser_peek(p) == '-' && parser_peek2(p) == c) {
+			p->at++;
+			(void)parser_peek(p);
+			p->at++;
+			if (parser_ends_word(parser_peek(p)))
+				continue;
+		}
+		p->at = from;
+	}
 }
 
 static void pipeline(struct parser *p)

@@ -345,33 +345,37 @@ void parser_unexpected(struct parser *p)
 
 /* ---- redirections ---- */
 
-/* After "12" or "{name}" directly before < or >; NULL: no such thing here. */
-static const char *descriptor_end(struct parser *p)
+/* The place after "12" or "{name}" directly before < or >, and the number; NULL: no such thing here. */
+static const char *descriptor_end(struct parser *p, int *ret_fd)
 {
-	const char *s = p->at;
+	const char *from = p->at, *after = NULL;
+	int c = parser_peek(p), fd = -1;
+	size_t n = 0;
 
-	if (s < p->end && *s == '{') {
+	if (c == '{' && p->dialect == SHELL_BASH) {
+		for (p->at++; (c = parser_peek(p)) == '_' || c == '[' || c == ']' || (c > 0 && c < 0x80 && isalnum(c)); p->at++)
+			n++;
+		if (c == '}' && n)
+			p->at++;
+		else
+			n = 0;
+	} else {
+		for (fd = 0; (c = parser_peek(p)) != PARSER_END && isdigit(c); p->at++, n++)
+			fd = fd > 9999 ? fd : fd * 10 + (c - '0');
+	}
+	c = parser_peek(p);
+	if (n && (c == '<' || c == '>'))
+		after = p->at;
+	p->at = from;
+	/* To dash only one digit is a descriptor: in 12> the number is a word. */
+	if (after && fd >= 0 && n > 1) {
+		p->script->bashisms = true;
 		if (p->dialect != SHELL_BASH)
 			return NULL;
-		s++;
-		if (s >= p->end || isdigit((unsigned char)*s))
-			return NULL;
-		while (s < p->end && (isalnum((unsigned char)*s) || *s == '_' || *s == '[' || *s == ']'))
-			s++;
-		if (s >= p->end || *s != '}')
-			return NULL;
-		s++;
-	} else {
-		while (s < p->end && isdigit((unsigned char)*s))
-			s++;
-		/* To dash only one digit is a descriptor: in 12> the number is a word. */
-		if (s - p->at > 1 && s < p->end && (*s == '<' || *s == '>')) {
-			p->script->bashisms = true;
-			if (p->dialect != SHELL_BASH)
-				return NULL;
-		}
 	}
-	return s > p->at && s < p->end && (*s == '<' || *s == '>') ? s : NULL;
+	if (after && ret_fd)
+		*ret_fd = fd;
+	return after;
 }
 
 bool parser_at_redirect(struct parser *p)
@@ -380,7 +384,7 @@ bool parser_at_redirect(struct parser *p)
 
 	if (op == OP_REDIRECT) /* <( is a word */
 		return p->dialect != SHELL_BASH || parser_peek2(p) != '(' || parser_peek(p) == '&';
-	return op == OP_NONE && descriptor_end(p) != NULL;
+	return op == OP_NONE && descriptor_end(p, NULL) != NULL;
 }
 
 static const struct {
@@ -443,12 +447,8 @@ static void heredoc(struct parser *p, bool strip, struct shell_redirect *r)
 
 void parser_redirect(struct parser *p, struct shell_redirect *r)
 {
-	const char *after = descriptor_end(p);
-
 	r->fd = -1;
-	if (after && isdigit((unsigned char)*p->at))
-		for (r->fd = 0; p->at < after; p->at++)
-			r->fd = r->fd > 9999 ? r->fd : r->fd * 10 + (*p->at - '0');
+	const char *after = descriptor_end(p, &r->fd);
 	if (after)
 		p->at = after;
 	for (size_t i = 0; i < sizeof(redirects) / sizeof(redirects[0]); i++) {

@@ -105,12 +105,13 @@ static void backquote(struct parser *p, struct word_parts *w, bool quoted)
 	expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
 }
 
-bool parser_is_arithmetic(struct parser *p)
+/* Where the )) of an expression in bash begins: quotes hide parentheses there. NULL: it is none. */
+static const char *arithmetic_end(const struct parser *p)
 {
 	size_t depth = 0;
 
 	if (p->failed)
-		return false;
+		return NULL;
 	/* Longer ones are read as what they look like: nested parentheses would otherwise each look as far as the end. */
 	const char *end = p->end - p->at > ARITHMETIC_MAX ? p->at + ARITHMETIC_MAX : p->end;
 	for (const char *s = p->at; s < end; s++) {
@@ -124,17 +125,24 @@ bool parser_is_arithmetic(struct parser *p)
 		} else if (*s == '(') {
 			depth++;
 		} else if (*s == ')' && depth-- == 0) {
+			const char *close = s;
+
 			for (s++; p->end - s >= 2 && s[0] == '\\' && s[1] == '\n';)
 				s += 2;
-			return s < p->end && *s == ')';
+			return s < p->end && *s == ')' ? close : NULL;
 		}
 	}
-	return false;
+	return NULL;
+}
+
+bool parser_is_arithmetic(struct parser *p)
+{
+	return arithmetic_end(p) != NULL;
 }
 
 static void dollar(struct parser *p, struct word_parts *w, bool quoted);
 
-/* An expression up to `close` (']', or ')' for two of them); the commands in it are read, its own meaning is not. */
+/* An expression up to `close` (']', ')' for the first of two, or the end); the commands in it are read, its own meaning is not. */
 static void expression(struct parser *p, struct word_parts *w, int open, int close)
 {
 	struct word_parts inner = { 0 };
@@ -144,6 +152,8 @@ static void expression(struct parser *p, struct word_parts *w, int open, int clo
 	if (!parser_enter(p))
 		return;
 	for (int c; (c = parser_peek(p)) != close || depth; ) {
+		if (c == PARSER_END && close == PARSER_END)
+			break;
 		if (c == PARSER_END) {
 			parser_fail(p, "unterminated arithmetic");
 			return;
@@ -160,14 +170,25 @@ static void expression(struct parser *p, struct word_parts *w, int open, int clo
 		depth -= c == close;
 		p->at += c == '\\' && p->at + 1 < p->end ? 2 : 1;
 	}
-	p->at++;
+	p->at += close != PARSER_END;
 	w->unknown |= inner.unknown & SHELL_EVALUATES;
 	parser_leave(p);
 }
 
 void parser_arithmetic(struct parser *p, struct word_parts *w)
 {
-	expression(p, w, '(', ')');
+	const char *close = p->dialect == SHELL_BASH ? arithmetic_end(p) : NULL, *end = p->end;
+
+	if (close) {
+		for (const char *s = p->at; s < close && !p->script->bashisms; s++)
+			p->script->bashisms = strchr("'\"", *s) != NULL;
+		p->end = close;
+		expression(p, w, 0, PARSER_END);
+		p->end = end;
+		p->at = p->failed ? end : close + 1;
+	} else {
+		expression(p, w, '(', ')'); /* quotes mean nothing to dash in there */
+	}
 	if (parser_peek(p) != ')')
 		parser_unexpected(p);
 	else
@@ -216,6 +237,7 @@ static bool parameter_head(struct parser *p, bool quoted, unsigned *why)
 		*why |= SHELL_EVALUATES;
 		return true;
 	}
+	p->script->bashisms |= c == '!';
 	if (c == '!' || (c == '#' && parser_peek2(p) != '}'))
 		p->at++;
 	if (is_name(parser_peek(p)))
@@ -226,7 +248,10 @@ static bool parameter_head(struct parser *p, bool quoted, unsigned *why)
 	c = parser_peek(p);
 	if (c == '@' && parser_peek2(p) == 'P')
 		*why |= SHELL_EVALUATES;
-	return !quoted || (c != PARSER_END && strchr("#%/^,@[", c));
+	/* Operators that only bash has: to another shell the quotes after them are none. */
+	if (c != PARSER_END && strchr("/^,@[", c))
+		p->script->bashisms = true;
+	return !quoted || (c != PARSER_END && strchr(p->dialect == SHELL_BASH ? "#%/^,@[" : "#%", c));
 }
 
 static void parameter(struct parser *p, struct word_parts *w, const char *from, bool quoted)
@@ -339,14 +364,20 @@ void parser_double_quoted(struct parser *p, struct word_parts *w, int close)
 /* ~ and ~name up to a / or the end. */
 static bool tilde(struct parser *p, struct word_parts *w)
 {
-	const char *s = p->at + 1;
+	const char *from = p->at;
+	size_t n = 1;
+	int c;
 
-	while (s < p->end && (is_name((unsigned char)*s) || *s == '.' || *s == '+' || *s == '-'))
-		s++;
-	if (s < p->end && *s != '/' && *s != ':' && !parser_ends_word((unsigned char)*s))
+	for (p->at++; is_name(c = parser_peek(p)) || c == '.' || c == '+' || c == '-'; p->at++)
+		n++;
+	const bool is = c == '/' || c == ':' || parser_ends_word(c);
+	char *text = shell_arena_alloc(p->arena, n + 1);
+	p->at = from;
+	if (!is)
 		return false;
-	add(p, w, (struct shell_part){ .kind = SHELL_PART_TILDE, .unknown = SHELL_TILDE, .text = p->at, .len = (size_t)(s - p->at) });
-	p->at = s;
+	for (size_t i = 0; i < n; i++, p->at++)
+		text[i] = (char)parser_peek(p);
+	add(p, w, (struct shell_part){ .kind = SHELL_PART_TILDE, .unknown = SHELL_TILDE, .text = text, .len = n });
 	return true;
 }
 

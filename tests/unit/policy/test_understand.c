@@ -194,6 +194,28 @@ START_TEST(nesting_has_an_end)
 }
 END_TEST
 
+/* What only the other shell would run is found behind any number of other commands, or it is said that it is not. */
+START_TEST(the_other_reading_is_not_crowded_out)
+{
+	buf_auto struct buf line = BUF_INIT;
+	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
+
+	for (int i = 0; i < 600; i++)
+		buf_str(&line, "true;");
+	buf_str(&line, "((rm -rf x))");
+	command_understand_line(line.data, line.len, &here, &f);
+	ck_assert_int_eq(f.harm, COMMAND_DESTRUCTIVE);
+	buf_reset(&line);
+	for (int i = 0; i < 120; i++)
+		buf_byte(&line, '(');
+	buf_str(&line, "rm -rf x");
+	for (int i = 0; i < 120; i++)
+		buf_byte(&line, ')');
+	command_understand_line(line.data, line.len, &here, &g);
+	ck_assert(g.unknown & COMMAND_UNKNOWN(TOO_MUCH));
+}
+END_TEST
+
 START_TEST(every_reason_has_a_name)
 {
 	for (unsigned i = 0; i < COMMAND_UNKNOWN_COUNT; i++) {
@@ -208,6 +230,6 @@ END_TEST
 int main(void)
 {
 	return SUITE("understand", the_corpus_is_understood, commands_know_their_place, words_that_are_not_known_are_null, an_argv_is_no_text,
-		     the_callers_variables_count, home_is_only_known_while_nobody_sets_it, mistakes_are_located, nesting_has_an_end,
+		     the_callers_variables_count, home_is_only_known_while_nobody_sets_it, mistakes_are_located, nesting_has_an_end, the_other_reading_is_not_crowded_out,
 		     every_reason_has_a_name);
 }
