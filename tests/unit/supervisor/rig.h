@@ -14,6 +14,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 #include "supervisor/guard/guard.h"
+#include "supervisor/proxy/proxy.h"
 #include "supervisor/spawner/spawner.h"
 #include "supervisor/title.h"
 
@@ -50,13 +51,14 @@ struct rig_hello {
 static char *const rig_runtime_argv[] = { (char *)"rig: runtime", (char *)"--role", (char *)"runtime", NULL };
 static char rig_tag[32]; /* of its cgroups: tests run beside each other */
 static char *const rig_spawner_argv[] = { (char *)"rig: spawner", (char *)"--role", (char *)"spawner", rig_tag, NULL };
+static char *const rig_proxy_argv[] = { (char *)"rig: proxy", (char *)"--role", (char *)"proxy", NULL };
 static char *const rig_guard_argv[] = { (char *)"rig: guard", (char *)"--role", (char *)"guard", rig_tag, NULL };
 
 static inline struct guard_options rig_guard_options(const char *exe)
 {
 	return (struct guard_options){
 		.exe = exe,
-		.argv = { [GUARD_RUNTIME] = rig_runtime_argv, [GUARD_SPAWNER] = rig_spawner_argv },
+		.argv = { [GUARD_RUNTIME] = rig_runtime_argv, [GUARD_SPAWNER] = rig_spawner_argv, [GUARD_PROXY] = rig_proxy_argv },
 		.listen_fd = -1,
 		.store_fd = -1,
 		.spool_fd = -1,
@@ -100,6 +102,8 @@ static inline int rig_role(int argc, char **argv)
 	title_init(&title, argc, argv);
 	if (strcmp(argv[2], "runtime") == 0)
 		return rig_role_runtime();
+	if (strcmp(argv[2], "proxy") == 0)
+		return proxy_main();
 	snprintf(rig_tag, sizeof rig_tag, "%s", argv[3]);
 	if (strcmp(argv[2], "spawner") == 0)
 		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag, .title = &title, .allow_host = true,

@@ -1,0 +1,273 @@
+/* The proxy as its neighbours see it: started by a real guard when it is wanted, told by a runtime that is this test. */
+
+#include "sandbox/host_rule.h"
+#include "supervisor/proxy/proxy_msg.h"
+#include "tests/unit/supervisor/rig.h"
+
+#include <netinet/in.h>
+
+static struct rig rig;
+static int proxy = -1; /* our link to it */
+
+static const struct plan_key key = { .id = "proc_one", .attempt = 1 };
+
+/* The next link to the proxy that the guard tells of; the spawner's are passed over. */
+static void take_proxy(void)
+{
+	for (;;) {
+		int fd = -1;
+		size_t n = 1;
+		struct guard_msg m = rig_guard_message(&rig, &fd, &n);
+		ck_assert_uint_eq(m.kind, GUARD_PEER);
+		ck_assert_uint_eq(n, 1);
+		if (m.index == GUARD_PROXY) {
+			fd_close(&proxy);
+			proxy = fd;
+			return;
+		}
+		fd_close(&fd);
+	}
+}
+
+static void want_proxy(void)
+{
+	const struct guard_msg m = { .kind = GUARD_WANT_PROXY };
+	ck_assert_int_eq(fd_send(rig.link, &m, sizeof m, NULL, 0, 0), 0);
+	take_proxy();
+}
+
+static void setup(void)
+{
+	rig_start(&rig);
+	want_proxy();
+}
+
+static void teardown(void)
+{
+	fd_close(&proxy);
+	rig_stop(&rig);
+}
+
+static void tell(enum proxy_kind kind, const struct plan_key *k, const int *fds, size_t n)
+{
+	struct proxy_msg m = { .kind = kind };
+	if (k)
+		m.key = *k;
+	ck_assert_int_eq(fd_send(proxy, &m, sizeof m, fds, n, 0), 0);
+}
+
+static struct proxy_msg told(enum proxy_kind kind)
+{
+	struct proxy_msg m;
+	rig_readable(proxy, "a report");
+	ck_assert_int_eq(fd_recv(proxy, &m, sizeof m, NULL, NULL, 0), sizeof m);
+	ck_assert_uint_eq(m.kind, kind);
+	return m;
+}
+
+/* A socket that listens on the loopback device; its port. */
+static int listening(uint16_t *ret_port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	socklen_t len = sizeof at;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert(fd >= 0 && bind(fd, (struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 16) == 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+	*ret_port = ntohs(at.sin_port);
+	return fd;
+}
+
+static int rules_of(const char *text)
+{
+	struct host_rule r;
+	ck_assert_int_eq(host_rule_parse(text, false, &r, NULL), 0);
+	int fd = fd_memfd_sealed("rules", &r, sizeof r);
+	ck_assert_int_ge(fd, 0);
+	return fd;
+}
+
+static int dial(uint16_t port)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
+	return fd;
+}
+
+/* What is answered to a CONNECT, up to the end of that line. */
+static void ask(int fd, const char *host, uint16_t port, char answer[128])
+{
+	char text[256];
+	int n = snprintf(text, sizeof text, "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n\r\n", host, port, host, port);
+	ck_assert_int_eq(write(fd, text, (size_t)n), n);
+	rig_readable(fd, "an answer");
+	ssize_t got = recv(fd, answer, 127, 0);
+	ck_assert_int_gt(got, 0);
+	answer[got] = 0;
+	answer[strcspn(answer, "\r")] = 0;
+}
+
+/* A sandbox's socket that the proxy serves, with a server that may be reached. */
+struct scene {
+	int inside, rules, server;
+	uint16_t port, server_port;
+};
+
+static void scene_open(struct scene *s)
+{
+	char rule[64];
+	s->inside = listening(&s->port);
+	s->server = listening(&s->server_port);
+	snprintf(rule, sizeof rule, "127.0.0.1:%u", s->server_port);
+	s->rules = rules_of(rule);
+	tell(PROXY_SERVE, &key, (const int[]){ s->inside, s->rules }, 2);
+	tell(PROXY_SYNC, NULL, NULL, 0);
+}
+
+static void scene_close(struct scene *s)
+{
+	fd_close(&s->inside);
+	fd_close(&s->rules);
+	fd_close(&s->server);
+}
+
+/* One connection through it, with so many bytes each way. */
+static void pass(struct scene *s, const char *bytes)
+{
+	char answer[128], got[64];
+	fd_auto int client = dial(s->port);
+	ask(client, "127.0.0.1", s->server_port, answer);
+	ck_assert_str_eq(answer, "HTTP/1.1 200 Connection established");
+	fd_auto int server = accept(s->server, NULL, NULL);
+	ck_assert_int_eq(write(client, bytes, strlen(bytes)), (ssize_t)strlen(bytes));
+	rig_readable(server, "bytes");
+	ck_assert_int_eq(recv(server, got, sizeof got, 0), (ssize_t)strlen(bytes));
+}
+
+START_TEST(serves_reports_and_ends)
+{
+	struct scene s;
+	char answer[128];
+	scene_open(&s);
+	fd_auto int client = dial(s.port);
+	ask(client, "other.test", 443, answer);
+	ck_assert_str_eq(answer, "HTTP/1.1 403 Forbidden");
+	struct proxy_msg m = told(PROXY_REFUSED);
+	ck_assert_str_eq(m.host, "other.test");
+	ck_assert(m.port == 443 && m.count == 1 && m.reason == PROXY_NOT_LISTED && memcmp(&m.key, &key, sizeof key) == 0);
+	pass(&s, "\1hello");
+	m = told(PROXY_TRAFFIC);
+	ck_assert_str_eq(m.host, "127.0.0.1");
+	ck_assert(m.port == s.server_port && m.count == 1 && m.sent == 6 && m.received == 0);
+	/* At the end live connections are closed and counted before it says so. */
+	fd_auto int live = dial(s.port);
+	ask(live, "127.0.0.1", s.server_port, answer);
+	tell(PROXY_END, &key, NULL, 0);
+	ck_assert_uint_eq(told(PROXY_TRAFFIC).count, 1);
+	told(PROXY_ENDED);
+	rig_readable(live, "the end");
+	ck_assert_int_eq(recv(live, answer, sizeof answer, 0), 0);
+	tell(PROXY_END, &key, NULL, 0); /* of what it does not know */
+	told(PROXY_ENDED);
+	scene_close(&s);
+}
+END_TEST
+
+START_TEST(another_runtime_is_told_what_went_through)
+{
+	struct scene s;
+	char answer[128];
+	scene_open(&s);
+	pass(&s, "\1one");
+	told(PROXY_TRAFFIC);
+	fd_auto int live = dial(s.port);
+	ask(live, "127.0.0.1", s.server_port, answer);
+	fd_auto int server = accept(s.server, NULL, NULL);
+	fd_close(&proxy);
+	rig_kill_runtime(&rig);
+	rig_meet(&rig);
+	take_proxy();
+	tell(PROXY_SERVE, &key, (const int[]){ s.inside, s.rules }, 2);
+	tell(PROXY_SYNC, NULL, NULL, 0);
+	struct proxy_msg m = told(PROXY_TRAFFIC);
+	ck_assert(m.count == 1 && m.sent == 4);
+	/* The connection did not notice. */
+	ck_assert_int_eq(write(live, "\1two", 4), 4);
+	rig_readable(server, "bytes");
+	ck_assert_int_eq(recv(server, answer, sizeof answer, 0), 4);
+	fd_close(&live);
+	fd_close(&server);
+	m = told(PROXY_TRAFFIC);
+	ck_assert(m.count == 1 && m.sent == 4);
+	scene_close(&s);
+}
+END_TEST
+
+START_TEST(what_another_runtime_does_not_name_is_dropped)
+{
+	struct scene s;
+	char answer[128];
+	scene_open(&s);
+	fd_auto int live = dial(s.port);
+	ask(live, "127.0.0.1", s.server_port, answer);
+	fd_close(&proxy);
+	rig_kill_runtime(&rig);
+	rig_meet(&rig);
+	take_proxy();
+	tell(PROXY_SYNC, NULL, NULL, 0);
+	rig_readable(live, "the end");
+	ck_assert_int_eq(recv(live, answer, sizeof answer, 0), 0);
+	scene_close(&s);
+}
+END_TEST
+
+/* A runtime that was taken over gains nothing by odd messages: the proxy leaves, and another one is there. */
+START_TEST(bad_messages_end_the_proxy)
+{
+	fd_auto int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	uint16_t port;
+	fd_auto int socket = listening(&port), rules = rules_of("*");
+	struct host_rule odd = { .kind = 77 };
+	fd_auto int odd_rules = fd_memfd_sealed("rules", &odd, sizeof odd);
+	const struct {
+		enum proxy_kind kind;
+		bool has_key;
+		int fds[2];
+		size_t n;
+	} bad[] = {
+		{ (enum proxy_kind)77, false, { -1, -1 }, 0 }, { PROXY_SERVE, true, { -1, -1 }, 0 }, { PROXY_SERVE, false, { socket, rules }, 2 },
+		{ PROXY_SERVE, true, { file, rules }, 2 },     { PROXY_SERVE, true, { socket, file }, 2 }, { PROXY_SERVE, true, { socket, odd_rules }, 2 },
+		{ PROXY_NAME, false, { -1, -1 }, 0 },          { PROXY_CREDENTIAL, false, { file, -1 }, 1 }, { PROXY_REFUSED, true, { -1, -1 }, 0 },
+	};
+	for (size_t i = 0; i < countof(bad); i++) {
+		tell(bad[i].kind, bad[i].has_key ? &key : NULL, bad[i].fds, bad[i].n);
+		take_proxy();
+	}
+	struct scene s;
+	scene_open(&s);
+	pass(&s, "\1x");
+	told(PROXY_TRAFFIC);
+	scene_close(&s);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	int role = rig_role(argc, argv);
+	if (role >= 0)
+		return role;
+	Suite *s = suite_create("proxy");
+	TCase *t = tcase_create("proxy");
+	tcase_add_checked_fixture(t, setup, teardown);
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, serves_reports_and_ends);
+	tcase_add_test(t, another_runtime_is_told_what_went_through);
+	tcase_add_test(t, what_another_runtime_does_not_name_is_dropped);
+	tcase_add_test(t, bad_messages_end_the_proxy);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
