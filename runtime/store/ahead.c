@@ -96,42 +96,74 @@ void ahead_del(struct ahead *a, uint64_t ordinal, uint8_t kind, const char *id, 
 
 /* ---- folding ---- */
 
-static void fold_batch(struct store *s, struct store_batch *b, struct reader *r)
+static void fold_batch(struct store *s, struct store_batch *b, struct models *m)
 {
-	struct models m = { .ahead = &s->ahead, .ordinal = b->ordinal };
 	struct err e = ERR_INIT;
 
-	if ((!r->txn && reader_begin(s, r, &e) != 0) || reader_models(r, &m.dbi, &e) != 0) {
-		log_error("store: fold ahead: %s", e.message);
-		return;
-	}
-	m.txn = r->txn;
+	m->ordinal = b->ordinal;
 	for (size_t i = 0; i < b->nevents; i++) {
 		struct event_view ev;
 
 		if (event_view_of(b->records.data + b->events[i].offset, b->events[i].length, 0, &ev, &e) != 0 ||
-		    s->fold_ahead(&m, &ev, &e) != 0)
+		    s->fold_ahead(m, &ev, &e) != 0)
 			log_error("store: fold ahead: %s", e.message);
 	}
 }
 
-bool ahead_begin(struct store *s, struct store_batch *b, struct reader *before)
+void ahead_submitted(struct store *s, struct store_batch *b)
 {
-	struct err e = ERR_INIT;
+	struct ahead *a = &s->ahead;
 
 	if (!s->fold_ahead || !b->nevents)
-		return false;
-	b->ordinal = ++s->ahead.ordinal;
-	if (reader_begin(s, before, &e) != 0)
-		log_error("store: fold ahead: %s", e.message);
-	return true;
+		return;
+	b->ordinal = ++a->ordinal;
+	TAILQ_INSERT_TAIL(&a->undecided, b, undecided);
+	a->unfolded++;
 }
 
-void ahead_submitted(struct store *s, struct store_batch *b, struct reader *before)
+/* By how many events this snapshot is ahead of what was dispatched. */
+static int events_ahead(struct store *s, const struct reader *r, uint64_t *ret, struct err *e)
 {
-	if (before->txn)
-		fold_batch(s, b, before);
-	TAILQ_INSERT_TAIL(&s->ahead.undecided, b, undecided);
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	int rc = mdb_cursor_open(r->txn, r->db->t[DB_EVENTS], &cur);
+
+	if (rc != 0)
+		return db_err(e, rc, "read the log's end");
+	rc = mdb_cursor_get(cur, &kv, &v, MDB_LAST);
+	uint64_t last = rc == 0 && kv.mv_size == 8 ? db_u64_at(kv.mv_data) : 0;
+	mdb_cursor_close(cur);
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return db_err(e, rc, "read the log's end");
+	*ret = last > s->last ? last - s->last : 0;
+	return 0;
+}
+
+int ahead_refresh(struct store *s, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	struct ahead *a = &s->ahead;
+	struct models m = { .ahead = a };
+	struct store_batch *b;
+	uint64_t there = 0;
+
+	if (!a->unfolded)
+		return 0;
+	if (reader_begin(s, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0 || events_ahead(s, &r, &there, e) != 0)
+		return -1;
+	m.txn = r.txn;
+	TAILQ_FOREACH(b, &a->undecided, undecided) {
+		bool committed = there >= b->nevents;
+
+		there -= committed ? b->nevents : there;
+		if (b->folded)
+			continue;
+		if (!committed)
+			fold_batch(s, b, &m);
+		b->folded = true;
+		a->unfolded--;
+	}
+	return 0;
 }
 
 struct sweep {
@@ -148,28 +180,34 @@ static void sweep_entry(void *ctx, const char *key, void *value)
 		entry_free(strmap_del(&w->ahead->entries, key));
 }
 
+/* What was folded on top of a refused batch is wrong as well: from the beginning, when somebody asks. */
+static void start_over(struct ahead *a)
+{
+	struct store_batch *b;
+
+	forget_all(a);
+	TAILQ_FOREACH(b, &a->undecided, undecided) {
+		a->unfolded += b->folded;
+		b->folded = false;
+	}
+}
+
 void ahead_decided(struct store *s, struct store_batch *b)
 {
 	struct ahead *a = &s->ahead;
+	struct sweep w = { a, b->ordinal };
 
 	if (!b->ordinal)
 		return;
 	TAILQ_REMOVE(&a->undecided, b, undecided);
-	if (b->status != 0) {
-		struct store_batch *left;
-
+	if (!b->folded)
+		a->unfolded--;
+	else if (b->status != 0)
+		start_over(a);
+	else if (TAILQ_EMPTY(&a->undecided))
 		forget_all(a);
-		TAILQ_FOREACH(left, &a->undecided, undecided) {
-			reader_auto struct reader r = READER_INIT;
-			fold_batch(s, left, &r);
-		}
-	} else if (TAILQ_EMPTY(&a->undecided)) {
-		forget_all(a);
-	} else {
-		struct sweep w = { a, b->ordinal };
-
+	else
 		strmap_each(&a->entries, sweep_entry, &w);
-	}
 }
 
 /* ---- listing ---- */

@@ -5,9 +5,13 @@
  * What the models will be once everything submitted is committed (internal to runtime/store; readers use store.h).
  *
  * A batch takes effect at its commit, on another thread, a little later. Whoever decides the next step on the loop thread
- * must already reckon with it: two requests in one loop turn must not both start the same task. So a submitted batch is
- * folded at once, by the same pure folds, into a small map of documents that lies over the committed ones; its entries
- * go when their batch is decided. When a batch is refused the map is made again from the batches that are left.
+ * must already reckon with it: two requests in one loop turn must not both start the same task. So submitted batches are
+ * folded, by the same pure folds, into a small map of documents that lies over the committed ones; their entries go
+ * when their batch is decided. When a batch is refused the map is made again from the batches that are left.
+ *
+ * Folding waits until somebody asks (ahead_refresh), because most batches are decided before anybody does. The writer
+ * commits in the order of submission, so the batches that a reader's snapshot holds already are the first ones, as many
+ * as have the events by which its log is ahead of the last one dispatched: those are not folded again.
  *
  * Sequence numbers are not known yet: folds see 0.
  */
@@ -21,7 +25,6 @@
 
 struct err;
 struct models;
-struct reader;
 struct store;
 struct store_batch;
 
@@ -29,16 +32,14 @@ struct ahead {
 	struct strmap entries;       /* "<kind byte><id>" → struct ahead_entry */
 	TAILQ_HEAD(, store_batch) undecided;
 	uint64_t ordinal;
+	size_t unfolded;             /* of the undecided ones */
 };
 
 void ahead_init(struct ahead *a);
 void ahead_done(struct ahead *a);
-/*
- * Around handing a batch to the writer: `before` sees the models as they are without it, whatever the writer does meanwhile;
- * the folding itself can then be done beside the writer's work. false = there is nothing to fold.
- */
-bool ahead_begin(struct store *s, struct store_batch *b, struct reader *before);
-void ahead_submitted(struct store *s, struct store_batch *b, struct reader *before);
+void ahead_submitted(struct store *s, struct store_batch *b);
+/* Before anything is read from the map. */
+int ahead_refresh(struct store *s, struct err *e);
 void ahead_decided(struct store *s, struct store_batch *b);
 
 /* For models.c. 0 found, 1 known to be gone, 2 nothing known here: the committed document counts. */

@@ -80,7 +80,8 @@ struct store_batch {
 
 	/* the loop thread's, between submission and dispatch (ahead.h) */
 	TAILQ_ENTRY(store_batch) undecided;
-	uint64_t ordinal;         /* 0 = nothing of it is folded ahead */
+	uint64_t ordinal;         /* 0 = nothing of it is ever folded ahead */
+	bool folded;
 };
 
 static inline bool batch_is_must(const struct store_batch *b)

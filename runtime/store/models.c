@@ -87,7 +87,7 @@ static int model_get(struct store *s, struct ahead *ahead, uint8_t kind, const c
 	size_t n;
 	int rc;
 
-	if (reader_begin(s, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0)
+	if ((ahead && ahead_refresh(s, e) != 0) || reader_begin(s, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0)
 		return -1;
 	m.txn = r.txn;
 	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
@@ -239,6 +239,8 @@ int store_model_scan_ahead(struct store *s, uint8_t kind, const char *prefix,
 	struct merge m = { .fn = fn, .ctx = ctx };
 	int rc;
 
+	if (ahead_refresh(s, e) != 0)
+		return -1;
 	m.over = ahead_list(&s->ahead, kind, prefix, &m.count);
 	rc = store_model_scan(s, kind, prefix, NULL, false, merge_committed, &m, e);
 	while (rc == 0 && !m.stopped && m.at < m.count)

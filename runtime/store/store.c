@@ -353,8 +353,7 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 	b->ctx = ctx;
 	b->completion.run = batch_run;
 	s->pending++;
-	reader_auto struct reader before = READER_INIT;
-	bool folds = ahead_begin(s, b, &before);
+	ahead_submitted(s, b);
 	if (s->writer_up) {
 		writer_enqueue(s, b);
 	} else {
@@ -362,9 +361,6 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 									    : "the store is being closed");
 		store_post(s, &b->completion);
 	}
-	/* What the writer does is not heard of before store_dispatch. */
-	if (folds)
-		ahead_submitted(s, b, &before);
 }
 
 void store_post_locked(struct store *s, struct completion *c)
