@@ -318,6 +318,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	if (world_recover(&r->world, e) < 0)
 		return -1;
 	policy_files_load(&r->policy, r->files, r->engine);
+	engine_go_on(r->engine);
 	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
 	event_add(r->store_ev, NULL);
 	control_start(r);

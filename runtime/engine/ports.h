@@ -93,6 +93,11 @@ struct recovery_ports {
  * system session instead) and waits until that is durable. Before this nothing else may be asked of the engine.
  */
 int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t nheld, struct err *e);
+/*
+ * After that, once the policy in force is known and before clients come: work that the restart cut short is ended or goes
+ * on, which may start processes. Waits until what it decides is durable.
+ */
+void engine_go_on(struct engine *g);
 
 /* ---- what happened ---- */
 

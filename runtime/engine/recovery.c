@@ -372,17 +372,19 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 		channel_recover(g);
 		subagent_recover(g);
 		history_recover(g);
-		task_recover(g);
-		job_recover(g);
 	}
 	free(r.claimed);
 	free(r.lost);
 	free(r.alive);
-	if (status == 0) {
-		tool_recover(g);
-		turn_recover(g);
-		action_recover(g);
-		store_flush(g->o.store);
-	}
 	return status < 0 && !e->code ? err_set(e, ERR_UNAVAILABLE, "the recovery cannot be recorded") : status;
+}
+
+void engine_go_on(struct engine *g)
+{
+	task_recover(g);
+	job_recover(g);
+	tool_recover(g);
+	turn_recover(g);
+	action_recover(g);
+	store_flush(g->o.store);
 }

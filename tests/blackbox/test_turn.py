@@ -1,5 +1,9 @@
 """Turns: run by the execution loop or driven by their client, one at a time on a thread, across restarts."""
 
+import os
+import random
+import time
+
 import harness
 from harness import until
 
@@ -205,6 +209,32 @@ def test_an_orderly_stop_holds_the_queue(home):
         assert state["resumeState"] == "held" and turn_of(rpc, behind)["status"] == "queued", state
         rpc.call("resume_thread", sessionId=turn["sessionId"])
         assert ended(rpc, behind)["status"] == "completed"
+        valid(home, rpc)
+
+
+def test_every_part_runs_once_whenever_the_runtime_dies(home):
+    """Killed at moments spread over a turn's life; each part writes a line, and each line is there once."""
+    parts, turns = 4, 10
+    log = os.path.join(home.work, "log")
+    rng = random.Random(5)
+    with home.rpc() as rpc:
+        begun = time.monotonic()
+        probe = rpc.call("submit_turn", input=[command("true") for _ in range(parts)])
+        ended(rpc, probe)
+        length = time.monotonic() - begun
+    for n in range(turns):
+        with home.rpc() as rpc:
+            turn = rpc.call("submit_turn", turnId=f"turn-{n}", input=[command(f"echo {n}.{k} >> log") for k in range(parts)],
+                            options={"cwd": home.work, "sandbox": {"workspace": home.work}})
+            time.sleep(rng.random() * length)
+        home.kill_part("runtime")
+        until("the runtime is back", home.answers)
+        with home.rpc() as rpc:
+            done = ended(rpc, turn)
+            assert done["status"] == "completed", done
+    lines = open(log).read().split()
+    assert lines == [f"{n}.{k}" for n in range(turns) for k in range(parts)], lines
+    with home.rpc() as rpc:
         valid(home, rpc)
 
 

@@ -217,6 +217,7 @@ void fake_reopen(struct fake_world *w, const struct port_held *held, size_t nhel
 	w->engine = engine_new(&eo);
 	w->wake_ns = UINT64_MAX;
 	ck_assert_msg(engine_recover(w->engine, &fake_recovery, held, nheld, &e) == 0, "%s", e.message);
+	engine_go_on(w->engine);
 }
 
 void fake_open(struct fake_world *w)
