@@ -310,6 +310,8 @@ static int created_facts(struct making *k, struct store_batch *b, struct err *e)
 	job_fact_open(&f, EVENT_JOB_CREATED, &k->d, k->caller);
 	jw_kuint(&f.w, "itemCount", json_array_size(k->items));
 	jw_kuint(&f.w, "supervisedTo", supervised_to(k));
+	if (json_object_get(k->command, "command") || json_object_get(k->command, "commandLine"))
+		jw_kbool(&f.w, "hasTemplate", true);
 	jw_kobj(&f.w, "limits");
 	jw_kuint(&f.w, "maxParallel", k->d.maxParallel);
 	param_write(&f.w, "maxRuntimeMs", json_object_get(k->params, "maxRuntimeMs"));

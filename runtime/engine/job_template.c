@@ -47,8 +47,7 @@ json_t *job_item_find(struct engine *g, const struct job *j, const char *item_id
 
 bool job_has_template(const struct job *j)
 {
-	return j->d.commandRef.type == JT_STRING || jval_get(j->d.command, "command").type == JT_ARRAY ||
-	       jval_get(j->d.command, "commandLine").type == JT_STRING;
+	return j->d.hasTemplate;
 }
 
 bool job_item_supervised(const struct job *j, const json_t *given)

@@ -7,6 +7,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/ref.h"
 #include "runtime/engine/start_spec.h"
+#include "runtime/engine/tool.h"
 #include "runtime/view/view.h"
 
 /* ---- reading ---- */
@@ -222,15 +223,17 @@ int command_check(struct engine *g, const json_t *command, struct err *e)
 
 int command_write(struct fact *f, const json_t *command, struct store_batch *b, struct err *e)
 {
-	mem_auto char *text = command ? dump(command) : NULL;
+	bool hides = false;
+	json_auto_t *safe = command ? tool_safe_arguments(command, &hides) : NULL;
+	mem_auto char *text = command ? dump(command) : NULL, *shown = hides ? dump(safe) : NULL;
 	char ref[ID_TEXT_MAX];
 
 	if (!text)
 		return 0;
-	if (strlen(text) <= TASK_COMMAND_INLINE) {
-		jw_kraw(&f->w, "command", text, strlen(text));
+	if (strlen(text) <= TASK_COMMAND_INLINE)
+		jw_kraw(&f->w, "command", shown ? shown : text, strlen(shown ? shown : text));
+	if (strlen(text) <= TASK_COMMAND_INLINE && !hides)
 		return 0;
-	}
 	const struct ref_owner o = { .uid = f->draft.uid, .session_id = f->draft.ids[ID_SESSION], .task_id = f->draft.ids[ID_TASK], .kind = "task",
 		.id = f->draft.ids[ID_TASK], .media_type = "application/json" };
 	ref_keep(b, &o, text, strlen(text), ref);
@@ -244,7 +247,7 @@ json_t *command_read(struct engine *g, struct jval command, struct jval ref, str
 	json_error_t je;
 	char id[ID_ROOM];
 
-	if (command.type == JT_OBJECT) {
+	if (ref.type != JT_STRING) {
 		buf_append(&text, command.text, command.len);
 	} else {
 		jval_str(ref, id, sizeof id);

@@ -61,7 +61,7 @@ void param_hash(const json_t *params, char ret[65]);                            
 json_t *command_of(const json_t *params, const struct caller *c);
 int command_check(struct engine *g, const json_t *command, struct err *e);
 enum engine_role command_role(const json_t *command);
-/* `"command":{…}`, or `"commandRef":"…"` with the text behind the ref. */
+/* `"command":{…}`, without the values of its variables; what is long or has such is whole behind `"commandRef":"…"`. */
 int command_write(struct fact *f, const json_t *command, struct store_batch *b, struct err *e);
 json_t *command_read(struct engine *g, struct jval command, struct jval ref, struct err *e);
 

@@ -232,6 +232,7 @@ static void go_on(struct engine *g, const char *task_id)
 	strmap_each(&g->processes, hold_one, &h);
 	task_launch(g, task_id);
 	task_jobs_go_on(g, task_id);
+	task_wake(g, engine_real(g)); /* its limits count again */
 }
 
 /* Back to where it was; what waited for its turn is looked at again. */

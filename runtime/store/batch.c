@@ -56,11 +56,14 @@ const struct err *store_batch_problem(const struct store_batch *b)
 
 static int add_event(struct store_batch *b, const struct event_draft *d, struct err *e)
 {
+	struct event_draft timed = *d;
 	size_t before = b->records.len;
 
+	if (!timed.real_us && b->store->real_us)
+		timed.real_us = b->store->real_us(b->store->clock);
 	if (b->nevents >= BATCH_EVENTS_MAX)
 		return err_set(e, ERR_EXHAUSTED, "more than %d events in one batch", BATCH_EVENTS_MAX);
-	if (event_encode(&b->store->env, d, &b->records, e) != 0) {
+	if (event_encode(&b->store->env, &timed, &b->records, e) != 0) {
 		b->records.len = before;
 		return -1;
 	}

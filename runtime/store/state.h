@@ -50,6 +50,8 @@ struct store {
 	char runtime_id[ID_TEXT_MAX];
 	struct event_env env;
 	store_fold_fn fold, fold_ahead;
+	uint64_t (*real_us)(void *ctx);
+	void *clock;
 	uint64_t map_bytes, soon_ns;
 	bool read_only, is_new;
 	int dir_fd, spool_fd, lock_fd, event_fd;

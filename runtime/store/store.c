@@ -169,6 +169,8 @@ static void store_init(struct store *s, const struct store_options *o)
 	s->env = (struct event_env){ .runtime_id = s->runtime_id, .schema_version = s->schema_version };
 	s->fold = o->fold;
 	s->fold_ahead = o->fold_ahead;
+	s->real_us = o->real_us;
+	s->clock = o->clock;
 	ahead_init(&s->ahead);
 	s->map_bytes = o->map_bytes ? o->map_bytes : MAP_DEFAULT;
 	s->soon_ns = (o->soon_ms ? o->soon_ms : SOON_DEFAULT_MS) * 1000000ull;

@@ -46,6 +46,8 @@ struct store_options {
 	store_fold_fn fold;     /* NULL = no models */
 	store_fold_fn fold_ahead; /* the part of it that decisions are made from; runs at store_submit. NULL = none */
 	bool read_only;         /* for verify from outside */
+	uint64_t (*real_us)(void *ctx); /* when events happen that do not say so themselves; NULL = the system's clock */
+	void *clock;            /* its argument */
 	const char *schema_version; /* NULL = "lime-profile-0.4.0" */
 };
 

@@ -30,7 +30,8 @@ static const struct view_field job_fields[] = {
 	VIEW_FIELD(VIEW_JSON, job_doc, instructionRef),
 	VIEW_FIELD(VIEW_JSON, job_doc, outputSchemaRef),
 	VIEW_FIELD(VIEW_JSON, job_doc, inputRefs),
-	VIEW_FIELD(VIEW_JSON, job_doc, command),        /* the template */
+	VIEW_FIELD(VIEW_FLAG, job_doc, hasTemplate),
+	VIEW_FIELD(VIEW_JSON, job_doc, command),        /* the template, or what goes with the items' own */
 	VIEW_FIELD(VIEW_JSON, job_doc, commandRef),
 	VIEW_FIELD(VIEW_JSON, job_doc, requestedBy),
 	VIEW_FIELD(VIEW_JSON, job_doc, failedItems),    /* the first of them */
@@ -101,6 +102,7 @@ int view_job_on_created(struct models *m, const struct event_view *ev, struct er
 	view_take(&job_shape, &d, payload);
 	view_word_set(d.status, "accepted");
 	view_word(d.bodyHash, jval_get(payload, "bodyHash"));
+	d.hasTemplate = jval_bool(jval_get(payload, "hasTemplate"), false);
 	d.itemCount = jval_uint(jval_get(payload, "itemCount"), 0);
 	d.supervisedTo = jval_uint(jval_get(payload, "supervisedTo"), d.itemCount);
 	d.maxParallel = jval_uint(jval_get(limits, "maxParallel"), VIEW_ABSENT);

@@ -12,6 +12,7 @@ struct job_doc {
 	char jobId[VIEW_ID_MAX], status[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], bodyHash[VIEW_ID_MAX], endReason[VIEW_ID_MAX];
 	uint64_t uid, itemCount, cursor, running, completed, failed, reported, maxParallel, maxRuntimeMs, supervisedTo;
 	uint64_t createdAt, updatedAt, startedAt, endedAt, progressAt;
+	bool hasTemplate;
 	struct jval statusReason, retryPolicy, instructionRef, outputSchemaRef, inputRefs, command, commandRef, requestedBy, failedItems, assignedThreadIds;
 };
 extern const struct view_shape job_shape;

@@ -9,6 +9,7 @@
 #include "runtime/view/view_subagent.h"
 #include "runtime/view/view_channel.h"
 #include "runtime/view/view_money.h"
+#include "runtime/view/view_job.h"
 #include "runtime/view/view_task.h"
 #include "runtime/view/view_work.h"
 
@@ -261,6 +262,11 @@ static int write_session_tail(struct store *s, const char *session, struct jw *w
 {
 	if (view_tasks_of_session(s, session, w, e) < 0)
 		return -1;
+	jw_kobj(w, "subagentJobSummary");
+	jw_key(w, "subagents");
+	if (view_write_subagents(s, session, NULL, w, e) < 0 || view_jobs_of_session(s, session, w, e) < 0)
+		return -1;
+	jw_obj_end(w);
 	write_empty_object(w, "telemetrySummary");
 	write_empty_array(w, "evidenceRefs");
 	return 0;

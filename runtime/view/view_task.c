@@ -394,10 +394,10 @@ int view_task_on_updated(struct models *m, const struct event_view *ev, struct e
 	if (*status)
 		set_status(&d, ev, status);
 	view_take(&task_shape, &d, changes);
-	if (jval_get(changes, "command").type == JT_OBJECT)
-		d.commandRef = (struct jval){ 0 };
-	if (jval_get(changes, "commandRef").type == JT_STRING)
-		d.command = (struct jval){ 0 };
+	if (jval_get(changes, "command").type == JT_OBJECT || jval_get(changes, "commandRef").type == JT_STRING) {
+		d.command = jval_get(changes, "command");
+		d.commandRef = jval_get(changes, "commandRef");
+	}
 	if (jval_get(payload, "nativeStatus").type == JT_STRING)
 		d.nativeStatus = jval_get(payload, "nativeStatus");
 	if (flag.type != JT_NONE)

@@ -9,6 +9,7 @@
 #include "runtime/view/view_channel.h"
 #include "runtime/view/view_environment.h"
 #include "runtime/view/view_history.h"
+#include "runtime/view/view_job.h"
 #include "runtime/view/view_money.h"
 #include "runtime/view/view_subagent.h"
 #include "runtime/view/view_task.h"
@@ -100,6 +101,8 @@ static int subagents_jobs(const struct snapshot_call *c, struct buf *out, struct
 	jw_obj(&w);
 	jw_key(&w, "subagents");
 	if (view_write_subagents(c->store, c->session_id, c->thread_id, &w, e) < 0)
+		return -1;
+	if (!c->thread_id && view_jobs_of_session(c->store, c->session_id, &w, e) < 0)
 		return -1;
 	jw_obj_end(&w);
 	return 0;

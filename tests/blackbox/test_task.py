@@ -151,6 +151,10 @@ def test_commands_are_run(home):
         rpc.call("start_task", taskId=big)
         record = reaches(rpc, big, *ENDED)
         assert record["status"] == "completed" and record["commandRef"] and "command" not in record, record
+        secret = make(rpc, commandLine='test "$SECRET" = hush', env={"SECRET": "hush"}, autoComplete=True)
+        rpc.call("start_task", taskId=secret)
+        assert reaches(rpc, secret, *ENDED)["status"] == "completed"
+        assert '"hush"' not in str(rpc.events()).replace("'", '"').replace('= hush', ''), "the values of variables stay out of the facts"
         refused = make(rpc, command=["/no/such/program"])
         rpc.call("start_task", taskId=refused)
         record = reaches(rpc, refused, *ENDED)

@@ -207,7 +207,8 @@ void fake_reopen(struct fake_world *w, const struct port_held *held, size_t nhel
 {
 	struct err e = ERR_INIT;
 	mem_auto char *dir = mem_printf("%s/store", w->dir);
-	const struct store_options so = { .dir = dir, .spool_dir = w->spool, .map_bytes = 256u << 20, .fold = view_fold, .fold_ahead = view_fold_ahead, .soon_ms = 1 };
+	const struct store_options so = { .dir = dir, .spool_dir = w->spool, .map_bytes = 256u << 20, .fold = view_fold, .fold_ahead = view_fold_ahead, .soon_ms = 1,
+		.real_us = real_us, .clock = w };
 
 	ck_assert_msg(store_open(&so, &w->store, &e) == 0, "%s", e.message);
 	const struct engine_options eo = {
