@@ -4,6 +4,9 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
 static const char *const answers[] = {
 	[POLICY_ALLOW] = "allow",
 	[POLICY_DENY] = "deny",
@@ -17,6 +20,9 @@ static const char *const sources[] = {
 	[POLICY_BY_RULE] = "rule",
 	[POLICY_BY_HOOK] = "hook",
 	[POLICY_BY_PERSON] = "user",
+	[POLICY_BY_CLASSIFIER] = "classifier",
+	[POLICY_BY_HOST] = "host_policy",
+	[POLICY_BY_SANDBOX] = "sandbox",
 };
 
 static const char *const scopes[] = {
@@ -25,20 +31,162 @@ static const char *const scopes[] = {
 	[POLICY_ALWAYS] = "always",
 };
 
-/* The mode is what answers where nothing more specific does. */
-static void decide_by_mode(const struct policy_request *r, struct policy_decision *ret)
+const char *policy_answer_name(enum policy_answer a)
 {
-	ret->answer = POLICY_ALLOW;
-	ret->source = POLICY_BY_MODE;
-	ret->scope = POLICY_ONCE;
-	(void)snprintf(ret->reason, sizeof(ret->reason), "no rule applies; mode %.32s allows commands in profile %.64s",
-		       r->mode ? r->mode : "default", r->profile ? r->profile : "workspace");
+	return answers[a];
+}
+
+__attribute__((format(printf, 4, 5))) static void say(struct policy_decision *d, enum policy_answer a, enum policy_source s, const char *fmt, ...)
+{
+	va_list ap;
+
+	d->answer = a;
+	d->source = s;
+	va_start(ap, fmt);
+	(void)vsnprintf(d->reason, sizeof(d->reason), fmt, ap);
+	va_end(ap);
+}
+
+/* What is known of the request, in the words of the modes. */
+struct judged {
+	const char *mode, *profile;
+	const char *unknown;      /* why it is not known what would run; NULL = it is */
+	bool reads;               /* nothing but reading */
+	bool harm;                /* something would be destroyed */
+};
+
+static void judge(const struct policy_request *r, struct judged *j)
+{
+	const struct command_facts *f = r->facts;
+	unsigned bits = f ? f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED : 0;
+
+	*j = (struct judged){ .mode = permission_mode_name((enum permission_mode)r->mode), .profile = r->profile ? r->profile : "workspace" };
+	for (unsigned i = 0; bits && i < COMMAND_UNKNOWN_COUNT && !j->unknown; i++)
+		if (bits & 1u << i)
+			j->unknown = command_unknown_text(i);
+	j->harm = f && f->harm >= COMMAND_DESTRUCTIVE;
+	j->reads = r->tool ? rule_kind_of_tool(r->tool) == RULE_READ : f && f->flags & COMMAND_READ_ONLY && !f->unknown;
+}
+
+static void by_default(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+{
+	say(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows commands in profile %.64s", j->mode, j->profile);
+}
+
+static void by_untrusted(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+{
+	if (j->reads)
+		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it is known to do nothing but read");
+	else
+		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks for everything that is not known to do nothing but read", j->mode);
+}
+
+static void by_request(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+{
+	if (r->unconfined || r->wider)
+		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request wants %s", j->mode,
+		    r->unconfined ? "no sandbox" : "more than its profile gives");
+	else if (j->harm)
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode, r->facts->impact ? r->facts->impact : "destroys something");
+	else
+		by_default(r, j, d);
+}
+
+static void by_plan(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+{
+	if (j->reads)
+		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it is known to do nothing but read");
+	else
+		say(d, POLICY_DENY, POLICY_BY_MODE, "mode %s refuses everything that is not known to do nothing but read", j->mode);
+}
+
+static void by_auto(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+{
+	if (j->unknown)
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: %.150s", j->mode, j->unknown);
+	else if (j->harm)
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode, r->facts->impact ? r->facts->impact : "destroys something");
+	else if (r->unconfined && !j->reads)
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it would run without a sandbox", j->mode);
+	else
+		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it is understood, and nothing is known to be destroyed by it");
+}
+
+static void by_bypass(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+{
+	if (r->rules && r->rules->bypass)
+		say(d, POLICY_ALLOW, POLICY_BY_MODE, "mode bypass, which the host's policy permits, allows everything that no rule stops");
+	else
+		say(d, POLICY_DENY, POLICY_BY_HOST, "mode bypass is not permitted here: the host's policy does not say permissions.allowBypass");
+}
+
+/* The mode is what answers where nothing more specific does. */
+static void decide_by_mode(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+{
+	static void (*const modes[MODE_COUNT])(const struct policy_request *, const struct judged *, struct policy_decision *) = {
+		[MODE_DEFAULT] = by_default,    [MODE_UNTRUSTED] = by_untrusted, [MODE_ON_REQUEST] = by_request, [MODE_ON_FAILURE] = by_default,
+		[MODE_NEVER] = by_default,      [MODE_PLAN] = by_plan,           [MODE_BYPASS] = by_bypass,      [MODE_AUTO] = by_auto,
+	};
+
+	modes[r->mode](r, j, d);
+}
+
+static const char *command_text(const struct policy_request *r, const struct rules_verdict *v)
+{
+	if (v->command >= 0 && r->facts && (size_t)v->command < r->facts->ncommands)
+		return r->facts->command[v->command].text;
+	return r->tool ? r->tool : r->argc ? r->argv[0] : "it";
+}
+
+static void decide_by_rules(const struct policy_request *r, const struct judged *j, const struct rules_verdict *v, struct policy_decision *d)
+{
+	const struct policy_rule *rule = v->nhits ? v->hit[0] : NULL;
+	const char *why = rule && rule->justification ? rule->justification : NULL;
+
+	for (size_t i = 0; i < v->nhits; i++)
+		d->rules[d->nrules++] = v->hit[i];
+	if (v->unseen)
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "there are rules that refuse or ask, and whether one applies is not known: %.120s",
+		    j->unknown ? j->unknown : "it is only known when it runs");
+	else if (v->effect == RULE_DENY)
+		say(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s", command_text(r, v), why ? "a rule: " : "", why ? why : rule->text);
+	else if (v->effect == RULE_ASK && v->maybe)
+		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' has words that are only known when it runs, and may be what the rule '%.80s' is about",
+		    command_text(r, v), rule->text);
+	else if (v->effect == RULE_ASK)
+		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' asks by %s%.100s", command_text(r, v), why ? "a rule: " : "", why ? why : rule->text);
+	else
+		say(d, POLICY_ALLOW, POLICY_BY_RULE, "every part of it is allowed, by %.160s", rule->text);
+	if (d->answer == POLICY_DENY && rule && rule->layer == RULE_OF_HOST)
+		d->source = POLICY_BY_HOST;
 }
 
 void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 {
-	*ret = (struct policy_decision){ 0 };
-	decide_by_mode(r, ret);
+	const struct rules_query q = { .facts = r->facts, .tool = r->tool, .path = r->tool_path, .npaths = r->ntool_paths,
+		.place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home } };
+	struct rules_verdict v = { .command = -1 };
+	struct judged j;
+
+	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
+	judge(r, &j);
+	if (r->rules)
+		policy_rules_ask(r->rules, &q, &v);
+	/* A plan changes nothing, whatever is allowed otherwise; and bypass must be permitted before anything is. */
+	bool mode_first = (r->mode == MODE_PLAN && v.effect <= RULE_ALLOW) || (r->mode == MODE_BYPASS && (!r->rules || !r->rules->bypass));
+	/* Who bypasses is not asked about what merely cannot be seen. */
+	if (r->mode == MODE_BYPASS && v.unseen)
+		v.effect = RULE_NONE;
+	if (v.effect == RULE_NONE || mode_first)
+		decide_by_mode(r, &j, ret);
+	else
+		decide_by_rules(r, &j, &v, ret);
+	if (ret->answer == POLICY_ASK && r->mode == MODE_NEVER) {
+		char asked[POLICY_REASON_MAX];
+
+		(void)snprintf(asked, sizeof(asked), "%s", ret->reason);
+		say(ret, POLICY_DENY, ret->source, "mode never asks nobody, and %.200s", asked);
+	}
 	/* Whatever the answer and the mode: what would be destroyed is said. */
 	if (r->facts) {
 		ret->destructive = r->facts->harm >= COMMAND_DESTRUCTIVE;
@@ -55,8 +203,13 @@ void policy_decision_json(const struct policy_decision *d, struct buf *out)
 	jw_kstr(&w, "decision", answers[d->answer]);
 	jw_kstr(&w, "decisionSource", sources[d->source]);
 	jw_kstr(&w, "decisionReason", d->reason);
-	jw_kstrv(&w, "ruleRefs", d->rules, d->nrules);
+	jw_karr(&w, "ruleRefs");
+	for (size_t i = 0; i < d->nrules; i++)
+		policy_rule_json(d->rules[i], &w);
+	jw_arr_end(&w);
 	jw_kstr(&w, "scope", scopes[d->scope]);
+	jw_kopt(&w, "approvalActionId", d->action_id);
+	jw_kopt(&w, "expiresAt", d->expires_at);
 	jw_kbool(&w, "destructive", d->destructive);
 	jw_kopt(&w, "impact", d->impact);
 	jw_kopt(&w, "rollbackAdvice", d->advice);

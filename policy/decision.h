@@ -4,7 +4,12 @@
 /*
  * May this run? A pure function of the request, the mode and the rules: no clock, no files, no questions asked. What
  * it needs to know of the world is in the request; what has to be done about the answer is the engine's.
+ *
+ * In this order: a rule that denies; a rule that asks (which mode `never` refuses, because nobody is asked there); a rule that
+ * allows every part; the mode. What would be destroyed is said whatever the answer is.
  */
+
+#include "policy/rules.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +20,7 @@ struct command_facts;
 
 enum policy_answer { POLICY_ALLOW, POLICY_DENY, POLICY_ASK, POLICY_UNAVAILABLE, POLICY_SANDBOXED };
 /* What decided. */
-enum policy_source { POLICY_BY_MODE, POLICY_BY_RULE, POLICY_BY_HOOK, POLICY_BY_PERSON };
+enum policy_source { POLICY_BY_MODE, POLICY_BY_RULE, POLICY_BY_HOOK, POLICY_BY_PERSON, POLICY_BY_CLASSIFIER, POLICY_BY_HOST, POLICY_BY_SANDBOX };
 /* How long the answer holds. */
 enum policy_scope { POLICY_ONCE, POLICY_SESSION, POLICY_ALWAYS };
 
@@ -24,29 +29,40 @@ struct policy_request {
 	const char *const *argv;   /* what is to run, as it will be executed */
 	size_t argc;
 	const char *command_line;  /* the shell's text, or NULL */
-	const char *cwd;
+	const char *cwd, *workspace, *home; /* or NULL */
 	const char *profile;       /* the sandbox it will run in */
-	const char *mode;          /* NULL = "default" */
+	bool unconfined;           /* which is none */
+	bool wider;                /* the request opens more than the profile does */
+	int mode;                  /* enum permission_mode */
 	const char *justification; /* the caller's words, or NULL: recorded, never believed */
 	const struct command_facts *facts; /* what the command would do */
+	const char *tool;          /* one of bailiff's own or a client's tools, if it is not a command … */
+	const struct command_path *tool_path; /* … and what it was given */
+	size_t ntool_paths;
+	const struct policy_rules *rules; /* or NULL */
 };
 
 #define POLICY_REASON_MAX 240
-#define POLICY_RULES_MAX 8
 struct policy_decision {
 	enum policy_answer answer;
 	enum policy_source source;
 	enum policy_scope scope;
 	char reason[POLICY_REASON_MAX];
-	const char *rules[POLICY_RULES_MAX]; /* that applied; borrowed from the rule set */
+	const struct policy_rule *rules[RULES_HITS_MAX]; /* that applied; borrowed from the rule set */
 	size_t nrules;
+	const char *action_id;     /* whose answer it is, or NULL */
+	const char *expires_at;    /* or NULL */
 	bool destructive;          /* known to destroy something … */
 	const char *impact;        /* … namely; NULL unless there is harm. A string of the tables */
 	const char *advice;        /* how to get it back or avoid it */
 };
 
 void policy_decide(const struct policy_request *r, struct policy_decision *ret);
-/* permissionDecision: {"decision":…,"decisionSource":…,"decisionReason":…,"ruleRefs":[…],"scope":…,"destructive":…,"impact"?:…,"rollbackAdvice"?:…} */
+/*
+ * permissionDecision: {"decision":…,"decisionSource":…,"decisionReason":…,"ruleRefs":[{file,line,rule …}],"scope":…,"destructive":…,
+ * "approvalActionId"?:…,"expiresAt"?:…,"impact"?:…,"rollbackAdvice"?:…}
+ */
 void policy_decision_json(const struct policy_decision *d, struct buf *out);
+const char *policy_answer_name(enum policy_answer a);
 
 #endif

@@ -22,7 +22,7 @@ END_TEST
 
 START_TEST(deciding_is_pure)
 {
-	struct policy_request q = { .mode = "default" };
+	struct policy_request q = { .mode = MODE_DEFAULT };
 	buf_auto struct buf one = BUF_INIT, two = BUF_INIT;
 	struct policy_decision d;
 

@@ -1,0 +1,378 @@
+#include "policy/rule.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+static const char *const effects[] = { [RULE_NONE] = "none", [RULE_ALLOW] = "allow", [RULE_ASK] = "ask", [RULE_DENY] = "deny" };
+static const char *const layers[] = { [RULE_OF_HOST] = "host", [RULE_OF_USER] = "user", [RULE_OF_WORKSPACE] = "workspace" };
+
+static const struct {
+	const char *name;
+	enum rule_kind kind;
+} tools[] = {
+	{ "Bash", RULE_BASH },      { "shell", RULE_BASH },         { "Read", RULE_READ },  { "read_file", RULE_READ },
+	{ "Glob", RULE_READ },      { "Grep", RULE_READ },          { "LS", RULE_READ },    { "list_directory", RULE_READ },
+	{ "Edit", RULE_EDIT },      { "MultiEdit", RULE_EDIT },     { "Write", RULE_EDIT }, { "write_file", RULE_EDIT },
+	{ "apply_patch", RULE_EDIT }, { "NotebookEdit", RULE_EDIT }, { "WebFetch", RULE_FETCH },
+};
+
+const char *rule_effect_name(enum rule_effect e)
+{
+	return effects[e];
+}
+
+const char *rule_layer_name(enum rule_layer l)
+{
+	return layers[l];
+}
+
+enum rule_kind rule_kind_of_tool(const char *tool)
+{
+	for (size_t i = 0; i < countof(tools); i++)
+		if (strcmp(tools[i].name, tool) == 0)
+			return tools[i].kind;
+	return RULE_TOOL;
+}
+
+/* ---- reading ---- */
+
+/* The words as the shell would read them, quoted as facts show them; NULL if it is not one simple command. */
+static char *normal_command(const char *text)
+{
+	const struct understand_options o = { .cwd = "/" };
+	command_facts_auto struct command_facts f = { 0 };
+
+	command_understand_line(text, strlen(text), &o, &f);
+	if (f.ncommands < 1 || f.command[0].argc == 0 || f.command[0].nassign || f.error[0])
+		return NULL;
+	for (size_t i = 1; i < f.ncommands; i++)
+		if (f.command[i].parent < 0)
+			return NULL;
+	return mem_strdup(f.command[0].text);
+}
+
+static void take_bash(struct policy_rule *r, const char *spec)
+{
+	size_t n = strlen(spec);
+
+	if (!n || strcmp(spec, "*") == 0 || strcmp(spec, ":*") == 0)
+		return;
+	if (n > 2 && strcmp(spec + n - 2, ":*") == 0)
+		r->pattern = mem_printf("%.*s *", (int)n - 2, spec);
+	else
+		r->pattern = strchr(spec, '*') ? NULL : normal_command(spec);
+	if (!r->pattern)
+		r->pattern = mem_strdup(spec);
+	n = strlen(r->pattern);
+	r->literal = strcspn(r->pattern, "*");
+	r->tail = n > 2 && strcmp(r->pattern + n - 2, " *") == 0;
+}
+
+static int take_path(struct policy_rule *r, const char *spec, struct err *e)
+{
+	static const struct {
+		const char *prefix;
+		enum rule_base base;
+	} bases[] = { { "//", RULE_AT_ROOT }, { "~/", RULE_AT_HOME }, { "/", RULE_AT_WORKSPACE }, { "./", RULE_AT_CWD } };
+	const char *at = spec;
+
+	if (!*spec || strcmp(spec, "*") == 0 || strcmp(spec, "**") == 0)
+		return 0;
+	r->base = strcmp(spec, "~") == 0 ? RULE_AT_HOME : strchr(spec, '/') && strchr(spec, '/')[1] ? RULE_AT_CWD : RULE_ANYWHERE;
+	if (strcmp(spec, "~") == 0)
+		at = "";
+	for (size_t i = 0; i < countof(bases); i++)
+		if (strncmp(spec, bases[i].prefix, strlen(bases[i].prefix)) == 0) {
+			r->base = bases[i].base;
+			at = spec + strlen(bases[i].prefix);
+			break;
+		}
+	for (const char *s = at; *s; s += strcspn(s, "/"), s += *s == '/')
+		if (strncmp(s, "..", 2) == 0 && (s[2] == '/' || !s[2]))
+			return err_set(e, ERR_INVALID, "'%.200s' has '..' in it, which a path never has when it is looked at", spec);
+	r->pattern = mem_strdup(at);
+	size_t n = strlen(r->pattern);
+	while (n && r->pattern[n - 1] == '/')
+		r->pattern[--n] = '\0';
+	r->literal = strcspn(r->pattern, "*?[");
+	return 0;
+}
+
+static int take_fetch(struct policy_rule *r, const char *spec, struct err *e)
+{
+	if (!*spec || strcmp(spec, "*") == 0)
+		return 0;
+	if (strncmp(spec, "domain:", 7) != 0 || !spec[7])
+		return err_set(e, ERR_INVALID, "WebFetch(%.200s): give a host as WebFetch(domain:example.com)", spec);
+	if (strcmp(spec, "domain:*") != 0)
+		r->pattern = mem_strdup(spec + 7);
+	return 0;
+}
+
+int rule_parse(struct policy_rule *r, const char *text, struct err *e)
+{
+	size_t n = strlen(text), head = strcspn(text, "(");
+	int rc = 0;
+
+	if (!n || n > RULE_TEXT_MAX)
+		return err_set(e, ERR_INVALID, "a rule must have 1 to %u bytes", RULE_TEXT_MAX);
+	if (text[head] && (text[n - 1] != ')' || !head))
+		return err_set(e, ERR_INVALID, "'%.200s' is no rule: write Tool or Tool(what)", text);
+	mem_auto char *tool = mem_strndup(text, head);
+	mem_auto char *spec = text[head] ? mem_strndup(text + head + 1, n - head - 2) : mem_strdup("");
+	if (strpbrk(tool, " \t\n)"))
+		return err_set(e, ERR_INVALID, "'%.200s' is no rule: a tool's name has no blanks", text);
+	r->kind = rule_kind_of_tool(tool);
+	switch (r->kind) {
+	case RULE_BASH:
+		take_bash(r, spec);
+		break;
+	case RULE_READ:
+	case RULE_EDIT:
+		rc = take_path(r, spec, e);
+		break;
+	case RULE_FETCH:
+		rc = take_fetch(r, spec, e);
+		break;
+	default:
+		if (text[head] && strcmp(spec, "*") != 0)
+			rc = err_set(e, ERR_INVALID, "'%.200s': only Bash, Read, Edit, Write and WebFetch take something in brackets", text);
+		else
+			r->pattern = mem_strdup(tool);
+	}
+	return rc;
+}
+
+void rule_done(struct policy_rule *r)
+{
+	for (size_t i = 0; i < r->nwords; i++) {
+		for (size_t k = 0; k < r->word[i].count; k++)
+			free(r->word[i].choice[k]);
+		free(r->word[i].choice);
+	}
+	free(r->word);
+	free(r->text);
+	free(r->pattern);
+	free(r->justification);
+}
+
+/* ---- matching ---- */
+
+/* A * is anything; only the last one needs to be tried again, so this takes at most |pattern| × |text| steps. */
+static bool glob(const char *p, size_t plen, const char *s)
+{
+	const char *end = p + plen, *star = NULL, *from = NULL;
+
+	while (*s) {
+		if (p < end && *p == '*') {
+			star = p++;
+			from = s;
+		} else if (p < end && *p == *s) {
+			p++;
+			s++;
+		} else if (star) {
+			p = star + 1;
+			s = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (p < end && *p == '*')
+		p++;
+	return p == end;
+}
+
+bool rule_text_matches(const struct policy_rule *r, const char *text)
+{
+	size_t n;
+
+	if (!r->pattern)
+		return true;
+	n = strlen(r->pattern);
+	if (r->literal == n)
+		return strcmp(r->pattern, text) == 0;
+	size_t certain = r->tail && r->literal == n - 1 ? n - 2 : r->literal;
+	if (strncmp(r->pattern, text, certain) != 0)
+		return false;
+	return glob(r->pattern, n, text) || (r->tail && glob(r->pattern, n - 2, text));
+}
+
+static size_t segment(const char *s)
+{
+	return strcspn(s, "/");
+}
+
+/* One name of a path against one of a pattern: * and ? stay inside of it. */
+static bool name_matches(const char *p, size_t plen, const char *s, size_t slen)
+{
+	size_t i = 0, k = 0, star = SIZE_MAX, from = 0;
+
+	while (k < slen) {
+		if (i < plen && p[i] == '*') {
+			star = i++;
+			from = k;
+		} else if (i < plen && (p[i] == '?' || p[i] == s[k])) {
+			i++;
+			k++;
+		} else if (star != SIZE_MAX) {
+			i = star + 1;
+			k = ++from;
+		} else {
+			return false;
+		}
+	}
+	while (i < plen && p[i] == '*')
+		i++;
+	return i == plen;
+}
+
+/* `path` has no leading slash. A pattern that ends before the path does has matched a folder above it. */
+static bool path_matches(const char *p, const char *path)
+{
+	const char *star = NULL, *from = NULL;
+
+	for (;;) {
+		size_t n = segment(p);
+
+		if (!n && !*p)
+			return true;
+		if (n == 2 && p[0] == '*' && p[1] == '*') {
+			p += p[2] ? 3 : 2;
+			star = p;
+			from = path;
+			continue;
+		}
+		if (*path && name_matches(p, n, path, segment(path))) {
+			p += n + (p[n] == '/');
+			path += segment(path);
+			path += *path == '/';
+			continue;
+		}
+		if (!star || !*from)
+			return false;
+		from += segment(from);
+		from += *from == '/';
+		p = star;
+		path = from;
+	}
+}
+
+static const char *base_of(const struct policy_rule *r, const struct rule_place *place)
+{
+	switch (r->base) {
+	case RULE_AT_HOME:
+		return place->home;
+	case RULE_AT_WORKSPACE:
+		return place->workspace ? place->workspace : place->cwd;
+	case RULE_AT_CWD:
+		return place->cwd;
+	default:
+		return "";
+	}
+}
+
+/* What is left of a path below a folder, without the slash; NULL: it is not below. */
+static const char *below(const char *path, const char *folder)
+{
+	size_t n = strlen(folder);
+
+	while (n && folder[n - 1] == '/')
+		n--;
+	if (strncmp(path, folder, n) != 0 || (path[n] && path[n] != '/'))
+		return NULL;
+	return path[n] ? path + n + 1 : path + n;
+}
+
+/* Whether the pattern speaks only of what is below the path. */
+static bool lies_below(const struct policy_rule *r, const char *base, const char *path)
+{
+	size_t n = r->literal;
+
+	while (r->pattern[n] && n && r->pattern[n - 1] != '/')
+		n--;
+	mem_auto char *whole = mem_printf("%s/%.*s", strcmp(base, "/") == 0 ? "" : base, (int)n, r->pattern);
+	return below(whole, path) != NULL;
+}
+
+enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path, const struct rule_place *place)
+{
+	const char *base, *rest;
+
+	if (!r->pattern)
+		return RULE_MATCH;
+	if (path->path[0] != '/')
+		return RULE_NO_MATCH;
+	base = base_of(r, place);
+	if (!base)
+		return RULE_NO_MATCH;
+	if (r->base == RULE_ANYWHERE) {
+		mem_auto char *deep = mem_printf("**/%s", r->pattern);
+		return path_matches(deep, path->path + 1) ? RULE_MATCH : RULE_NO_MATCH;
+	}
+	rest = below(path->path, base);
+	if (rest && path_matches(r->pattern, rest))
+		return RULE_MATCH;
+	if ((path->access & COMMAND_RECURSES || !path->exact) && lies_below(r, base, path->path))
+		return path->exact ? RULE_MATCH : RULE_MAYBE;
+	return RULE_NO_MATCH;
+}
+
+bool rule_host_matches(const struct policy_rule *r, const char *host)
+{
+	size_t n = strlen(host), m;
+
+	if (!r->pattern)
+		return true;
+	if (strncmp(r->pattern, "*.", 2) != 0)
+		return strcasecmp(r->pattern, host) == 0;
+	m = strlen(r->pattern) - 1;
+	return n > m && strcasecmp(host + n - m, r->pattern + 1) == 0;
+}
+
+bool rule_tool_matches(const struct policy_rule *r, const char *tool)
+{
+	size_t n = strlen(r->pattern);
+
+	if (strchr(r->pattern, '*'))
+		return glob(r->pattern, n, tool);
+	if (strcmp(r->pattern, tool) == 0)
+		return true;
+	/* mcp__server: all of its tools. */
+	return strncmp(r->pattern, "mcp__", 5) == 0 && !strstr(r->pattern + 5, "__") && strncmp(tool, r->pattern, n) == 0 &&
+	       strncmp(tool + n, "__", 2) == 0;
+}
+
+static bool word_matches(const struct rule_word *w, const char *s)
+{
+	for (size_t i = 0; i < w->count; i++)
+		if (strcmp(w->choice[i], s) == 0)
+			return true;
+	return false;
+}
+
+enum rule_match rule_words_match(const struct policy_rule *r, const char *const *argv, size_t argc, const char *name)
+{
+	enum rule_match m = RULE_MATCH;
+	bool strict = r->effect == RULE_ALLOW;
+
+	for (size_t i = 0; i < r->nwords; i++) {
+		bool same;
+
+		if (i >= argc)
+			return m == RULE_MAYBE ? RULE_MAYBE : RULE_NO_MATCH; /* an unknown word may be several */
+		same = argv[i] && word_matches(&r->word[i], argv[i]);
+		if (!same && i == 0 && !strict && name)
+			same = word_matches(&r->word[i], name);
+		if (same)
+			continue;
+		if (argv[i] || strict)
+			return m == RULE_MAYBE ? RULE_MAYBE : RULE_NO_MATCH;
+		m = RULE_MAYBE;
+	}
+	return m;
+}

@@ -1,0 +1,350 @@
+/*
+ * Rules out of a policy file. jansson says whether the text is JSON and what is in it; where a rule stands in the file is found
+ * by walking the same text a second time with pointers into it (jscan).
+ */
+
+#include "policy/rules.h"
+#include "policy/rules_index.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FILE_TEXT_MAX (4u << 20)
+#define EXAMPLES_MAX 64u
+#define JUSTIFICATION_MAX 1024u
+
+struct reading {
+	struct policy_rules *rules;
+	enum rule_layer layer;
+	const char *name, *text;
+	size_t len;
+	const char *counted;          /* up to here … */
+	unsigned line;                /* … it is this line */
+};
+
+static unsigned line_at(struct reading *f, const char *at)
+{
+	if (!at)
+		return f->line;
+	if (at < f->counted) {
+		f->counted = f->text;
+		f->line = 1;
+	}
+	for (; f->counted < at; f->counted++)
+		f->line += *f->counted == '\n';
+	return f->line;
+}
+
+__attribute__((format(printf, 5, 6))) static int wrong(struct reading *f, const char *at, const char *field, struct err *e, const char *fmt, ...)
+{
+	char why[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof why, fmt, ap);
+	va_end(ap);
+	return err_field(e, field, "%.80s: line %u: %s: %s", f->name, line_at(f, at), field, why);
+}
+
+__attribute__((format(printf, 3, 4))) static void note(struct reading *f, const char *at, const char *fmt, ...)
+{
+	struct policy_rules *s = f->rules;
+	char what[300];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(what, sizeof what, fmt, ap);
+	va_end(ap);
+	s->note = mem_realloc(s->note, (s->nnotes + 1) * sizeof *s->note);
+	s->note[s->nnotes++] = mem_printf("%s: line %u: %s", f->name, line_at(f, at), what);
+}
+
+static struct policy_rule *rule_new(struct reading *f, enum rule_effect effect, const char *at)
+{
+	struct policy_rules *s = f->rules;
+
+	if (s->count == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 64;
+		s->rule = mem_realloc(s->rule, s->cap * sizeof *s->rule);
+	}
+	s->rule[s->count] = (struct policy_rule){ .effect = effect, .layer = f->layer, .file = s->file[f->layer], .line = line_at(f, at) };
+	return &s->rule[s->count++];
+}
+
+/* ---- permissions ---- */
+
+static int read_list(struct reading *f, const char *key, enum rule_effect effect, const json_t *list, struct jval where, struct err *e)
+{
+	struct jiter it = jiter_on(where);
+	struct err inner = ERR_INIT;
+	char field[ERR_FIELD_MAX];
+	const json_t *v;
+	size_t i;
+
+	snprintf(field, sizeof field, "permissions.%s", key);
+	if (!list)
+		return 0;
+	if (!json_is_array(list))
+		return wrong(f, where.text, field, e, "must be an array of rules");
+	json_array_foreach(list, i, v) {
+		const char *s = json_string_value(v), *at = jiter_next(&it) ? it.value.text : NULL;
+
+		if (!s || strlen(s) != json_string_length(v))
+			return wrong(f, at, field, e, "[%zu] must be a rule such as \"Bash(npm test)\"", i);
+		if (f->rules->count >= RULES_MAX)
+			return wrong(f, at, field, e, "there are more than %u rules", RULES_MAX);
+		if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
+			note(f, at, "a workspace may only tighten: allow '%.120s' is not taken", s);
+			continue;
+		}
+		struct policy_rule *r = rule_new(f, effect, at);
+		if (rule_parse(r, s, &inner) < 0)
+			return wrong(f, at, field, e, "%s", inner.message);
+		r->text = mem_strdup(s);
+		if (r->kind == RULE_TOOL && strncmp(s, "mcp__", 5) != 0)
+			note(f, at, "'%.120s' speaks of a tool that bailiff does not have; it counts if a client registers one", s);
+	}
+	return 0;
+}
+
+static int read_mode(struct reading *f, const json_t *v, struct jval where, struct err *e)
+{
+	buf_auto struct buf names = BUF_INIT;
+	int mode = json_is_string(v) ? permission_mode_find(json_string_value(v)) : -1;
+
+	if (!v)
+		return 0;
+	if (mode < 0) {
+		permission_mode_names(&names);
+		return wrong(f, where.text, "permissions.defaultMode", e, "must be one of %s", buf_cstr(&names));
+	}
+	if (f->layer == RULE_OF_WORKSPACE && mode != MODE_PLAN && mode != MODE_UNTRUSTED && mode != MODE_NEVER) {
+		note(f, where.text, "a workspace may only tighten: defaultMode %s is not taken", permission_mode_name((enum permission_mode)mode));
+		return 0;
+	}
+	if (f->rules->mode >= 0 && f->layer != RULE_OF_WORKSPACE) {
+		note(f, where.text, "defaultMode is set by a more important file");
+		return 0;
+	}
+	f->rules->mode = mode;
+	f->rules->mode_layer = f->layer;
+	return 0;
+}
+
+static int read_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
+{
+	static const struct {
+		const char *key;
+		enum rule_effect effect;
+	} lists[] = { { "deny", RULE_DENY }, { "ask", RULE_ASK }, { "allow", RULE_ALLOW } };
+	const json_t *bypass = json_object_get(p, "allowBypass");
+
+	if (!p)
+		return 0;
+	if (!json_is_object(p))
+		return wrong(f, where.text, "permissions", e, "must be an object");
+	for (size_t i = 0; i < countof(lists); i++)
+		if (read_list(f, lists[i].key, lists[i].effect, json_object_get(p, lists[i].key), jval_get(where, lists[i].key), e) < 0)
+			return -1;
+	if (bypass && !json_is_boolean(bypass))
+		return wrong(f, jval_get(where, "allowBypass").text, "permissions.allowBypass", e, "must be true or false");
+	if (bypass && f->layer != RULE_OF_HOST)
+		note(f, jval_get(where, "allowBypass").text, "only the host's policy can permit bypass: allowBypass is not taken");
+	else if (bypass)
+		f->rules->bypass = json_is_true(bypass);
+	return read_mode(f, json_object_get(p, "defaultMode"), jval_get(where, "defaultMode"), e);
+}
+
+/* ---- prefix rules ---- */
+
+static void take_word(struct rule_word *w, const char *s)
+{
+	w->choice = mem_realloc(w->choice, (w->count + 1) * sizeof *w->choice);
+	w->choice[w->count++] = mem_strdup(s);
+}
+
+static bool is_word(const json_t *v)
+{
+	return json_is_string(v) && json_string_length(v) && json_string_length(v) <= RULE_TEXT_MAX &&
+	       strlen(json_string_value(v)) == json_string_length(v);
+}
+
+static int read_pattern(struct reading *f, struct policy_rule *r, const json_t *pattern, const char *at, struct err *e)
+{
+	size_t n = json_array_size(pattern), i, k;
+	const json_t *v, *choice;
+
+	if (!n || n > RULE_WORDS_MAX)
+		return wrong(f, at, "prefixRules.pattern", e, "must be an array of 1 to %u words", RULE_WORDS_MAX);
+	r->word = mem_zalloc(n, sizeof *r->word);
+	json_array_foreach(pattern, i, v) {
+		struct rule_word *w = &r->word[r->nwords++];
+
+		if (is_word(v)) {
+			take_word(w, json_string_value(v));
+			continue;
+		}
+		if (!json_array_size(v) || json_array_size(v) > RULE_CHOICES_MAX)
+			return wrong(f, at, "prefixRules.pattern", e, "[%zu] must be a word, or an array of 1 to %u to choose from", i, RULE_CHOICES_MAX);
+		json_array_foreach(v, k, choice) {
+			if (!is_word(choice))
+				return wrong(f, at, "prefixRules.pattern", e, "[%zu][%zu] must be a word", i, k);
+			take_word(w, json_string_value(choice));
+		}
+	}
+	return 0;
+}
+
+/* An example is a line or its words. */
+static bool example_matches(const struct policy_rule *r, const json_t *v, bool *ret)
+{
+	const struct understand_options o = { .cwd = "/" };
+	command_facts_auto struct command_facts facts = { 0 };
+	const char *argv[RULE_WORDS_MAX];
+	size_t n = 0, i;
+	const json_t *word;
+
+	if (json_is_string(v)) {
+		command_understand_line(json_string_value(v), json_string_length(v), &o, &facts);
+		if (!facts.ncommands || facts.error[0])
+			return false;
+		*ret = rule_words_match(r, facts.command[0].argv, facts.command[0].argc, facts.command[0].name) == RULE_MATCH;
+		return true;
+	}
+	if (!json_array_size(v))
+		return false;
+	json_array_foreach(v, i, word) {
+		if (!json_is_string(word))
+			return false;
+		if (n < RULE_WORDS_MAX)
+			argv[n++] = json_string_value(word);
+	}
+	*ret = rule_words_match(r, argv, n, NULL) == RULE_MATCH;
+	return true;
+}
+
+static int check_examples(struct reading *f, const struct policy_rule *r, const json_t *list, const char *field, bool wanted, const char *at,
+			  struct err *e)
+{
+	const json_t *v;
+	size_t i;
+
+	if (list && (!json_is_array(list) || json_array_size(list) > EXAMPLES_MAX))
+		return wrong(f, at, field, e, "must be an array of at most %u examples", EXAMPLES_MAX);
+	json_array_foreach(list, i, v) {
+		bool m = false;
+
+		if (!example_matches(r, v, &m))
+			return wrong(f, at, field, e, "[%zu] must be a command line, or an array of its words", i);
+		if (m != wanted) {
+			mem_auto char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+			return wrong(f, at, field, e, "the rule %s %.120s, which its author says it %s", m ? "matches" : "does not match", text,
+				     wanted ? "does" : "does not");
+		}
+	}
+	return 0;
+}
+
+static void prefix_text(struct policy_rule *r)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	for (size_t i = 0; i < r->nwords; i++) {
+		buf_str(&out, i ? " " : "");
+		for (size_t k = 0; k < r->word[i].count && out.len < RULE_TEXT_MAX; k++)
+			buf_printf(&out, "%s%s", k ? "|" : "", r->word[i].choice[k]);
+	}
+	r->text = mem_strndup(buf_cstr(&out), out.len < RULE_TEXT_MAX ? out.len : RULE_TEXT_MAX);
+}
+
+static int read_prefix(struct reading *f, const json_t *v, const char *at, struct err *e)
+{
+	static const struct {
+		const char *word;
+		enum rule_effect effect;
+	} words[] = { { "allow", RULE_ALLOW }, { "prompt", RULE_ASK }, { "ask", RULE_ASK }, { "forbidden", RULE_DENY }, { "deny", RULE_DENY } };
+	const char *decision = json_string_value(json_object_get(v, "decision"));
+	const json_t *why = json_object_get(v, "justification");
+	enum rule_effect effect = decision ? RULE_NONE : RULE_ALLOW;
+
+	for (size_t i = 0; decision && i < countof(words); i++)
+		if (strcmp(words[i].word, decision) == 0)
+			effect = words[i].effect;
+	if (!json_is_object(v))
+		return wrong(f, at, "prefixRules", e, "must be an array of objects");
+	if (effect == RULE_NONE || (json_object_get(v, "decision") && !decision))
+		return wrong(f, at, "prefixRules.decision", e, "must be allow, prompt or forbidden");
+	if (why && (!json_is_string(why) || json_string_length(why) > JUSTIFICATION_MAX))
+		return wrong(f, at, "prefixRules.justification", e, "must be a text of at most %u bytes", JUSTIFICATION_MAX);
+	if (f->rules->count >= RULES_MAX)
+		return wrong(f, at, "prefixRules", e, "there are more than %u rules", RULES_MAX);
+	struct policy_rule *r = rule_new(f, effect, at);
+	r->kind = RULE_PREFIX;
+	r->justification = mem_strdup(json_string_value(why));
+	if (read_pattern(f, r, json_object_get(v, "pattern"), at, e) < 0)
+		return -1;
+	prefix_text(r);
+	if (check_examples(f, r, json_object_get(v, "match"), "prefixRules.match", true, at, e) < 0 ||
+	    check_examples(f, r, json_object_get(v, "notMatch"), "prefixRules.notMatch", false, at, e) < 0)
+		return -1;
+	if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
+		note(f, at, "a workspace may only tighten: the prefix rule '%.120s' is not taken", r->text);
+		rule_done(r);
+		f->rules->count--;
+	}
+	return 0;
+}
+
+static int read_prefixes(struct reading *f, const json_t *list, struct jval where, struct err *e)
+{
+	struct jiter it = jiter_on(where);
+	const json_t *v;
+	size_t i;
+
+	if (list && !json_is_array(list))
+		return wrong(f, where.text, "prefixRules", e, "must be an array of objects");
+	json_array_foreach(list, i, v)
+		if (read_prefix(f, v, jiter_next(&it) ? it.value.text : where.text, e) < 0)
+			return -1;
+	return 0;
+}
+
+int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char *name, const char *text, size_t len, struct err *e)
+{
+	struct reading f = { .rules = s, .layer = layer, .name = name, .text = text, .len = len, .counted = text, .line = 1 };
+	const struct policy_rules before = *s;
+	json_error_t je;
+
+	if (len > FILE_TEXT_MAX)
+		return err_set(e, ERR_INVALID, "%.80s: larger than %u bytes", name, FILE_TEXT_MAX);
+	json_auto_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
+	if (!root)
+		return err_set(e, ERR_INVALID, "%.80s: line %d, column %d: %s", name, je.line, je.column, je.text);
+	if (!json_is_object(root))
+		return err_set(e, ERR_INVALID, "%.80s: line 1: must be an object", name);
+	const char *open = memchr(text, '{', len);
+	struct jval all = jval_of(open, len - (size_t)(open - text));
+	if (!s->file[layer])
+		s->file[layer] = mem_strdup(name);
+	if (read_permissions(&f, json_object_get(root, "permissions"), jval_get(all, "permissions"), e) < 0 ||
+	    read_prefixes(&f, json_object_get(root, "prefixRules"), jval_get(all, "prefixRules"), e) < 0) {
+		while (s->count > before.count)
+			rule_done(&s->rule[--s->count]);
+		while (s->nnotes > before.nnotes)
+			free(s->note[--s->nnotes]);
+		s->mode = before.mode;
+		s->mode_layer = before.mode_layer;
+		s->bypass = before.bypass;
+		policy_rules_index(s);
+		return -1;
+	}
+	policy_rules_index(s);
+	return 0;
+}

@@ -1,0 +1,458 @@
+#include "policy/decision.h"
+
+#include "policy/understand.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include "tests/unit/suite.h"
+
+static const struct understand_options where = { .cwd = "/w/proj/sub", .workspace = "/w/proj", .home = "/home/u" };
+
+static void load(struct policy_rules *s, enum rule_layer layer, const char *text)
+{
+	struct err e = ERR_INIT;
+
+	if (policy_rules_parse(s, layer, "policy.json", text, strlen(text), &e) < 0)
+		ck_abort_msg("%s", e.message);
+}
+
+static void decide(const struct policy_rules *s, int mode, const char *line, struct policy_decision *ret)
+{
+	const char *const argv[] = { "/bin/sh", "-c", line };
+	command_facts_auto struct command_facts f = { 0 };
+	struct policy_request q = { .argv = argv, .argc = 3, .command_line = line, .cwd = where.cwd, .workspace = where.workspace,
+		.home = where.home, .mode = mode, .facts = &f, .rules = s };
+
+	command_understand_line(line, strlen(line), &where, &f);
+	policy_decide(&q, ret);
+	ret->impact = ret->advice = NULL; /* they belong to the tables, but let nobody rely on it here */
+}
+
+struct row {
+	const char *rule;    /* "deny Bash(rm *)" */
+	const char *line;
+	const char *answer;  /* of mode untrusted, where everything that no rule allows asks */
+};
+
+static const struct row matching[] = {
+	{ "allow Bash(npm test)", "npm test", "allow" },
+	{ "allow Bash(npm test)", "npm test --watch", "ask" },
+	{ "allow Bash(npm test)", "npm tests", "ask" },
+	{ "allow Bash(npm run test:*)", "npm run test", "allow" },
+	{ "allow Bash(npm run test:*)", "npm run test --watch", "allow" },
+	{ "allow Bash(npm run test:*)", "npm run testing", "ask" },
+	{ "allow Bash(npm run test:*)", "npm run test && npm run build", "ask" },
+	{ "allow Bash(npm run test *)", "npm run test -- a b", "allow" },
+	{ "allow Bash(npm run test *)", "npm run test", "allow" },
+	{ "allow Bash(ls *)", "ls -la", "allow" },
+	{ "allow Bash(make *)", "makefoo", "ask" },
+	{ "allow Bash(make*)", "makefoo", "allow" },
+	{ "allow Bash(make*)", "make all", "allow" },
+	{ "allow Bash(git * main)", "git push origin main", "allow" },
+	{ "allow Bash(git * main)", "git push origin dev", "ask" },
+	{ "allow Bash(git * main)", "git push main-x", "ask" },
+	{ "allow Bash(* --version)", "node --version", "allow" },
+	{ "allow Bash(* --version)", "node --version x", "ask" },
+	{ "allow Bash(*)", "make; touch x", "allow" },
+	{ "allow Bash", "touch a b c", "allow" },
+	{ "allow Bash(touch:*)", "touch a && touch b; touch c | touch d", "allow" },
+	{ "allow Bash(touch:*)", "touch a && rm b", "ask" },
+	{ "allow Bash(touch:*)", "touch $(rm b)", "ask" },
+	{ "allow Bash(touch:*)", "touch a\nrm b", "ask" },
+	{ "allow Bash(touch:*)", "touch a & rm b", "ask" },
+	{ "allow Bash(touch:*)", "timeout 5 touch a", "allow" },
+	{ "allow Bash(touch:*)", "sh -c 'touch a'", "allow" },
+	{ "allow Bash(touch:*)", "sh -c 'touch a; rm b'", "ask" },
+	{ "allow Bash(touch:*)", "sudo touch a", "ask" },
+	{ "allow Bash(touch:*)", "eval \"$X\"", "ask" },
+	{ "allow Bash(touch:*)", "touch a; $X", "ask" },
+	{ "allow Bash(touch:*)", "LD_PRELOAD=./x.so touch a", "ask" },
+	{ "allow Bash(touch:*)", "/bin/touch a", "ask" },
+	{ "allow Bash(touch:*)", "'touch a'", "ask" },
+	{ "allow Bash(touch 'a b')", "touch 'a b'", "allow" },
+	{ "allow Bash(touch \"a b\")", "touch 'a b'", "allow" },
+	{ "allow Bash(touch \"a b\")", "touch a b", "ask" },
+	{ "allow Bash(python3 -c:*)", "python3 -c 'print(1)'", "allow" },
+	{ "deny Bash(rm:*)", "rm x", "deny" },
+	{ "deny Bash(rm:*)", "rm", "deny" },
+	{ "deny Bash(rm:*)", "rmdir x", "ask" },
+	{ "deny Bash(rm:*)", "/bin/rm x", "deny" },
+	{ "deny Bash(rm:*)", "'r'm x", "deny" },
+	{ "deny Bash(rm:*)", "r\\m x", "deny" },
+	{ "deny Bash(rm:*)", "true && rm x", "deny" },
+	{ "deny Bash(rm:*)", "echo $(rm x)", "deny" },
+	{ "deny Bash(rm:*)", "sudo env A=1 sh -c 'rm x'", "deny" },
+	{ "deny Bash(rm:*)", "find . -exec rm {} \\;", "deny" },
+	{ "deny Bash(rm:*)", "xargs rm", "deny" },
+	{ "deny Bash(rm:*)", "f() { rm x; }; f", "deny" },
+	{ "deny Bash(rm -rf *)", "rm -rf x", "deny" },
+	{ "deny Bash(sudo:*)", "sudo ls", "deny" },
+	{ "deny Bash(git push:*)", "git push", "deny" },
+	{ "deny Bash(git push:*)", "git pull", "ask" },
+	{ "deny Bash(git push --force*)", "git push --force-with-lease", "deny" },
+	{ "deny Bash", "ls", "deny" },
+	{ "deny Read(~/.ssh/**)", "cat ~/.ssh/id_ed25519", "deny" },
+	{ "deny Read(~/.ssh/**)", "cat /home/u/.ssh/config", "deny" },
+	{ "deny Read(~/.ssh/**)", "cat ~/.sshx", "allow" },
+	{ "deny Edit(~/.ssh/**)", "rm -r ~", "deny" },
+	{ "deny Read(.env)", "cat .env", "deny" },
+	{ "deny Read(.env)", "cat a/b/.env", "deny" },
+	{ "deny Read(.env)", "cat a.env", "allow" },
+	{ "deny Read(*.pem)", "cat /etc/ssl/x.pem", "deny" },
+	{ "deny Read(//etc/shadow)", "cat /etc/shadow", "deny" },
+	{ "deny Read(//etc/*)", "cat /etc/ssl/x", "deny" },
+	{ "deny Read(/secrets/**)", "cat ../secrets/a", "deny" },
+	{ "deny Read(/secrets/**)", "cat secrets/a", "allow" },
+	{ "deny Read(./secrets/**)", "cat secrets/a", "deny" },
+	{ "deny Read(a/**/z)", "cat a/z", "deny" },
+	{ "deny Read(a/**/z)", "cat a/b/c/z", "deny" },
+	{ "deny Read(a/**/z)", "cat a/b/c/y", "allow" },
+	{ "deny Edit(src/**)", "cp x src/y", "deny" },
+	{ "deny Edit(src/**)", "cat src/y", "allow" },
+	{ "deny Edit(src/**)", "echo x > src/y", "deny" },
+	{ "deny Write(src/**)", "echo x > src/y", "deny" },
+	{ "deny Write(src/**)", "rm -r src", "deny" },
+	{ "deny WebFetch(domain:example.com)", "curl https://example.com/x", "deny" },
+	{ "deny WebFetch(domain:example.com)", "curl https://example.org/x", "ask" },
+	{ "deny WebFetch(domain:*.example.com)", "curl https://a.example.com", "deny" },
+	{ "deny WebFetch(domain:*.example.com)", "curl https://example.com", "ask" },
+	{ "deny mcp__server__tool", "ls", "allow" },
+};
+
+static void check_row(const struct row *r)
+{
+	const char *space = strchr(r->rule, ' ');
+	mem_auto char *rule = mem_strdup(space + 1);
+	buf_auto struct buf text = BUF_INIT;
+	struct policy_rules s = RULES_INIT;
+	struct policy_decision d;
+
+	buf_printf(&text, "{\"permissions\":{\"%.*s\":[\"", (int)(space - r->rule), r->rule);
+	for (const char *p = rule; *p; p++)
+		buf_printf(&text, "%s%c", *p == '"' || *p == '\\' ? "\\" : "", *p);
+	buf_str(&text, "\"]}}");
+	load(&s, RULE_OF_USER, text.data);
+	decide(&s, MODE_UNTRUSTED, r->line, &d);
+	if (strcmp(policy_answer_name(d.answer), r->answer) != 0)
+		ck_abort_msg("%s: '%s' is %s, not %s (%s)", r->rule, r->line, policy_answer_name(d.answer), r->answer, d.reason);
+	if (d.answer == POLICY_DENY)
+		ck_assert(d.nrules == 1 && strcmp(d.rules[0]->text, rule) == 0 && d.rules[0]->line == 1);
+	policy_rules_done(&s);
+}
+
+START_TEST(rules_match_as_the_convention_says)
+{
+	for (size_t i = 0; i < countof(matching); i++)
+		check_row(&matching[i]);
+}
+END_TEST
+
+START_TEST(words_that_are_not_known_may_be_what_a_rule_is_about)
+{
+	static const struct {
+		const char *rules, *line;
+		enum policy_answer answer;
+	} rows[] = {
+		{ "{\"permissions\":{\"deny\":[\"Bash(git push:*)\"]}}", "git $X", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Bash(git push:*)\"]}}", "git status $X", POLICY_ALLOW },
+		{ "{\"permissions\":{\"deny\":[\"Bash(git push:*)\"]}}", "echo $X", POLICY_ALLOW },
+		{ "{\"permissions\":{\"deny\":[\"Bash(git * main)\"]}}", "git push $X", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Bash(git push:*)\"]}}", "$X push", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Bash(git push:*)\"]}}", "eval \"$X\"", POLICY_ASK },
+		{ "{\"permissions\":{\"allow\":[\"Bash(git push:*)\"]}}", "eval \"$X\"", POLICY_ALLOW },
+		{ "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git $X", POLICY_ASK },
+		{ "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git pull $X", POLICY_ALLOW },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct policy_rules s = RULES_INIT;
+		struct policy_decision d;
+
+		load(&s, RULE_OF_USER, rows[i].rules);
+		decide(&s, MODE_DEFAULT, rows[i].line, &d);
+		if (d.answer != rows[i].answer)
+			ck_abort_msg("%s: '%s' is %s (%s)", rows[i].rules, rows[i].line, policy_answer_name(d.answer), d.reason);
+		policy_rules_done(&s);
+	}
+}
+END_TEST
+
+START_TEST(deny_over_ask_over_allow_whatever_the_order)
+{
+	static const char *const texts[] = {
+		"{\"permissions\":{\"allow\":[\"Bash(git push origin main)\"],\"ask\":[\"Bash(git push:*)\"],\"deny\":[\"Bash(git:*)\"]}}",
+		"{\"permissions\":{\"deny\":[\"Bash(git:*)\"],\"allow\":[\"Bash(git push origin main)\"],\"ask\":[\"Bash(git push:*)\"]}}",
+	};
+	struct policy_decision d;
+
+	for (size_t i = 0; i < countof(texts); i++) {
+		struct policy_rules s = RULES_INIT;
+
+		load(&s, RULE_OF_USER, texts[i]);
+		decide(&s, MODE_DEFAULT, "git push origin main", &d);
+		ck_assert_int_eq(d.answer, POLICY_DENY);
+		ck_assert_int_eq(d.source, POLICY_BY_RULE);
+		policy_rules_done(&s);
+	}
+	struct policy_rules s = RULES_INIT;
+	load(&s, RULE_OF_HOST, "{\"permissions\":{\"ask\":[\"Bash(git push:*)\"]}}");
+	load(&s, RULE_OF_USER, "{\"permissions\":{\"allow\":[\"Bash(git:*)\"]}}");
+	decide(&s, MODE_DEFAULT, "git push", &d);
+	ck_assert_int_eq(d.answer, POLICY_ASK);
+	decide(&s, MODE_UNTRUSTED, "git fetch", &d);
+	ck_assert_int_eq(d.answer, POLICY_ALLOW);
+	decide(&s, MODE_NEVER, "git push", &d);
+	ck_assert_int_eq(d.answer, POLICY_DENY);
+	policy_rules_done(&s);
+}
+END_TEST
+
+/* The published behaviour of prefix rules: words are compared whole, from the first on, the strictest rule wins. */
+static const char prefix_rules[] =
+	"{\"prefixRules\":["
+	"{\"pattern\":[\"git\",\"status\"],\"decision\":\"allow\",\"match\":[\"git status\",[\"git\",\"status\",\"-s\"]],\"notMatch\":[\"git stash\"]},"
+	"{\"pattern\":[\"git\",[\"push\",\"fetch\"]],\"decision\":\"prompt\",\"justification\":\"talks to the server\"},"
+	"{\"pattern\":[\"git\",\"push\",[\"--force\",\"-f\"]],\"decision\":\"forbidden\",\"justification\":\"rewrites history\"},"
+	"{\"pattern\":[[\"npm\",\"pnpm\"],\"run\",\"test\"]},"
+	"{\"pattern\":[\"cargo\"],\"decision\":\"allow\"},"
+	"{\"pattern\":[\"cargo\",\"publish\"],\"decision\":\"prompt\"},"
+	"{\"pattern\":[\"cargo\",\"publish\",\"--no-verify\"],\"decision\":\"forbidden\"},"
+	"{\"pattern\":[\"docker\",[\"run\",\"exec\"],\"--privileged\"],\"decision\":\"forbidden\"},"
+	"{\"pattern\":[\"docker\"],\"decision\":\"prompt\"},"
+	"{\"pattern\":[\"rm\"],\"decision\":\"forbidden\"},"
+	"{\"pattern\":[\"touch\"],\"decision\":\"allow\"}"
+	"]}";
+
+static const struct {
+	const char *line, *answer;
+} prefix_cases[] = {
+	{ "git status", "allow" }, { "git status -s", "allow" }, { "git status --short --branch", "allow" },
+	{ "git stash", "ask" }, { "git", "ask" }, { "git statusx", "ask" }, { "gits status", "ask" }, { "git -C x commit x", "ask" },
+	{ "git push", "ask" }, { "git push origin", "ask" }, { "git push origin main", "ask" }, { "git fetch", "ask" },
+	{ "git fetch --all", "ask" }, { "git push --force", "deny" }, { "git push -f", "deny" }, { "git push --force origin main", "deny" },
+	{ "git push -f origin", "deny" }, { "git push origin --force", "ask" }, { "git fetch --force", "ask" }, { "git push --forceful", "ask" },
+	{ "npm run test", "allow" }, { "npm run test -- -u", "allow" }, { "pnpm run test", "allow" }, { "pnpm run test a b c", "allow" },
+	{ "npm run tests", "ask" }, { "npm run", "ask" }, { "npm test", "ask" }, { "yarn run test", "ask" }, { "npm run build", "ask" },
+	{ "cargo build", "allow" }, { "cargo", "allow" }, { "cargo test --all", "allow" }, { "cargo publish", "ask" },
+	{ "cargo publish --dry-run", "ask" }, { "cargo publish --no-verify", "deny" }, { "cargo publish --no-verify --token x", "deny" },
+	{ "cargo publish --dry-run --no-verify", "ask" }, { "cargo-fuzz run", "ask" },
+	{ "docker ps", "ask" }, { "docker run x", "ask" }, { "docker run --privileged x", "deny" }, { "docker exec --privileged x sh", "deny" },
+	{ "docker start --privileged", "ask" }, { "docker run x --privileged", "ask" },
+	{ "rm x", "deny" }, { "rm -rf /", "deny" }, { "rm", "deny" }, { "rmdir x", "ask" }, { "touch x", "allow" }, { "touch", "allow" },
+	{ "touch a b c", "allow" }, { "touchx", "ask" }, { "touch a; touch b", "allow" }, { "touch a && git status", "allow" },
+	{ "touch a && git push", "ask" }, { "touch a && rm b", "deny" }, { "touch a || rm b", "deny" }, { "touch a | rm b", "deny" },
+	{ "git push; rm x", "deny" }, { "rm x; git push", "deny" }, { "touch a; unknown", "ask" }, { "unknown; touch a", "ask" },
+	{ "(touch a)", "allow" }, { "(rm a)", "deny" }, { "{ touch a; }", "allow" }, { "if true; then rm a; fi", "deny" },
+	{ "for i in 1 2; do rm $i; done", "deny" }, { "while true; do touch a; done", "ask" }, { "touch $(rm a)", "deny" },
+	{ "touch `rm a`", "deny" }, { "touch <(rm a)", "deny" }, { "bash -c 'rm a'", "deny" }, { "bash -lc 'touch a'", "allow" },
+	{ "bash -lc 'touch a && git push --force'", "deny" }, { "sh -c 'git status'", "allow" }, { "sh -c 'sh -c \"rm a\"'", "deny" },
+	{ "env A=1 touch a", "allow" }, { "env A=1 rm a", "deny" }, { "nohup rm a", "deny" }, { "nohup touch a", "allow" },
+	{ "timeout 5 cargo build", "allow" }, { "timeout 5 cargo publish --no-verify", "deny" }, { "sudo rm a", "deny" }, { "sudo touch a", "ask" },
+	{ "xargs rm", "deny" }, { "xargs touch", "allow" }, { "find . -exec rm {} +", "deny" }, { "time touch a", "allow" }, { "time rm a", "deny" },
+	{ "command rm a", "deny" }, { "command touch a", "allow" }, { "exec touch a", "allow" }, { "/bin/rm a", "deny" }, { "/usr/bin/git push -f", "deny" },
+	{ "/bin/touch a", "ask" }, { "./touch a", "ask" }, { "\"touch\" a", "allow" }, { "t\"ou\"ch a", "allow" }, { "'touch' a", "allow" },
+	{ "'touch a'", "ask" }, { "\\touch a", "allow" }, { "r''m a", "deny" }, { "$'\\x72m' a", "deny" }, { "r\\\nm a", "deny" },
+	{ "git \"push\" '--force'", "deny" }, { "git push${IFS}--force", "ask" }, { "eval 'rm a'", "deny" }, { "eval \"$X\"", "ask" },
+	{ "$X a", "ask" }, { "git $X", "ask" }, { "git push $X", "ask" }, { "cargo $X", "ask" }, { "touch $X", "allow" }, { "touch *", "allow" },
+	{ "touch a # rm b", "allow" }, { "touch 'a; rm b'", "allow" }, { "touch \"$(rm b)\"", "deny" }, { "touch '$(rm b)'", "allow" },
+	{ "touch a >b", "allow" }, { "touch a 2>&1", "allow" }, { "A=1 touch a", "allow" }, { "A=$(rm b) touch a", "deny" }, { "A=1", "allow" },
+	{ "touch a && (git status; rm b)", "deny" }, { "! touch a", "allow" }, { "! rm a", "deny" }, { "touch a &", "allow" },
+};
+
+START_TEST(prefix_rules_decide_as_published)
+{
+	struct policy_rules s = RULES_INIT;
+	struct policy_decision d;
+
+	ck_assert_uint_ge(countof(prefix_cases), 100);
+	load(&s, RULE_OF_USER, prefix_rules);
+	for (size_t i = 0; i < countof(prefix_cases); i++) {
+		decide(&s, MODE_UNTRUSTED, prefix_cases[i].line, &d);
+		if (strcmp(policy_answer_name(d.answer), prefix_cases[i].answer) != 0)
+			ck_abort_msg("'%s' is %s, not %s (%s)", prefix_cases[i].line, policy_answer_name(d.answer), prefix_cases[i].answer, d.reason);
+	}
+	decide(&s, MODE_DEFAULT, "git push -f", &d);
+	ck_assert_ptr_nonnull(strstr(d.reason, "rewrites history"));
+	policy_rules_done(&s);
+}
+END_TEST
+
+START_TEST(modes_answer_where_no_rule_does)
+{
+	static const struct {
+		enum permission_mode mode;
+		const char *line;
+		enum policy_answer answer;
+		enum policy_source source;
+	} rows[] = {
+		{ MODE_DEFAULT, "touch x", POLICY_ALLOW, POLICY_BY_MODE },         { MODE_DEFAULT, "rm -rf x", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_DEFAULT, "eval \"$X\"", POLICY_ALLOW, POLICY_BY_MODE },     { MODE_UNTRUSTED, "ls", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
+		{ MODE_UNTRUSTED, "touch x", POLICY_ASK, POLICY_BY_MODE },         { MODE_ON_REQUEST, "touch x", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_ON_REQUEST, "rm -rf x", POLICY_ASK, POLICY_BY_CLASSIFIER }, { MODE_ON_FAILURE, "rm -rf x", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_NEVER, "touch x", POLICY_ALLOW, POLICY_BY_MODE },           { MODE_PLAN, "ls", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
+		{ MODE_PLAN, "touch x", POLICY_DENY, POLICY_BY_MODE },             { MODE_PLAN, "echo x > y", POLICY_DENY, POLICY_BY_MODE },
+		{ MODE_BYPASS, "ls", POLICY_DENY, POLICY_BY_HOST },                { MODE_AUTO, "touch x", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
+		{ MODE_AUTO, "rm -rf x", POLICY_ASK, POLICY_BY_CLASSIFIER },       { MODE_AUTO, "eval \"$X\"", POLICY_ASK, POLICY_BY_CLASSIFIER },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct policy_decision d;
+
+		decide(NULL, rows[i].mode, rows[i].line, &d);
+		if (d.answer != rows[i].answer || d.source != rows[i].source)
+			ck_abort_msg("%s: '%s' is %s (%s)", permission_mode_name(rows[i].mode), rows[i].line, policy_answer_name(d.answer), d.reason);
+		ck_assert(d.destructive == (strcmp(rows[i].line, "rm -rf x") == 0));
+	}
+}
+END_TEST
+
+START_TEST(bypass_is_the_hosts_to_permit_and_rules_hold_in_it)
+{
+	struct policy_rules s = RULES_INIT;
+	struct policy_decision d;
+
+	load(&s, RULE_OF_HOST, "{\"permissions\":{\"allowBypass\":true,\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash(git push:*)\"]}}");
+	decide(&s, MODE_BYPASS, "touch x", &d);
+	ck_assert_int_eq(d.answer, POLICY_ALLOW);
+	decide(&s, MODE_BYPASS, "rm x", &d);
+	ck_assert_int_eq(d.answer, POLICY_DENY);
+	ck_assert_int_eq(d.source, POLICY_BY_HOST);
+	decide(&s, MODE_BYPASS, "git push", &d);
+	ck_assert_int_eq(d.answer, POLICY_ASK);
+	policy_rules_done(&s);
+	s = RULES_INIT;
+	load(&s, RULE_OF_USER, "{\"permissions\":{\"allowBypass\":true}}");
+	decide(&s, MODE_BYPASS, "touch x", &d);
+	ck_assert_int_eq(d.answer, POLICY_DENY);
+	ck_assert_uint_eq(s.nnotes, 1);
+	policy_rules_done(&s);
+}
+END_TEST
+
+START_TEST(a_plan_changes_nothing_whatever_is_allowed)
+{
+	struct policy_rules s = RULES_INIT;
+	struct policy_decision d;
+
+	load(&s, RULE_OF_USER, "{\"permissions\":{\"allow\":[\"Bash\"]}}");
+	decide(&s, MODE_PLAN, "touch x", &d);
+	ck_assert_int_eq(d.answer, POLICY_DENY);
+	policy_rules_done(&s);
+}
+END_TEST
+
+START_TEST(a_workspace_may_only_tighten)
+{
+	struct policy_rules s = RULES_INIT;
+	struct policy_decision d;
+
+	load(&s, RULE_OF_WORKSPACE, "{\"permissions\":{\"allow\":[\"Bash(make:*)\"],\"deny\":[\"Bash(rm:*)\"],\"defaultMode\":\"bypassPermissions\"},"
+	     "\"prefixRules\":[{\"pattern\":[\"touch\"]}]}");
+	ck_assert_uint_eq(s.count, 1);
+	ck_assert_uint_eq(s.nnotes, 3);
+	ck_assert_int_eq(s.mode, -1);
+	decide(&s, MODE_UNTRUSTED, "make", &d);
+	ck_assert_int_eq(d.answer, POLICY_ASK);
+	decide(&s, MODE_DEFAULT, "rm x", &d);
+	ck_assert_int_eq(d.answer, POLICY_DENY);
+	policy_rules_done(&s);
+}
+END_TEST
+
+START_TEST(rules_know_their_line)
+{
+	struct policy_rules s = RULES_INIT;
+	struct policy_decision d;
+
+	load(&s, RULE_OF_USER, "{\n \"permissions\": {\n  \"deny\": [\n   \"Bash(a)\",\n   \"Bash(b)\"\n  ],\n  \"ask\": [\"Bash(c)\"]\n },\n"
+	     " \"prefixRules\": [\n  {\"pattern\": [\"d\"],\n   \"decision\": \"forbidden\"}\n ]\n}\n");
+	static const struct { const char *line; unsigned at; } rows[] = { { "a", 4 }, { "b", 5 }, { "c", 7 }, { "d", 10 } };
+	for (size_t i = 0; i < countof(rows); i++) {
+		decide(&s, MODE_DEFAULT, rows[i].line, &d);
+		ck_assert_uint_eq(d.nrules, 1);
+		ck_assert_uint_eq(d.rules[0]->line, rows[i].at);
+	}
+	policy_rules_done(&s);
+}
+END_TEST
+
+START_TEST(bad_files_are_refused_with_file_line_and_key_and_change_nothing)
+{
+	static const struct {
+		const char *text, *says;
+	} rows[] = {
+		{ "{\"permissions\":[]}", "policy.json: line 1: permissions: must be an object" },
+		{ "{\"permissions\":{\n\"deny\":[\n\"Bash(x\"]}}", "policy.json: line 3: permissions.deny: 'Bash(x' is no rule" },
+		{ "{\"permissions\":{\"deny\":[3]}}", "permissions.deny: [0] must be a rule" },
+		{ "{\"permissions\":{\"deny\":\"Bash\"}}", "permissions.deny: must be an array" },
+		{ "{\"permissions\":{\"defaultMode\":\"yolo\"}}", "permissions.defaultMode: must be one of default, untrusted" },
+		{ "{\"permissions\":{\"deny\":[\"WebFetch(x)\"]}}", "WebFetch(domain:example.com)" },
+		{ "{\"permissions\":{\"deny\":[\"Read(../x)\"]}}", "has '..' in it" },
+		{ "{\"permissions\":{\"deny\":[\"Bash(a)\"]},\"prefixRules\":[{\"pattern\":[]}]}", "prefixRules.pattern: must be an array of 1" },
+		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"decision\":\"maybe\"}]}", "prefixRules.decision: must be allow, prompt or forbidden" },
+		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"match\":[\"b\"]}]}", "does not match \"b\", which its author says it does" },
+		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"notMatch\":[\"a b\"]}]}", "matches \"a b\", which its author says it does not" },
+		{ "{", "policy.json: line 1" },
+		{ "[]", "must be an object" },
+	};
+	struct policy_rules s = RULES_INIT;
+
+	load(&s, RULE_OF_HOST, "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"]}}");
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct err e = ERR_INIT;
+
+		ck_assert_int_eq(policy_rules_parse(&s, RULE_OF_USER, "policy.json", rows[i].text, strlen(rows[i].text), &e), -1);
+		if (!strstr(e.message, rows[i].says))
+			ck_abort_msg("%s: %s", rows[i].text, e.message);
+		ck_assert_uint_eq(s.count, 1);
+	}
+	struct policy_decision d;
+	decide(&s, MODE_DEFAULT, "rm x", &d);
+	ck_assert_int_eq(d.answer, POLICY_DENY);
+	policy_rules_done(&s);
+}
+END_TEST
+
+START_TEST(tools_have_rules_by_name_and_path)
+{
+	static const struct {
+		const char *rules, *tool, *path;
+		enum policy_answer answer;
+	} rows[] = {
+		{ "{\"permissions\":{\"deny\":[\"mcp__db__drop\"]}}", "mcp__db__drop", NULL, POLICY_DENY },
+		{ "{\"permissions\":{\"deny\":[\"mcp__db__drop\"]}}", "mcp__db__list", NULL, POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"mcp__db\"]}}", "mcp__db__drop", NULL, POLICY_DENY },
+		{ "{\"permissions\":{\"deny\":[\"mcp__db\"]}}", "mcp__dbx__drop", NULL, POLICY_ASK },
+		{ "{\"permissions\":{\"allow\":[\"mcp__db__*\"]}}", "mcp__db__drop", NULL, POLICY_ALLOW },
+		{ "{\"permissions\":{\"deny\":[\"Read(~/.ssh/**)\"]}}", "read_file", "/home/u/.ssh/id", POLICY_DENY },
+		{ "{\"permissions\":{\"deny\":[\"Read(~/.ssh/**)\"]}}", "read_file", "/w/proj/x", POLICY_ALLOW },
+		{ "{\"permissions\":{\"allow\":[\"Edit(/src/**)\"]}}", "write_file", "/w/proj/src/x", POLICY_ALLOW },
+		{ "{\"permissions\":{\"allow\":[\"Edit(/src/**)\"]}}", "write_file", "/w/proj/x", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Write\"]}}", "apply_patch", "/w/proj/x", POLICY_DENY },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		bool writes = rule_kind_of_tool(rows[i].tool) == RULE_EDIT;
+		const struct command_path path = { .path = rows[i].path, .word = rows[i].path, .exact = true, .access = writes ? COMMAND_WRITES : COMMAND_READS };
+		struct policy_rules s = RULES_INIT;
+		struct policy_decision d;
+		struct policy_request q = { .cwd = where.cwd, .workspace = where.workspace, .home = where.home, .mode = MODE_UNTRUSTED,
+			.tool = rows[i].tool, .tool_path = &path, .ntool_paths = rows[i].path ? 1 : 0, .rules = &s };
+
+		load(&s, RULE_OF_USER, rows[i].rules);
+		policy_decide(&q, &d);
+		if (d.answer != rows[i].answer)
+			ck_abort_msg("%s: %s %s is %s (%s)", rows[i].rules, rows[i].tool, rows[i].path, policy_answer_name(d.answer), d.reason);
+		policy_rules_done(&s);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("rules", rules_match_as_the_convention_says, words_that_are_not_known_may_be_what_a_rule_is_about,
+		     deny_over_ask_over_allow_whatever_the_order, prefix_rules_decide_as_published, modes_answer_where_no_rule_does,
+		     bypass_is_the_hosts_to_permit_and_rules_hold_in_it, a_plan_changes_nothing_whatever_is_allowed, a_workspace_may_only_tighten,
+		     rules_know_their_line, bad_files_are_refused_with_file_line_and_key_and_change_nothing, tools_have_rules_by_name_and_path);
+}
