@@ -529,6 +529,7 @@ void task_next(struct engine *g, const char *task_id)
 		task_worker_over(g, task_id);
 	if (task_status_ended(t.status)) {
 		task_jobs_end(g, task_id, "task_ended");
+		task_actions_end(g, task_id, "the task has ended");
 		task_tell_others(g, task_id);
 	}
 	task_dispatch(g);

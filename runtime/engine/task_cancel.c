@@ -86,9 +86,15 @@ static void carry_out(struct engine *g, const char *task_id);
 static bool end_child(void *ctx, const char *target, const char *status)
 {
 	struct child_end *c = ctx;
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
 
-	if (strcmp(status, "active") == 0)
+	if (strcmp(status, "active") != 0 || task_read(c->engine, target, &t, &e) != 0)
+		return true;
+	if (t.status == TASK_CANCELLING)
 		carry_out(c->engine, target);
+	else
+		task_cancel_own(c->engine, target, c->reason); /* there were too many for one commit */
 	return true;
 }
 

@@ -110,6 +110,9 @@ void task_completed_fact(struct engine *g, const struct task *t, struct store_ba
  */
 void task_on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened, struct store_batch *b);
 
+bool task_actions_open(struct engine *g, const char *task_id);
+void task_actions_end(struct engine *g, const char *task_id, const char *reason);
+
 /* task_graph.c */
 bool task_edge_known(const char *kind);
 void task_edge_fact(const struct task_doc *d, struct store_batch *b, const struct caller *c, const char *kind, const char *target,

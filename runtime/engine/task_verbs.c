@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/action.h"
 
 #include <signal.h>
 
@@ -497,6 +498,22 @@ void engine_archive_task(struct engine *g, const json_t *params, const struct ca
 }
 
 /* ---- actions ---- */
+
+bool task_actions_open(struct engine *g, const char *task_id)
+{
+	char action[ID_ROOM];
+
+	return first_of(g, VIEW_TASK_ACTION, task_id, NULL, action);
+}
+
+void task_actions_end(struct engine *g, const char *task_id, const char *reason)
+{
+	if (!task_actions_open(g, task_id))
+		return;
+	struct deed *d = deed_own(g);
+	action_cancel_of_task(g, task_id, reason, d);
+	deed_commit(d);
+}
 
 void task_on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened, struct store_batch *b)
 {

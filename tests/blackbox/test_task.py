@@ -418,6 +418,43 @@ def test_a_worker_that_is_gone(home):
         check_all(home, rpc)
 
 
+def test_questions_make_it_wait(home):
+    with home.rpc() as rpc:
+        id = make(rpc)
+        rpc.call("start_task", taskId=id)
+        one, two = (rpc.call("request_action", taskId=id, actionType="input", prompt=p)["actionId"] for p in ("a?", "b?"))
+        record = task(rpc, id)
+        assert record["status"] == "waiting_input" and record["openActions"] == sorted([one, two]), record
+        assert rpc.fails("complete_task", {"taskId": id}, code=-32015).data["missing"][0]["what"] == "action_open"
+        rpc.call("respond_action", actionId=one, decision="allow")
+        assert task(rpc, id)["status"] == "waiting_input"
+    crash(home)
+    with home.rpc() as rpc:
+        rpc.call("respond_action", actionId=two, decision="allow")
+        assert task(rpc, id)["status"] == "running"
+        three = rpc.call("request_action", taskId=id, actionType="input", prompt="c?")["actionId"]
+        rpc.call("cancel_task", taskId=id)
+        reaches(rpc, id, "cancelled")
+        ended = [e for e in rpc.events(taskId=id) if e["type"] == "action.resolved"]
+        assert ended[-1]["actionId"] == three and ended[-1]["payload"]["decision"] == "cancelled", ended[-1]
+        rpc.fails("request_action", {"taskId": id, "actionType": "input"}, code=-32015)
+        check_all(home, rpc)
+
+
+def test_what_is_not_allowed_blocks(home):
+    with home.rpc() as rpc:
+        rpc.call("initialize", role="agent")
+        id = make(rpc, commandLine="true", sandbox={"writeRoots": ["/etc"]})
+        rpc.call("start_task", taskId=id)
+        record = reaches(rpc, id, "blocked", *ENDED)
+        assert record["status"] == "blocked" and record["blocker"] == {"kind": "permission"}, record
+        assert record["attempts"][0]["lastError"]["category"] == "permission", record
+        rpc.call("update_task", taskId=id, commandLine="true", autoComplete=True)
+        rpc.call("retry_task", taskId=id)
+        assert reaches(rpc, id, *ENDED)["status"] == "completed"
+        check_all(home, rpc)
+
+
 def test_the_command_line(home):
     first = home.cli("task", "create", "the first", "--title", "one", "--accept", "it is good").text.strip()
     assert first.startswith("task_")
