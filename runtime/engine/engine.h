@@ -72,6 +72,7 @@ struct start_request {
 	uint32_t tty_rows, tty_cols;  /* of its terminal; 0 = pipes */
 	struct process_limits limits; /* fill with engine_default_limits first */
 	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id, *justification; /* or NULL */
+	const char *trace_id;     /* NULL = the caller's */
 	/* Of starts that the engine makes itself (process_owner.h); 0 and NULL otherwise. */
 	int owner;
 	const char *owner_id, *run_id, *attempt_id, *step_id, *job_id, *job_item_id, *subagent_id;

@@ -33,6 +33,7 @@ void fact_open_process(struct fact *f, enum event_type type, const struct proces
 	f->draft.ids[ID_JOB_ITEM] = none_if_empty(p->job_item_id);
 	f->draft.ids[ID_SUBAGENT] = none_if_empty(p->subagent_id);
 	f->draft.ids[ID_REQUEST] = none_if_empty(p->start.request_id);
+	f->draft.ids[ID_TRACE] = none_if_empty(p->trace_id);
 }
 
 int fact_close(struct fact *f, struct store_batch *b)

@@ -85,6 +85,7 @@ static bool take_started(void *ctx, const struct event_view *ev)
 	event_id_copy(ev, ID_TURN, p->turn_id, sizeof p->turn_id);
 	event_id_copy(ev, ID_TASK, p->task_id, sizeof p->task_id);
 	event_id_copy(ev, ID_TOOL_CALL, p->tool_call_id, sizeof p->tool_call_id);
+	event_id_copy(ev, ID_TRACE, p->trace_id, sizeof p->trace_id);
 	event_id_copy(ev, ID_RUN, p->run_id, sizeof p->run_id);
 	event_id_copy(ev, ID_ATTEMPT, p->attempt_id, sizeof p->attempt_id);
 	event_id_copy(ev, ID_STEP, p->step_id, sizeof p->step_id);

@@ -78,6 +78,7 @@ static void start(struct engine *g, const struct tool_call_doc *d, const struct 
 	spec.request.task_id = d->taskId[0] ? d->taskId : NULL;
 	spec.request.tool_call_id = d->toolCallId;
 	spec.request.step_id = d->stepId;
+	spec.request.trace_id = d->traceId[0] ? d->traceId : NULL;
 	spec.request.end_with_client = false;
 	if (tool->builtin != TOOL_SHELL) {
 		spec.request.command_line = NULL;

@@ -69,6 +69,7 @@ struct call {
 	struct client *client;    /* NULL once the connection is gone */
 	json_t *params;           /* an object, never NULL */
 	struct caller caller;
+	char trace_id[33];        /* caller.trace_id points here, if it was given one */
 	const struct method *method;
 	/* private to method.c and client.c */
 	struct call_private *priv;
@@ -118,7 +119,7 @@ struct param {
 struct method {
 	const char *name;
 	enum engine_role role;      /* the least role that may call it */
-	bool mutating;              /* takes idempotencyKey (declared for all of these by the table) */
+	bool mutating;              /* takes idempotencyKey and traceparent (declared for all of these by the table) */
 	void (*handler)(struct call *c);
 	const struct param *params; /* ends with name == NULL */
 	const char *summary;

@@ -12,7 +12,8 @@
 
 #define KEY_READING
 #define KEY_MUTATING \
-	{ "idempotencyKey", PARAM_STRING, 0, NULL, NULL, "a request repeated with the same key gives the first one's result" },
+	{ "idempotencyKey", PARAM_STRING, 0, NULL, NULL, "a request repeated with the same key gives the first one's result" }, \
+	{ "traceparent", PARAM_STRING, 0, NULL, NULL, "the caller's W3C trace context: its trace id goes into the events" },
 
 #define MEMBERS(name) static const struct param members_##name[] = {
 #define METHOD(name, role, kind, summary) static const struct param params_##name[] = { KEY_##kind
@@ -79,6 +80,21 @@ const char *method_param_type_name(enum param_type type)
 
 /* ---- running ---- */
 
+/* "00-<trace id, 32 hex digits>-<span id, 16>-<flags, 2>" */
+static int take_trace(struct call *c, struct err *e)
+{
+	static const char none[] = "00000000000000000000000000000000", hex[] = "0123456789abcdef";
+	const char *given = call_str(c, "traceparent");
+	if (!given)
+		return 0;
+	if (strlen(given) != 55 || strncmp(given, "00-", 3) != 0 || strspn(given + 3, hex) != 32 || given[35] != '-' ||
+	    strspn(given + 36, hex) != 16 || given[52] != '-' || strspn(given + 53, hex) != 2 || strncmp(given + 3, none, 32) == 0)
+		return err_field(e, "traceparent", "expected 00-<32 hex digits>-<16 hex digits>-<2 hex digits>");
+	memcpy(c->trace_id, given + 3, 32);
+	c->caller.trace_id = c->trace_id;
+	return 0;
+}
+
 static int check(struct call *c, struct err *e)
 {
 	if (c->caller.role < c->method->role)
@@ -91,7 +107,7 @@ static int check(struct call *c, struct err *e)
 	const char *key = call_str(c, "idempotencyKey");
 	if (key && (!*key || strlen(key) > METHOD_KEY_MAX))
 		return err_field(e, "idempotencyKey", "expected 1 to %d bytes", METHOD_KEY_MAX);
-	return 0;
+	return take_trace(c, e);
 }
 
 void method_run(struct call *c)

@@ -238,6 +238,21 @@ def test_every_part_runs_once_whenever_the_runtime_dies(home):
         valid(home, rpc)
 
 
+def test_a_trace_goes_through_everything(home):
+    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[command("echo x")], traceparent=f"00-{trace}-00f067aa0ba902b7-01")
+        ended(rpc, turn)
+        events = rpc.events(turnId=turn["turnId"])
+        assert {e.get("traceId") for e in events} == {trace}, [e["type"] for e in events if e.get("traceId") != trace]
+        own = rpc.run(["true"], traceparent=f"00-{trace}-00f067aa0ba902b7-01")[0]
+        events = rpc.events(turnId=own["turnId"])
+        assert {e.get("traceId") for e in events} == {trace}, [e["type"] for e in events if e.get("traceId") != trace]
+        for bad in ("x", f"00-{'0' * 32}-00f067aa0ba902b7-01", f"00-{trace.upper()}-00f067aa0ba902b7-01"):
+            assert rpc.fails("submit_turn", {"input": [command("true")], "traceparent": bad}, code=-32602).data["field"] == "traceparent"
+        valid(home, rpc)
+
+
 def test_update_session(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="old")
