@@ -52,15 +52,51 @@ void hash_sha256(const void *p, size_t n, uint8_t out[32])
 	SHA256Final(out, &ctx);
 }
 
-void hash_sha256_text(const void *p, size_t n, char out[HASH_SHA256_TEXT])
+static void digest_text(const uint8_t digest[32], char out[HASH_SHA256_TEXT])
 {
 	static const char hex[] = "0123456789abcdef";
-	uint8_t digest[32];
 
-	hash_sha256(p, n, digest);
-	for (size_t i = 0; i < sizeof(digest); i++) {
+	for (size_t i = 0; i < 32; i++) {
 		out[2 * i] = hex[digest[i] >> 4];
 		out[2 * i + 1] = hex[digest[i] & 15];
 	}
 	out[HASH_SHA256_TEXT - 1] = '\0';
+}
+
+void hash_sha256_text(const void *p, size_t n, char out[HASH_SHA256_TEXT])
+{
+	uint8_t digest[32];
+
+	hash_sha256(p, n, digest);
+	digest_text(digest, out);
+}
+
+struct hash_sha256_stream {
+	SHA2_CTX ctx;
+};
+
+struct hash_sha256_stream *hash_sha256_stream_new(void)
+{
+	struct hash_sha256_stream *s = mem_alloc(sizeof(*s));
+
+	SHA256Init(&s->ctx);
+	return s;
+}
+
+void hash_sha256_stream_add(struct hash_sha256_stream *s, const void *p, size_t n)
+{
+	if (n)
+		SHA256Update(&s->ctx, p, n);
+}
+
+void hash_sha256_stream_free(struct hash_sha256_stream *s, char ret_or_null[HASH_SHA256_TEXT])
+{
+	uint8_t digest[32];
+
+	if (!s)
+		return;
+	SHA256Final(digest, &s->ctx);
+	if (ret_or_null)
+		digest_text(digest, ret_or_null);
+	free(s);
 }

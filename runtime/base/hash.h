@@ -17,4 +17,11 @@ uint64_t hash64_stream_free(struct hash64_stream *s); /* the digest */
 void hash_sha256(const void *p, size_t n, uint8_t out[32]);
 void hash_sha256_text(const void *p, size_t n, char out[HASH_SHA256_TEXT]); /* lower-case hex */
 
+
+/* The same over bytes that come one after another. */
+struct hash_sha256_stream;
+struct hash_sha256_stream *hash_sha256_stream_new(void);
+void hash_sha256_stream_add(struct hash_sha256_stream *s, const void *p, size_t n);
+void hash_sha256_stream_free(struct hash_sha256_stream *s, char ret_or_null[HASH_SHA256_TEXT]);
+
 #endif

@@ -34,6 +34,8 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 		return 1;
 	if (m->ahead && (rc = ahead_get(m->ahead, kind, id, id_len, ret, ret_len)) < 2)
 		return rc;
+	if (!m->txn)
+		return 1; /* in memory only (memory.h) */
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
 	MDB_val kv = db_key_val(&k);

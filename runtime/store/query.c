@@ -1,5 +1,6 @@
 /* Reading events: from the ring what is recent, from the database what is older. */
 
+#include "runtime/store/aside.h"
 #include "runtime/store/commit.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/state.h"
@@ -191,6 +192,17 @@ int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *
 	}
 	if (rc == 0 && !c.stopped)
 		rc = scan_ring(&c, e);
+	return rc;
+}
+
+int query_committed(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e)
+{
+	struct scan c = { .s = s, .q = q, .next = q->after + 1, .last = q->before - 1, .fn = fn, .ctx = ctx };
+	int rc = 0;
+
+	c.id_len = q->index >= 0 ? strlen(q->id) : 0;
+	while (rc == 0 && !c.stopped && c.next <= c.last)
+		rc = q->index >= 0 ? scan_index(&c, c.last, e) : scan_log(&c, c.last, e);
 	return rc;
 }
 

@@ -205,4 +205,30 @@ int store_sequence_at(struct store *s, uint64_t real_us, uint64_t *ret, struct e
  */
 void store_batch_expire_output(struct store_batch *b, const char *output_ref);
 
+/* ---- long reading ---- */
+
+/*
+ * `work` runs on the store's side thread, beside commits, one after another with verify and backup; `done` on the loop thread,
+ * with what failed. The work may read events up to a committed sequence, fold them into models of its own (which are thrown
+ * away afterwards), read outputs, and write spool files, which become outputs when a batch cites them.
+ */
+struct store_aside;
+typedef int (*store_aside_fn)(struct store_aside *a, void *ctx, struct err *e);
+void store_aside(struct store *s, store_aside_fn work, void (*done)(void *ctx, const struct err *e), void *ctx);
+/* For the work only. */
+struct store *store_aside_store(struct store_aside *a);
+uint64_t store_aside_first(struct store_aside *a);                /* the first kept sequence */
+int store_aside_stopped(struct store_aside *a, struct err *e);    /* −1: leave, as the store is being closed */
+/* q has both bounds, and `before` is at most one past what was committed when the work was given. */
+int store_aside_events(struct store_aside *a, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev), void *ctx,
+		       struct err *e);
+int store_aside_fold(struct store_aside *a, const struct event_view *ev, struct err *e);
+/* As models_get; valid until the next fold. */
+int store_aside_model(struct store_aside *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len, struct err *e);
+int store_aside_models(struct store_aside *a, uint8_t kind, bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
+		       void *ctx, struct err *e);
+int store_aside_spool(struct store_aside *a, const char *output_ref, int *ret_fd, struct err *e); /* made; close it */
+/* Any thread: a spool file that no batch will cite goes. */
+void store_spool_forget(struct store *s, const char *output_ref);
+
 #endif

@@ -1,0 +1,133 @@
+#include "runtime/store/aside.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/scratch.h"
+#include "runtime/store/spool.h"
+#include "runtime/store/state.h"
+
+#include <string.h>
+
+struct store_aside {
+	struct job job;
+	struct store *s;
+	struct scratch scratch;
+	store_aside_fn work;
+	void (*done)(void *ctx, const struct err *e);
+	void *ctx;
+};
+
+static enum job_step aside_step(struct store *s, struct job *j)
+{
+	struct store_aside *a = (struct store_aside *)j;
+	int rc = a->work(a, a->ctx, &j->err);
+
+	scratch_done(&a->scratch);
+	return rc < 0 ? JOB_FAILED : JOB_FINISHED;
+}
+
+static void aside_run(struct store *s, struct completion *c)
+{
+	struct store_aside *a = (struct store_aside *)c;
+
+	a->done(a->ctx, a->job.failed ? &a->job.err : NULL);
+	free(a);
+}
+
+void store_aside(struct store *s, store_aside_fn work, void (*done)(void *ctx, const struct err *e), void *ctx)
+{
+	struct store_aside *a = mem_zalloc(1, sizeof(*a));
+
+	a->job.completion.run = aside_run;
+	a->job.step = aside_step;
+	a->s = s;
+	a->scratch = SCRATCH_INIT;
+	a->work = work;
+	a->done = done;
+	a->ctx = ctx;
+	store_job(s, &a->job, true);
+}
+
+struct store *store_aside_store(struct store_aside *a)
+{
+	return a->s;
+}
+
+uint64_t store_aside_first(struct store_aside *a)
+{
+	return atomic_load(&a->s->first);
+}
+
+int store_aside_stopped(struct store_aside *a, struct err *e)
+{
+	return store_cancelled(a->s) ? err_set(e, ERR_UNAVAILABLE, "the store is being closed") : 0;
+}
+
+int store_aside_events(struct store_aside *a, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev), void *ctx,
+		       struct err *e)
+{
+	return query_committed(a->s, q, fn, ctx, e);
+}
+
+static int scratch_ready(struct store_aside *a, struct err *e)
+{
+	return a->scratch.env ? 0 : scratch_open(a->s, &a->scratch, e);
+}
+
+int store_aside_fold(struct store_aside *a, const struct event_view *ev, struct err *e)
+{
+	if (scratch_ready(a, e) != 0 || a->s->fold(&a->scratch.models, ev, e) != 0)
+		return -1;
+	return scratch_breathe(&a->scratch, e);
+}
+
+int store_aside_model(struct store_aside *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len, struct err *e)
+{
+	if (scratch_ready(a, e) != 0)
+		return -1;
+	return models_get(&a->scratch.models, kind, id, strlen(id), ret, ret_len, e);
+}
+
+int store_aside_models(struct store_aside *a, uint8_t kind, bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
+		       void *ctx, struct err *e)
+{
+	MDB_val kv = { .mv_size = 1, .mv_data = &kind }, v;
+	MDB_cursor *cur;
+	int rc;
+
+	if (scratch_ready(a, e) != 0)
+		return -1;
+	rc = mdb_cursor_open(a->scratch.models.txn, a->scratch.models.dbi, &cur);
+	if (rc != 0)
+		return db_err(e, rc, "read a fresh fold");
+	for (rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE); rc == 0; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
+		const void *json;
+		size_t len;
+
+		if (kv.mv_size < 2 || *(const uint8_t *)kv.mv_data != kind)
+			break;
+		if (db_seal_open(&kv, &v, &json, &len, e) != 0) {
+			mdb_cursor_close(cur);
+			return -1;
+		}
+		if (!fn(ctx, (const char *)kv.mv_data + 1, kv.mv_size - 1, json, len))
+			break;
+	}
+	mdb_cursor_close(cur);
+	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read a fresh fold");
+}
+
+int store_aside_spool(struct store_aside *a, const char *output_ref, int *ret_fd, struct err *e)
+{
+	struct spool_file f = SPOOL_FILE_INIT;
+
+	if (spool_open(a->s->spool_fd, output_ref, 0, &f, e) != 0)
+		return -1;
+	*ret_fd = f.fd;
+	return 0;
+}
+
+void store_spool_forget(struct store *s, const char *output_ref)
+{
+	(void)spool_unlink(s->spool_fd, output_ref);
+}

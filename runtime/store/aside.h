@@ -1,0 +1,11 @@
+#ifndef BAILIFF_STORE_ASIDE_H
+#define BAILIFF_STORE_ASIDE_H
+
+/* Internal to runtime/store; others use store.h's store_aside. */
+
+#include "runtime/store/store.h"
+
+/* Any thread: events that are committed, from the database only. Both bounds must be given. */
+int query_committed(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e);
+
+#endif
