@@ -38,7 +38,7 @@ LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/cli supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/guard supervisor runtime/engine \
+LAYERS := supervisor/cli supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/guard supervisor runtime/evidence runtime/engine \
 	runtime/view runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/base
 MAINS := supervisor/main.c supervisor/cli/main.c supervisor/tool/main.c
 

@@ -32,7 +32,8 @@ struct caller {
 	uint64_t connection;      /* 0 = none */
 	int peer_fd;              /* the client's socket: passed to the spawner for its credentials */
 	const char *request_id;   /* the JSON-RPC id as text, or NULL */
-	const char *trace_id;     /* or NULL */
+	const char *trace_id;     /* of the caller's trace context, 32 hex digits, or NULL */
+	const char *span_id;      /* likewise, 16 hex digits: the caller's span */
 	const char *channel_id;   /* the channel that the connection said it belongs to, or NULL */
 	/* For idempotent requests: the result is remembered under this key in the same commit. */
 	const char *idem_key;     /* or NULL */

@@ -63,6 +63,14 @@ enum view_kind {
 	VIEW_TURN_OPEN_ACTION = 48, /* "<turnId>/<actionId>", likewise */
 	VIEW_TURN_OPEN_CALL = 49, /* "<turnId>/<toolCallId>", while it has not ended */
 	VIEW_TIMED_ACTION = 50,  /* "<expiresAt in microseconds, 20 digits>/<actionId>", while open */
+	VIEW_EVIDENCE = 100,     /* evidenceId (view_evidence.h) */
+	VIEW_OWNER_EVIDENCE = 101, /* "<session, thread, turn or task id>/<evidenceId>" */
+	VIEW_EVIDENCE_CONTENT = 102, /* "<sessionId>/<sha256>" */
+	VIEW_TRIAL = 103,        /* trialId */
+	VIEW_BENCHMARK_KNOWN = 104, /* view_benchmark_key says how their ids are made */
+	VIEW_RUN_TRIAL = 105,    /* "<runId>/<trialId>", while the trial has not ended */
+	VIEW_CONFIGURATION_TRIAL = 106, /* view_trial_key */
+	VIEW_COMPARISON = 107,   /* "<sessionId>/<baseline>/<candidate>": the latest */
 	VIEW_HISTORY = 110,      /* threadId: compactions and rollbacks */
 	VIEW_ROLLED_BACK = 111,  /* "<threadId>/<turnId>" */
 	VIEW_OPEN_HISTORY = 112, /* id threadId, while a compaction or rollback is under way */

@@ -3,6 +3,7 @@
  * processes when somebody asks. Nothing of it is kept: what a snapshot says is always what its parts say.
  */
 
+#include "runtime/view/view_evidence.h"
 #include "runtime/view/view_history.h"
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_shapes.h"
@@ -44,12 +45,6 @@ static void write_time(struct jw *w, const char *key, uint64_t real_us)
 		return;
 	clock_format(real_us, text);
 	jw_kstr(w, key, text);
-}
-
-static void write_empty_array(struct jw *w, const char *key)
-{
-	jw_karr(w, key);
-	jw_arr_end(w);
 }
 
 static void write_empty_object(struct jw *w, const char *key)
@@ -230,7 +225,8 @@ static int write_thread(struct store *s, const struct thread_doc *d, struct jw *
 	if (view_write_history(s, d->threadId, w, e) < 0)
 		return -1;
 	jw_kobj(w, "evidenceSummary");
-	write_empty_array(w, "evidenceRefs");
+	if (view_write_evidence(s, d->threadId, true, w, e) < 0)
+		return -1;
 	jw_obj_end(w);
 	return 0;
 }
@@ -268,8 +264,7 @@ static int write_session_tail(struct store *s, const char *session, struct jw *w
 		return -1;
 	jw_obj_end(w);
 	write_empty_object(w, "telemetrySummary");
-	write_empty_array(w, "evidenceRefs");
-	return 0;
+	return view_write_evidence(s, session, false, w, e);
 }
 
 static void write_session_head(struct store *s, const struct session_doc *d, struct jw *w)

@@ -2,7 +2,11 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/remote.h"
+#include "supervisor/cli/scope.h"
 #include "supervisor/cli/tape.h"
 #include "supervisor/cli/target.h"
 
@@ -76,19 +80,108 @@ static int export_cast(struct cli *c, const char *id, struct cast *k)
 	return EXIT_FAILED;
 }
 
+/* ---- what the daemon writes ---- */
+
+static const struct product {
+	const char *name, *method, *include, *member;
+} products[] = {
+	{ "evidence", "export_evidence", NULL, "packRef" },
+	{ "replay", "export_replay", NULL, "packRef" },
+	{ "review", "export_review", NULL, "packRef" },
+	{ "trajectory", "export_evidence", "trajectory", "trajectoryRef" },
+	{ "trace", "export_evidence", "trace", "traceRef" },
+	{ "transcript", "export_evidence", "transcript", "runtimeTranscriptRef" },
+	{ "manifest", "export_evidence", "manifest", "artifactManifestRef" },
+};
+
+static int ask(struct cli *c, const struct product *p, const struct scope *scope, char ref[TARGET_ID_MAX])
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+
+	jw_obj(&w);
+	jw_kobj(&w, "scope");
+	jw_kstr(&w, scope->member, scope->id);
+	jw_obj_end(&w);
+	if (p->include)
+		jw_kstrv(&w, "include", &p->include, 1);
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	if (cli_call(c, p->method, &params, &a, &e) < 0)
+		return cli_fail(c, -1, &e, "export %s", scope->id);
+	jval_str(jval_get(a.result, p->member), ref, TARGET_ID_MAX);
+	return 0;
+}
+
+static int copy_output(struct cli *c, const char *ref, int fd)
+{
+	buf_auto struct buf bytes = BUF_INIT;
+	uint64_t offset = 0;
+
+	for (;;) {
+		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+		buf_auto struct buf params = BUF_INIT;
+		struct jw w = jw_on(&params);
+		struct err e = ERR_INIT;
+
+		jw_obj(&w);
+		jw_kstr(&w, "outputRef", ref);
+		jw_kuint(&w, "offset", offset);
+		jw_kuint(&w, "length", 512u << 10);
+		jw_obj_end(&w);
+		if (cli_call(c, "read_output", &params, &a, &e) < 0)
+			return cli_fail(c, EXIT_FAILED, &e, "read %s", ref);
+		buf_reset(&bytes);
+		jval_str_buf(jval_get(a.result, "data"), &bytes);
+		if (bytes.len && fd_write_all(fd, bytes.data, bytes.len) < 0) {
+			if (errno != EPIPE)
+				cli_error("export: write: %s", strerror(errno));
+			return EXIT_FAILED;
+		}
+		offset = jval_uint(jval_get(a.result, "nextOffset"), offset);
+		if (jval_bool(jval_get(a.result, "eof"), true))
+			return 0;
+	}
+}
+
+static int export_product(struct cli *c, const struct product *p, int fd)
+{
+	char ref[TARGET_ID_MAX];
+	struct scope scope;
+
+	if (scope_find(c, c->opts.args[1], &scope) < 0 || ask(c, p, &scope, ref) < 0)
+		return EXIT_FAILED;
+	return copy_output(c, ref, fd);
+}
+
+static int export_recording(struct cli *c, int fd)
+{
+	struct cast k = { .fd = fd };
+	char id[TARGET_ID_MAX];
+
+	if (target_process(c, c->opts.args[1], id) < 0)
+		return EXIT_FAILED;
+	int status = export_cast(c, id, &k);
+	buf_done(&k.out);
+	return status;
+}
+
 int cmd_export(struct cli *c)
 {
 	const char *file = opts_get(&c->opts, OPT_export_OUTPUT);
-	struct cast k = { .fd = STDOUT_FILENO };
+	const struct product *p = NULL;
 	fd_auto int fd = -1;
-	char id[TARGET_ID_MAX];
-	int status;
 
 	if (c->opts.nargs != 2)
-		return cli_usage(c, "what is to be exported, and of which process?");
-	if (strcmp(c->opts.args[0], "cast") != 0)
-		return cli_usage(c, "'%s' is nothing that can be exported; cast is", c->opts.args[0]);
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[1], id) < 0)
+		return cli_usage(c, "what is to be exported, and of what?");
+	for (size_t i = 0; i < countof(products); i++)
+		if (strcmp(c->opts.args[0], products[i].name) == 0)
+			p = &products[i];
+	if (!p && strcmp(c->opts.args[0], "cast") != 0)
+		return cli_usage(c, "'%s' is nothing that can be exported", c->opts.args[0]);
+	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	if (file && strcmp(file, "-") != 0) {
 		fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -96,9 +189,6 @@ int cmd_export(struct cli *c)
 			cli_error("export: %s: %s", file, strerror(errno));
 			return EXIT_FAILED;
 		}
-		k.fd = fd;
 	}
-	status = export_cast(c, id, &k);
-	buf_done(&k.out);
-	return status;
+	return p ? export_product(c, p, fd >= 0 ? fd : STDOUT_FILENO) : export_recording(c, fd >= 0 ? fd : STDOUT_FILENO);
 }

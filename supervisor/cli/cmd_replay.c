@@ -9,6 +9,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/pack.h"
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/tape.h"
 #include "supervisor/cli/target.h"
@@ -206,6 +207,8 @@ int cmd_replay(struct cli *c)
 	sigset_t old;
 	int status;
 
+	if (opts_get(&c->opts, OPT_replay_VERIFY))
+		return c->opts.nargs ? cli_usage(c, "--verify checks one pack, and plays nothing") : pack_verify(opts_get(&c->opts, OPT_replay_VERIFY));
 	if (c->opts.nargs != 1)
 		return cli_usage(c, c->opts.nargs ? "one recording at a time" : "which process, or which file?");
 	if ((status = take_pace(c, &p.pace)) != 0)

@@ -28,6 +28,8 @@ def sample(param):
         return "proc_none"
     if kind == "enum":
         return param["enum"][0]
+    if param.get("members"):
+        return {m["name"]: sample(m) for m in param["members"] if m.get("required")}
     if kind == "path":
         return "/nonexistent/x"
     return VALUES.get(kind, ["x"])[0]

@@ -1,0 +1,109 @@
+/*
+ * The manifest of what a scope brought forth: its artifacts and its outputs, each with who produced it, its size and the sha256 of
+ * its bytes where those are kept.
+ */
+
+#include "runtime/evidence/pack.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+
+#define SLICE (1u << 20)
+
+struct manifest_walk {
+	struct survey *survey;
+	struct sink *sink;
+	struct err *e;
+	bool failed;
+};
+
+/* 0 = hashed; 1 = its bytes are not there, or not all of them. */
+static int hash_output(struct survey *s, const char *ref, uint64_t bytes, char ret[HASH_SHA256_TEXT])
+{
+	struct hash_sha256_stream *h = hash_sha256_stream_new();
+	buf_auto struct buf piece = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t at = 0;
+
+	do {
+		buf_reset(&piece);
+		if (store_output_read(store_aside_store(s->aside), ref, at, SLICE, &piece, &e) < 0)
+			break;
+		hash_sha256_stream_add(h, piece.data, piece.len);
+		at += piece.len;
+	} while (piece.len && at < bytes && store_aside_stopped(s->aside, &e) == 0);
+	hash_sha256_stream_free(h, ret);
+	return at == bytes && !e.code ? 0 : 1;
+}
+
+static void write_content(struct manifest_walk *m, const char *ref, uint64_t bytes, struct jval output)
+{
+	struct jw *w = &m->sink->w;
+	char hash[HASH_SHA256_TEXT];
+	bool expired = jval_bool(jval_get(output, "expired"), false), truncated = jval_bool(jval_get(output, "truncated"), false);
+
+	jw_kstr(w, "ref", ref);
+	jw_kuint(w, "bytes", bytes);
+	if (!expired && !truncated && hash_output(m->survey, ref, bytes, hash) == 0)
+		jw_kstr(w, "sha256", hash);
+	else
+		jw_kstr(w, "hashStatus", expired ? "expired" : truncated ? "truncated" : "not_recorded");
+	jw_kobj(w, "redaction");
+	jw_kstr(w, "status", m->survey->count[EVENT_OUTPUT_REDACTED] ? "see_output_redacted" : "none");
+	jw_obj_end(w);
+}
+
+static void write_output(void *ctx, const char *id, size_t id_len, struct jval doc)
+{
+	static const char *const producer[] = { "processId", "sessionId", "stream" }, *const about[] = { "mediaType", "encoding" };
+	struct manifest_walk *m = ctx;
+	char ref[EVIDENCE_ID_MAX];
+
+	if (m->failed || jval_str(jval_get(doc, "outputRef"), ref, sizeof(ref)) >= sizeof(ref))
+		return;
+	jw_obj(&m->sink->w);
+	jw_kstr(&m->sink->w, "kind", "output");
+	jw_kobj(&m->sink->w, "producer");
+	survey_copy(&m->sink->w, doc, producer, countof(producer));
+	jw_obj_end(&m->sink->w);
+	survey_copy(&m->sink->w, doc, about, countof(about));
+	write_content(m, ref, jval_uint(jval_get(doc, "bytes"), 0), doc);
+	jw_obj_end(&m->sink->w);
+	m->failed = sink_breathe(m->sink, m->e) < 0;
+}
+
+static void write_artifact(void *ctx, const char *id, size_t id_len, struct jval doc)
+{
+	static const char *const about[] = { "artifactId", "path", "change", "versionId", "readRef", "diffRef", "bytes", "validation" },
+		*const producer[] = { "processId", "turnId", "taskId", "source" };
+	struct manifest_walk *m = ctx;
+
+	if (m->failed)
+		return;
+	jw_obj(&m->sink->w);
+	jw_kstr(&m->sink->w, "kind", "artifact");
+	survey_copy(&m->sink->w, doc, about, countof(about));
+	jw_kobj(&m->sink->w, "producer");
+	survey_copy(&m->sink->w, doc, producer, countof(producer));
+	jw_obj_end(&m->sink->w);
+	/* the bytes of an artifact belong to its owner: only what is behind a ref of ours is hashed, as an output of this list */
+	jw_kstr(&m->sink->w, "hashStatus", "not_recorded");
+	jw_obj_end(&m->sink->w);
+	m->failed = sink_breathe(m->sink, m->e) < 0;
+}
+
+int manifest_write(struct survey *s, struct sink *k, struct err *e)
+{
+	struct manifest_walk m = { .survey = s, .sink = k, .e = e };
+
+	jw_obj(&k->w);
+	survey_write_head(s, evidence_kind_name(EVIDENCE_MANIFEST), &k->w);
+	jw_karr(&k->w, "entries");
+	if (survey_docs(s, VIEW_ARTIFACT, write_artifact, &m, e) < 0 || survey_docs(s, VIEW_OUTPUT, write_output, &m, e) < 0 || m.failed)
+		return -1;
+	jw_arr_end(&k->w);
+	jw_obj_end(&k->w);
+	return 0;
+}

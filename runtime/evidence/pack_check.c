@@ -1,0 +1,246 @@
+#include "runtime/evidence/pack_check.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+#include "runtime/event/event.h"
+#include "runtime/evidence/pack.h"
+#include "runtime/store/memory.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct check {
+	struct pack_verdict v;
+	struct models *models;
+	struct jval owners;
+	uint32_t uid;
+	uint64_t uid_until;             /* the sequence at which another owner begins; 0 = not looked up yet */
+};
+
+static void problem(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void problem(struct check *c, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (c->v.nproblems < PACK_PROBLEMS_MAX) {
+		va_start(ap, fmt);
+		vsnprintf(c->v.problem[c->v.nproblems], sizeof(c->v.problem[0]), fmt, ap);
+		va_end(ap);
+	}
+	c->v.nproblems++;
+}
+
+/* ---- events ---- */
+
+static uint32_t owner_at(struct check *c, uint64_t sequence)
+{
+	if (c->uid_until && sequence < c->uid_until)
+		return c->uid;
+	c->uid_until = UINT64_MAX;
+	for (struct jiter it = jiter_on(c->owners); jiter_next(&it);) {
+		uint64_t from = jval_uint(jval_get(it.value, "fromSequence"), 0);
+
+		if (from > sequence) {
+			c->uid_until = from;
+			break;
+		}
+		c->uid = (uint32_t)jval_uint(jval_get(it.value, "uid"), 0);
+	}
+	return c->uid;
+}
+
+static int view_of(struct check *c, struct jval event, struct event_view *ret, struct err *e)
+{
+	char name[64], at[CLOCK_TEXT_MAX];
+	int type;
+
+	*ret = (struct event_view){ .sequence = jval_uint(jval_get(event, "sequence"), 0), .json = event.text + 1, .json_len = event.len - 1 };
+	if (!ret->sequence || ret->sequence <= c->v.last)
+		return err_set(e, ERR_INVALID, "event %llu: its sequence does not follow %llu", (unsigned long long)(c->v.events + 1),
+			       (unsigned long long)c->v.last);
+	jval_str(jval_get(event, "type"), name, sizeof(name));
+	type = event_type_find(name, strlen(name));
+	if (type < 0)
+		return err_set(e, ERR_INVALID, "event %llu has an unknown type '%.60s'", (unsigned long long)ret->sequence, name);
+	if (jval_str(jval_get(event, "timestamp"), at, sizeof(at)) >= sizeof(at) || clock_parse(at, &ret->real_us) < 0)
+		return err_set(e, ERR_INVALID, "event %llu has no timestamp", (unsigned long long)ret->sequence);
+	ret->type = (enum event_type)type;
+	ret->uid = owner_at(c, ret->sequence);
+	for (int f = 0; f < ID_FIELD_COUNT; f++) {
+		struct jval id = jval_get(event, id_field_member((enum id_field)f));
+
+		/* ids have no escapes, so that their text is what lies between the quotes */
+		if (id.type == JT_STRING && id.len > 2 && id_valid(id.text + 1, id.len - 2))
+			ret->ids[f] = (struct id_text){ .text = id.text + 1, .len = id.len - 2 };
+	}
+	return 0;
+}
+
+static int fold_events(struct check *c, struct jval events, struct err *e)
+{
+	struct jiter it = jiter_on(events);
+
+	while (jiter_next(&it)) {
+		struct event_view ev;
+
+		if (it.value.type != JT_OBJECT)
+			return err_set(e, ERR_INVALID, "events[%llu] is not an object", (unsigned long long)c->v.events);
+		if (view_of(c, it.value, &ev, e) < 0)
+			return -1;
+		if (!c->v.first)
+			c->v.first = ev.sequence;
+		c->v.last = ev.sequence;
+		c->v.events++;
+		if (view_fold(c->models, &ev, e) < 0)
+			return err_wrap(e, "fold event %llu", (unsigned long long)ev.sequence);
+	}
+	return it.p ? 0 : err_set(e, ERR_INVALID, "events: the text is broken after event %llu", (unsigned long long)c->v.last);
+}
+
+/* ---- read models ---- */
+
+/* Walks the pack's list beside the fresh documents: both are in the order of pack_kinds and of ids. */
+struct compare {
+	struct check *check;
+	struct jiter pack;
+	bool have;                      /* pack.value has not been dealt with */
+	const char *kind;
+};
+
+static void next(struct compare *p)
+{
+	p->have = jiter_next(&p->pack);
+}
+
+/* 0 the pack's next is this one; −1 it comes before (the fold does not give it); 1 it comes later, or there is none. */
+static int order(const struct compare *p, const char *id, size_t id_len)
+{
+	char kind[40], own[512];
+	size_t n, at = SIZE_MAX, want = 0;
+
+	if (!p->have)
+		return 1;
+	jval_str(jval_get(p->pack.value, "kind"), kind, sizeof(kind));
+	n = jval_str(jval_get(p->pack.value, "id"), own, sizeof(own));
+	for (size_t i = 0; i < pack_nkinds; i++) {
+		if (strcmp(pack_kinds[i].name, kind) == 0)
+			at = i;
+		if (strcmp(pack_kinds[i].name, p->kind) == 0)
+			want = i;
+	}
+	if (at == SIZE_MAX || n >= sizeof(own))
+		return -1;
+	if (at != want)
+		return at < want ? -1 : 1;
+	int cmp = memcmp(own, id, n < id_len ? n : id_len);
+	return cmp ? (cmp < 0 ? -1 : 1) : n < id_len ? -1 : n > id_len;
+}
+
+static void surplus(struct compare *p)
+{
+	char kind[40], id[100];
+
+	jval_str(jval_get(p->pack.value, "kind"), kind, sizeof(kind));
+	jval_str(jval_get(p->pack.value, "id"), id, sizeof(id));
+	problem(p->check, "%s '%s' is in the pack, but its events do not give it", kind, id);
+	next(p);
+}
+
+static void differs(struct compare *p, const char *id, size_t id_len, struct jval pack, struct jval fresh)
+{
+	for (struct jiter it = jiter_on(fresh); jiter_next(&it);) {
+		char member[64];
+		struct jval v;
+
+		jval_str(it.key, member, sizeof(member));
+		v = jval_get(pack, member);
+		if (v.len != it.value.len || memcmp(v.text ? v.text : "", it.value.text, v.len) != 0) {
+			problem(p->check, "%s '%.*s': the pack has %s %.*s, its events give %.*s", p->kind, (int)(id_len > 80 ? 80 : id_len), id, member,
+				v.type ? (int)(v.len > 40 ? 40 : v.len) : 7, v.type ? v.text : "nothing", (int)(it.value.len > 40 ? 40 : it.value.len),
+				it.value.text);
+			return;
+		}
+	}
+	problem(p->check, "%s '%.*s' differs from what its events give", p->kind, (int)(id_len > 80 ? 80 : id_len), id);
+}
+
+static bool compare_doc(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct compare *p = ctx;
+	int o;
+
+	p->check->v.models++;
+	while ((o = order(p, id, id_len)) < 0)
+		surplus(p);
+	if (o > 0) {
+		problem(p->check, "%s '%.*s' follows from the events, but is not in the pack", p->kind, (int)(id_len > 80 ? 80 : id_len), id);
+		return true;
+	}
+	struct jval doc = jval_get(p->pack.value, "document");
+	if (doc.len != len || memcmp(doc.text, json, len) != 0)
+		differs(p, id, id_len, doc, jval_of(json, len));
+	next(p);
+	return true;
+}
+
+static void compare_models(struct check *c, struct jval models)
+{
+	struct compare p = { .check = c, .pack = jiter_on(models) };
+
+	next(&p);
+	for (size_t i = 0; i < pack_nkinds; i++) {
+		p.kind = pack_kinds[i].name;
+		memory_models_each(c->models, (uint8_t)pack_kinds[i].kind, compare_doc, &p);
+	}
+	while (p.have)
+		surplus(&p);
+	if (!p.pack.p)
+		problem(c, "readModels: the text is broken");
+}
+
+static void compare_summary(struct check *c, struct jval summary)
+{
+	const struct { const char *member; uint64_t value; } rows[] = {
+		{ "events", c->v.events }, { "firstSequence", c->v.first }, { "lastSequence", c->v.last },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		uint64_t said = jval_uint(jval_get(summary, rows[i].member), UINT64_MAX);
+
+		if (said != rows[i].value)
+			problem(c, "runtimeSummary.%s is %lld, the events give %llu", rows[i].member, (long long)said, (unsigned long long)rows[i].value);
+	}
+}
+
+int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct err *e)
+{
+	struct check c = { .uid = 0 };
+	struct jval pack = jval_of(text, len), events = jval_get(pack, "events"), models = jval_get(pack, "readModels");
+	int r;
+
+	if (pack.type != JT_OBJECT || jval_get(pack, "packKind").type != JT_STRING)
+		return err_set(e, ERR_INVALID, "this is not a pack that bailiff exported: it has no packKind");
+	jval_str(jval_get(pack, "packKind"), c.v.kind, sizeof(c.v.kind));
+	if (jval_uint(jval_get(pack, "packVersion"), 0) != 1)
+		return err_set(e, ERR_INVALID, "packVersion: only 1 is known");
+	if (events.type != JT_ARRAY || models.type != JT_ARRAY)
+		return err_set(e, ERR_INVALID, "a %.40s holds no events to fold; an evidence pack or a replay case does", c.v.kind);
+	hash_sha256_text(text, len, c.v.sha256);
+	c.owners = jval_get(pack, "ownerUids");
+	c.models = memory_models_new();
+	r = fold_events(&c, events, e);
+	if (r == 0) {
+		compare_models(&c, models);
+		compare_summary(&c, jval_get(pack, "runtimeSummary"));
+		c.v.ok = c.v.nproblems == 0;
+		*ret = c.v;
+	}
+	memory_models_free(c.models);
+	return r;
+}

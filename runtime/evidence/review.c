@@ -1,0 +1,117 @@
+/* A review: a template for a person, each question with the facts to look at. The verdict is not the runtime's. */
+
+#include "runtime/evidence/pack.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/mem.h"
+
+#include <string.h>
+
+static const struct question {
+	const char *id, *text;
+	enum survey_section section[4];
+	size_t nsections;
+} questions[] = {
+	{ "intent", "Does what was done answer what was asked for?", { SURVEY_turns, SURVEY_tasks }, 2 },
+	{ "permissions", "Was each decision right, made by somebody who may make it, and no wider than needed?", { SURVEY_permissions, SURVEY_actions, SURVEY_policy }, 3 },
+	{ "confinement", "Was every command confined as intended, and what did its sandbox refuse?", { SURVEY_sandbox, SURVEY_processes }, 2 },
+	{ "tools", "Did tool calls fail, and was that dealt with?", { SURVEY_tools, SURVEY_hooks }, 2 },
+	{ "results", "Are the artifacts what they should be, and who verified them?", { SURVEY_artifacts, SURVEY_verification }, 2 },
+	{ "spending", "Were models, costs and limits in order?", { SURVEY_routing, SURVEY_costs, SURVEY_limits }, 3 },
+	{ "continuity", "Did a restart, a compaction or a rollback lose anything?", { SURVEY_history, SURVEY_context, SURVEY_incidents }, 3 },
+};
+
+static const char *const section_names[] = {
+#define SECTION(name, prefixes) #name,
+#include "runtime/evidence/sections.def"
+#undef SECTION
+};
+
+static void write_question(const struct survey *s, struct jw *w, const struct question *q)
+{
+	size_t facts = 0;
+
+	jw_obj(w);
+	jw_kstr(w, "id", q->id);
+	jw_kstr(w, "question", q->text);
+	jw_karr(w, "auditFamilies");
+	for (size_t i = 0; i < q->nsections; i++) {
+		jw_str(w, section_names[q->section[i]]);
+		facts += s->section[q->section[i]].count;
+	}
+	jw_arr_end(w);
+	jw_kuint(w, "facts", facts);
+	jw_kstr(w, "status", facts ? "open" : "not_applicable");
+	jw_kstr(w, "answer", "");
+	jw_obj_end(w);
+}
+
+static bool is_audited(enum event_type t)
+{
+	const char *name = event_info(t)->name;
+	static const char *const prefixes[] = { "permission.", "action.", "sandbox.", "hook.", "policy.", "evidence.", "runtime.", "artifact.", "routing.",
+		"quota.", "rate_limit.", "history.", "context.compaction.", "process.failed", "process.terminated", "tool.failed", "turn.failed",
+		"task.failed", "task.blocked", "task.lost", "task.timed_out", "task.attempt.failed" };
+
+	for (size_t i = 0; i < countof(prefixes); i++)
+		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+			return true;
+	return false;
+}
+
+static int write_ref(void *ctx, const struct event_view *ev, struct err *e)
+{
+	static const char *const payload[] = { "message", "reason", "decision", "outcome", "code", "category", "kind", "operation", "path" };
+	static const enum id_field fields[] = { ID_TURN, ID_TASK, ID_PROCESS, ID_TOOL_CALL, ID_ACTION, ID_ARTIFACT, ID_EVIDENCE };
+	struct sink *k = ctx;
+	struct jw *w = &k->w;
+	char at[CLOCK_TEXT_MAX];
+
+	if (!is_audited(ev->type))
+		return 0;
+	struct jval id = event_member(ev, "eventId"), decision = jval_get(event_payload(ev), "permissionDecision");
+	clock_format(ev->real_us, at);
+	jw_obj(w);
+	jw_kuint(w, "sequence", ev->sequence);
+	jw_kraw(w, "eventId", id.text, id.len);
+	jw_kstr(w, "type", event_info(ev->type)->name);
+	jw_kstr(w, "timestamp", at);
+	for (size_t i = 0; i < countof(fields); i++)
+		if (ev->ids[fields[i]].text)
+			jw_kstrn(w, id_field_member(fields[i]), ev->ids[fields[i]].text, ev->ids[fields[i]].len);
+	jw_kobj(w, "says");
+	survey_copy(w, decision.type == JT_OBJECT ? decision : event_payload(ev), payload, countof(payload));
+	jw_obj_end(w);
+	jw_obj_end(w);
+	return sink_breathe(k, e);
+}
+
+int review_write(struct survey *s, struct sink *k, struct err *e)
+{
+	jw_obj(&k->w);
+	survey_write_head(s, evidence_kind_name(EVIDENCE_REVIEW), &k->w);
+	jw_kobj(&k->w, "template");
+	jw_kstr(&k->w, "reviewer", "");
+	jw_kstr(&k->w, "verdict", "open");
+	jw_karr(&k->w, "questions");
+	for (size_t i = 0; i < countof(questions); i++)
+		write_question(s, &k->w, &questions[i]);
+	jw_arr_end(&k->w);
+	jw_karr(&k->w, "findings");
+	jw_arr_end(&k->w);
+	jw_obj_end(&k->w);
+	jw_karr(&k->w, "auditRefs");
+	if (survey_each(s, write_ref, k, e) < 0)
+		return -1;
+	jw_arr_end(&k->w);
+	if (pack_write_tool_calls(s, k, e) < 0)
+		return -1;
+	pack_write_families(s, &k->w);
+	jw_karr(&k->w, "verificationOutcomes");
+	if (s->outcomes.len)
+		jw_raw(&k->w, s->outcomes.data, s->outcomes.len);
+	jw_arr_end(&k->w);
+	survey_write_signals(s, &k->w);
+	jw_obj_end(&k->w);
+	return 0;
+}

@@ -1,0 +1,47 @@
+#include "runtime/evidence/sink.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+
+#include <errno.h>
+
+#define PIECE (64u << 10)
+
+void sink_init(struct sink *k, int fd)
+{
+	*k = (struct sink){ .fd = fd, .hash = hash_sha256_stream_new() };
+	k->w = jw_on(&k->buf);
+}
+
+static int flush(struct sink *k, struct err *e)
+{
+	if (!k->buf.len)
+		return 0;
+	if (fd_write_all(k->fd, k->buf.data, k->buf.len) < 0)
+		return err_sys(e, errno, "write an export");
+	hash_sha256_stream_add(k->hash, k->buf.data, k->buf.len);
+	k->bytes += k->buf.len;
+	buf_reset(&k->buf);
+	return 0;
+}
+
+int sink_breathe(struct sink *k, struct err *e)
+{
+	return k->buf.len < PIECE ? 0 : flush(k, e);
+}
+
+int sink_end(struct sink *k, char ret_sha256[HASH_SHA256_TEXT], struct err *e)
+{
+	if (flush(k, e) < 0)
+		return -1;
+	hash_sha256_stream_free(k->hash, ret_sha256);
+	k->hash = NULL;
+	return 0;
+}
+
+void sink_done(struct sink *k)
+{
+	hash_sha256_stream_free(k->hash, NULL);
+	k->hash = NULL;
+	buf_done(&k->buf);
+}

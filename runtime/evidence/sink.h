@@ -1,0 +1,28 @@
+#ifndef BAILIFF_EVIDENCE_SINK_H
+#define BAILIFF_EVIDENCE_SINK_H
+
+/* A file that is written in pieces, with the sha256 of all of it. JSON is written with `w`; sink_breathe passes it on. */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/jw.h"
+
+#include <stdint.h>
+
+struct err;
+
+struct sink {
+	int fd;
+	uint64_t bytes;
+	struct buf buf;
+	struct jw w;
+	struct hash_sha256_stream *hash;
+};
+
+void sink_init(struct sink *k, int fd);
+int sink_breathe(struct sink *k, struct err *e);  /* writes out once enough has gathered */
+int sink_end(struct sink *k, char ret_sha256[HASH_SHA256_TEXT], struct err *e);
+void sink_done(struct sink *k);
+#define sink_auto __attribute__((cleanup(sink_done)))
+
+#endif

@@ -1,0 +1,314 @@
+#include "runtime/evidence/survey.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+
+#include <string.h>
+
+#define OUTCOMES_MAX (256u << 10)
+#define OWNERS_MAX (64u << 10)
+
+static const char *const section_prefixes[] = {
+#define SECTION(name, prefixes) prefixes,
+#include "runtime/evidence/sections.def"
+#undef SECTION
+};
+
+/* SURVEY_SECTIONS when the type is in none. */
+static unsigned section_of(enum event_type type)
+{
+	const char *name = event_info(type)->name;
+
+	for (unsigned i = 0; i < SURVEY_SECTIONS; i++)
+		for (const char *p = section_prefixes[i]; *p;) {
+			size_t n = strcspn(p, " ");
+
+			if (strncmp(name, p, n) == 0)
+				return i;
+			p += n + strspn(p + n, " ");
+		}
+	return SURVEY_SECTIONS;
+}
+
+/* ---- collecting ---- */
+
+static void ids_add(struct survey_ids *s, const struct id_text *id)
+{
+	if (!id->text || id->len >= EVIDENCE_ID_MAX)
+		return;
+	for (size_t i = 0; i < s->count; i++)
+		if (strlen(s->id[i]) == id->len && memcmp(s->id[i], id->text, id->len) == 0)
+			return;
+	if (s->count == SURVEY_IDS) {
+		s->more = true;
+		return;
+	}
+	memcpy(s->id[s->count], id->text, id->len);
+	s->id[s->count++][id->len] = '\0';
+}
+
+static bool of_an_export(const struct event_view *ev)
+{
+	if (ev->type == EVENT_EVIDENCE_CHANGED)
+		return !event_from_client(ev);
+	return ev->type == EVENT_OUTPUT_SPILLED && jval_is_str(jval_get(event_payload(ev), "stream"), "evidence");
+}
+
+/* Whether this is the event that a record of the scope's kind begins with. */
+static bool begins(enum id_field f, enum event_type t)
+{
+	switch (f) {
+	case ID_SESSION:
+		return t == EVENT_SESSION_CREATED;
+	case ID_THREAD: /* a session tells of its first thread */
+		return t == EVENT_SESSION_CREATED || t == EVENT_THREAD_STARTED;
+	case ID_TURN:
+		return t == EVENT_TURN_SUBMITTED;
+	default:
+		return t == EVENT_TASK_CREATED;
+	}
+}
+
+static void add_outcomes(struct survey *s, const struct event_view *ev)
+{
+	char evidence[EVIDENCE_ID_MAX];
+
+	event_id_copy(ev, ID_EVIDENCE, evidence, sizeof(evidence));
+	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "verificationOutcomes")); jiter_next(&it);) {
+		if (s->outcomes.len > OUTCOMES_MAX)
+			return;
+		struct jw w = jw_on(&s->outcomes);
+		if (s->outcomes.len)
+			buf_byte(&s->outcomes, ',');
+		jw_obj(&w);
+		jw_kuint(&w, "sequence", ev->sequence);
+		jw_kopt(&w, "evidenceId", evidence[0] ? evidence : NULL);
+		jw_kraw(&w, "outcome", it.value.text, it.value.len);
+		jw_obj_end(&w);
+	}
+}
+
+static void add_owner(struct survey *s, const struct event_view *ev)
+{
+	if ((s->events && s->uid == ev->uid) || s->owners.len > OWNERS_MAX)
+		return;
+	s->uid = ev->uid;
+	buf_printf(&s->owners, "%s{\"fromSequence\":%llu,\"uid\":%u}", s->owners.len ? "," : "", (unsigned long long)ev->sequence, ev->uid);
+}
+
+static void count_event(struct survey *s, const struct event_view *ev)
+{
+	unsigned at = section_of(ev->type);
+
+	add_owner(s, ev);
+	if (!s->events) {
+		s->first = ev->sequence;
+		s->first_us = ev->real_us;
+		s->whole = begins(s->scope->field, ev->type);
+	}
+	s->events++;
+	s->last = ev->sequence;
+	s->last_us = ev->real_us;
+	s->count[ev->type]++;
+	ids_add(&s->thread, &ev->ids[ID_THREAD]);
+	ids_add(&s->turn, &ev->ids[ID_TURN]);
+	ids_add(&s->task, &ev->ids[ID_TASK]);
+	ids_add(&s->run, &ev->ids[ID_RUN]);
+	ids_add(&s->trace, &ev->ids[ID_TRACE]);
+	ids_add(&s->evidence, &ev->ids[ID_EVIDENCE]);
+	if (ev->type == EVENT_TURN_SUBMITTED && !jval_is_str(jval_get(event_payload(ev), "source"), "system")) {
+		s->turns++;
+		s->turns_traced += ev->ids[ID_TRACE].text != NULL;
+	}
+	s->denied += (ev->type == EVENT_PERMISSION_EVALUATED && jval_is_str(jval_path(event_payload(ev), "permissionDecision.decision"), "deny")) ||
+		     (ev->type == EVENT_PERMISSION_RESOLVED && jval_is_str(jval_get(event_payload(ev), "outcome"), "denied"));
+	s->driven += ev->type == EVENT_TURN_STARTED && jval_is_str(jval_get(event_payload(ev), "driver"), "client");
+	s->models_apart += at == SURVEY_models && !ev->ids[ID_MODEL_REQUEST].text;
+	if (ev->type == EVENT_EVIDENCE_CHANGED)
+		add_outcomes(s, ev);
+	if (at == SURVEY_SECTIONS)
+		return;
+	if (s->section[at].count == s->section[at].cap) {
+		s->section[at].cap = s->section[at].cap ? 2 * s->section[at].cap : 16;
+		s->section[at].sequence = mem_realloc(s->section[at].sequence, s->section[at].cap * sizeof(uint64_t));
+	}
+	s->section[at].sequence[s->section[at].count++] = ev->sequence;
+}
+
+struct pass {
+	struct survey *survey;
+	survey_event_fn fn;
+	void *ctx;
+	struct err *e;
+	bool all, failed;
+};
+
+static bool on_event(void *ctx, const struct event_view *ev)
+{
+	struct pass *p = ctx;
+
+	if (!p->all && of_an_export(ev))
+		return true;
+	p->failed = store_aside_stopped(p->survey->aside, p->e) < 0 || p->fn(p->ctx, ev, p->e) < 0;
+	return !p->failed;
+}
+
+static int survey_pass(struct survey *s, bool all, survey_event_fn fn, void *ctx, struct err *e)
+{
+	struct pass p = { .survey = s, .fn = fn, .ctx = ctx, .e = e, .all = all };
+	const struct store_query q = {
+		.after = store_aside_first(s->aside) - 1, .before = s->scope->through + 1, .index = (int)s->scope->field, .id = s->scope->id,
+	};
+
+	if (store_aside_events(s->aside, &q, on_event, &p, e) < 0)
+		return -1;
+	return p.failed ? -1 : 0;
+}
+
+int survey_each(struct survey *s, survey_event_fn fn, void *ctx, struct err *e)
+{
+	return survey_pass(s, false, fn, ctx, e);
+}
+
+int survey_each_of_all(struct survey *s, survey_event_fn fn, void *ctx, struct err *e)
+{
+	return survey_pass(s, true, fn, ctx, e);
+}
+
+static int survey_event(void *ctx, const struct event_view *ev, struct err *e)
+{
+	struct survey *s = ctx;
+
+	count_event(s, ev);
+	return store_aside_fold(s->aside, ev, e);
+}
+
+int survey_make(struct survey *s, struct store_aside *a, const struct evidence_scope *scope, struct err *e)
+{
+	*s = (struct survey){ .aside = a, .scope = scope };
+	return survey_each(s, survey_event, s, e);
+}
+
+void survey_done(struct survey *s)
+{
+	for (unsigned i = 0; i < SURVEY_SECTIONS; i++)
+		free(s->section[i].sequence);
+	buf_done(&s->owners);
+	buf_done(&s->outcomes);
+}
+
+/* ---- the fresh fold ---- */
+
+struct jval survey_doc(struct survey *s, unsigned kind, const char *id)
+{
+	struct err e = ERR_INIT;
+	const char *json;
+	size_t len;
+
+	if (!*id || store_aside_model(s->aside, (uint8_t)kind, id, &json, &len, &e) != 0)
+		return (struct jval){ 0 };
+	return jval_of(json, len);
+}
+
+struct walk {
+	survey_doc_fn fn;
+	void *ctx;
+};
+
+static bool on_doc(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	const struct walk *w = ctx;
+
+	w->fn(w->ctx, id, id_len, jval_of(json, len));
+	return true;
+}
+
+int survey_docs(struct survey *s, unsigned kind, survey_doc_fn fn, void *ctx, struct err *e)
+{
+	struct walk w = { .fn = fn, .ctx = ctx };
+
+	return store_aside_models(s->aside, (uint8_t)kind, on_doc, &w, e);
+}
+
+void survey_copy(struct jw *w, struct jval doc, const char *const *members, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct jval v = jval_get(doc, members[i]);
+
+		if (v.type != JT_NONE)
+			jw_kraw(w, members[i], v.text, v.len);
+	}
+}
+
+/* ---- what every file begins with ---- */
+
+/* One is told as such; several as a list, of which only the beginning may be there. */
+static void write_ids(struct jw *w, const char *one, const char *many, const struct survey_ids *s)
+{
+	if (s->count == 1 && !s->more) {
+		jw_kstr(w, one, s->id[0]);
+		return;
+	}
+	if (!s->count)
+		return;
+	jw_karr(w, many);
+	for (size_t i = 0; i < s->count; i++)
+		jw_str(w, s->id[i]);
+	jw_arr_end(w);
+}
+
+void survey_write_correlation(const struct survey *s, struct jw *w)
+{
+	jw_kobj(w, "runtimeCorrelation");
+	jw_kstr(w, "runtimeId", store_runtime_id(store_aside_store(s->aside)));
+	jw_kstr(w, "sessionId", s->scope->session_id);
+	write_ids(w, "threadId", "threadIds", &s->thread);
+	write_ids(w, "turnId", "turnIds", &s->turn);
+	write_ids(w, "taskId", "taskIds", &s->task);
+	write_ids(w, "runId", "runIds", &s->run);
+	write_ids(w, "traceId", "traceIds", &s->trace);
+	jw_kbool(w, "truncated", s->thread.more || s->turn.more || s->task.more || s->run.more || s->trace.more);
+	jw_obj_end(w);
+}
+
+static void write_time(struct jw *w, const char *key, uint64_t us)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!us)
+		return;
+	clock_format(us, text);
+	jw_kstr(w, key, text);
+}
+
+static void write_summary(const struct survey *s, struct jw *w)
+{
+	jw_kobj(w, "runtimeSummary");
+	jw_kuint(w, "events", s->events);
+	jw_kuint(w, "firstSequence", s->first);
+	jw_kuint(w, "lastSequence", s->last);
+	write_time(w, "firstAt", s->first_us);
+	write_time(w, "lastAt", s->last_us);
+	jw_kbool(w, "complete", s->whole);
+	jw_kobj(w, "eventCounts");
+	for (unsigned i = 0; i < EVENT_TYPE_COUNT; i++)
+		if (s->count[i])
+			jw_kuint(w, event_info((enum event_type)i)->name, s->count[i]);
+	jw_obj_end(w);
+	jw_obj_end(w);
+}
+
+void survey_write_head(struct survey *s, const char *kind, struct jw *w)
+{
+	jw_kstr(w, "schemaVersion", store_env(store_aside_store(s->aside))->schema_version);
+	jw_kstr(w, "packKind", kind);
+	jw_kuint(w, "packVersion", 1);
+	jw_kobj(w, "scope");
+	jw_kstr(w, id_field_member(s->scope->field), s->scope->id);
+	jw_obj_end(w);
+	survey_write_correlation(s, w);
+	write_summary(s, w);
+}

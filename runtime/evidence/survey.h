@@ -1,0 +1,71 @@
+#ifndef BAILIFF_EVIDENCE_SURVEY_H
+#define BAILIFF_EVIDENCE_SURVEY_H
+
+/*
+ * One pass over a scope's events, and what every export says about them. The events are folded on the way into fresh read
+ * models (store_aside_model), which then are those of this scope at this sequence, whatever has happened since.
+ *
+ * The facts of exports themselves (evidence.changed that the runtime wrote, and the spilling of what it wrote) are left out:
+ * otherwise no export could be made twice.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/evidence/evidence.h"
+
+struct jw;
+struct sink;
+
+enum survey_section {
+#define SECTION(name, prefixes) SURVEY_##name,
+#include "runtime/evidence/sections.def"
+#undef SECTION
+	SURVEY_SECTIONS
+};
+
+#define SURVEY_IDS 64u
+
+struct survey_ids {
+	char id[SURVEY_IDS][EVIDENCE_ID_MAX];
+	size_t count;
+	bool more;
+};
+
+struct survey {
+	struct store_aside *aside;
+	const struct evidence_scope *scope;
+	uint64_t events, first, last, first_us, last_us;
+	uint64_t count[EVENT_TYPE_COUNT];
+	struct survey_ids thread, turn, task, run, trace, evidence;
+	struct { uint64_t *sequence; size_t count, cap; } section[SURVEY_SECTIONS];
+	struct buf owners;             /* `{"fromSequence":…,"uid":…},…` */
+	struct buf outcomes;           /* what verifiers and reviewers told: `{…},…` */
+	uint32_t uid;
+	uint64_t denied;               /* side effects that policy or a person refused */
+	uint64_t turns, turns_traced, driven, models_apart; /* submitted turns, those with a trace; driven by clients; model events without a request id */
+	bool whole;                    /* begins with the event that made the scope's record */
+};
+
+int survey_make(struct survey *s, struct store_aside *a, const struct evidence_scope *scope, struct err *e);
+void survey_done(struct survey *s);
+#define survey_auto __attribute__((cleanup(survey_done)))
+
+/* The events again, each that counts. fn returns −1 to stop with its error. */
+typedef int (*survey_event_fn)(void *ctx, const struct event_view *ev, struct err *e);
+int survey_each(struct survey *s, survey_event_fn fn, void *ctx, struct err *e);
+int survey_each_of_all(struct survey *s, survey_event_fn fn, void *ctx, struct err *e); /* also those of exports */
+
+/* A document of the fresh fold; JT_NONE when there is none. Valid until the next look-up. */
+struct jval survey_doc(struct survey *s, unsigned kind, const char *id);
+typedef void (*survey_doc_fn)(void *ctx, const char *id, size_t id_len, struct jval doc);
+int survey_docs(struct survey *s, unsigned kind, survey_doc_fn fn, void *ctx, struct err *e);
+
+/* "schemaVersion" … "runtimeCorrelation", "runtimeSummary": what all files of a scope begin with. */
+void survey_write_head(struct survey *s, const char *kind, struct jw *w);
+void survey_write_correlation(const struct survey *s, struct jw *w);
+/* "signals" and "knownGaps". */
+void survey_write_signals(const struct survey *s, struct jw *w);
+
+/* Named members of a document, as they are there. */
+void survey_copy(struct jw *w, struct jval doc, const char *const *members, size_t n);
+
+#endif

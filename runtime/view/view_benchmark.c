@@ -1,0 +1,253 @@
+#include "runtime/view/view_evidence.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view_folds.h"
+#include "runtime/view/view_ids.h"
+
+#define SHOWN_MAX 50u
+
+static const struct view_field fields[] = {
+	VIEW_FIELD(VIEW_ID, trial_doc, trialId),
+	VIEW_FIELD(VIEW_ID, trial_doc, status),            /* running, completed, failed */
+	VIEW_FIELD(VIEW_ID, trial_doc, datasetId),
+	VIEW_FIELD(VIEW_ID, trial_doc, datasetVersion),
+	VIEW_FIELD(VIEW_ID, trial_doc, configurationId),
+	VIEW_FIELD(VIEW_ID, trial_doc, role),
+	VIEW_FIELD(VIEW_ID, trial_doc, benchmarkTaskId),   /* as the dataset calls it */
+	VIEW_FIELD(VIEW_JSON, trial_doc, benchmark),
+	VIEW_FIELD(VIEW_JSON, trial_doc, refs),
+	VIEW_FIELD(VIEW_JSON, trial_doc, timeoutSec),
+	VIEW_FIELD(VIEW_FLAG, trial_doc, timedOut),
+	VIEW_FIELD(VIEW_JSON, trial_doc, failureCategory),
+	VIEW_FIELD(VIEW_JSON, trial_doc, stage),
+	VIEW_FIELD(VIEW_JSON, trial_doc, reward),
+	VIEW_FIELD(VIEW_JSON, trial_doc, criteria),
+	VIEW_FIELD(VIEW_JSON, trial_doc, details),
+	VIEW_FIELD(VIEW_JSON, trial_doc, verifier),
+	VIEW_FIELD(VIEW_JSON, trial_doc, verifierStatus),
+	VIEW_FIELD(VIEW_UINT, trial_doc, rewards),         /* how often one was recorded; the last counts */
+	VIEW_FIELD(VIEW_ID, trial_doc, packRef),
+	VIEW_FIELD(VIEW_ID, trial_doc, trajectoryRef),
+	VIEW_FIELD(VIEW_TIME, trial_doc, startedAt),
+	VIEW_FIELD(VIEW_TIME, trial_doc, endedAt),
+	VIEW_FIELD(VIEW_ID, trial_doc, sessionId),
+	VIEW_FIELD(VIEW_ID, trial_doc, threadId),
+	VIEW_FIELD(VIEW_ID, trial_doc, turnId),
+	VIEW_FIELD(VIEW_ID, trial_doc, taskId),
+	VIEW_FIELD(VIEW_ID, trial_doc, runId),
+	VIEW_FIELD(VIEW_ID, trial_doc, traceId),
+	VIEW_FIELD(VIEW_UINT, trial_doc, uid),
+};
+const struct view_shape trial_shape = { VIEW_TRIAL, sizeof(struct trial_doc), fields, countof(fields) };
+
+static const struct view_field comparison_fields[] = {
+	VIEW_FIELD(VIEW_ID, comparison_doc, sessionId),
+	VIEW_FIELD(VIEW_JSON, comparison_doc, benchmark),
+	VIEW_FIELD(VIEW_JSON, comparison_doc, comparison),
+	VIEW_FIELD(VIEW_TIME, comparison_doc, comparedAt),
+};
+const struct view_shape comparison_shape = { VIEW_COMPARISON, sizeof(struct comparison_doc), comparison_fields, countof(comparison_fields) };
+
+void view_trial_key(uint32_t uid, const char *dataset, const char *configuration, const char *trial, char ret[VIEW_TRIAL_KEY])
+{
+	snprintf(ret, VIEW_TRIAL_KEY, "%u/%.64s/%.64s/%.64s", uid, dataset, configuration, trial ? trial : "");
+}
+
+void view_benchmark_key(const char *session, char what, const char *id, const char *version, char ret[VIEW_TRIAL_KEY])
+{
+	snprintf(ret, VIEW_TRIAL_KEY, "%.64s/%c/%.64s%s%.64s", session, what, id, version ? "@" : "", version ? version : "");
+}
+
+static int put(struct models *m, enum view_kind kind, const char *key, struct err *e)
+{
+	return models_put(m, (uint8_t)kind, key, strlen(key), "{}", 2, e);
+}
+
+static int put_known(struct models *m, const struct event_view *ev, char what, const char *id_member, const char *version_member, struct err *e)
+{
+	struct jval b = event_member(ev, "benchmark");
+	char session[VIEW_ID_MAX], id[VIEW_ID_MAX] = "", version[VIEW_ID_MAX] = "", key[VIEW_TRIAL_KEY];
+
+	event_id_copy(ev, ID_SESSION, session, sizeof(session));
+	view_word(id, jval_get(b, id_member));
+	if (version_member)
+		view_word(version, jval_get(b, version_member));
+	view_benchmark_key(session, what, id, version_member ? version : NULL, key);
+	return id[0] ? put(m, VIEW_BENCHMARK_KNOWN, key, e) : 0;
+}
+
+int view_benchmark_on_dataset(struct models *m, const struct event_view *ev, struct err *e)
+{
+	return put_known(m, ev, 'd', "datasetId", "datasetVersion", e);
+}
+
+int view_benchmark_on_configuration(struct models *m, const struct event_view *ev, struct err *e)
+{
+	return put_known(m, ev, 'c', "configurationId", NULL, e);
+}
+
+static int load(struct models *m, const struct event_view *ev, struct trial_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX] = "";
+
+	view_word(id, jval_get(event_member(ev, "benchmark"), "trialId"));
+	if (!id[0])
+		return 1;
+	if (view_load(m, &trial_shape, id, d, e) < 0)
+		return -1;
+	view_word_set(d->trialId, id);
+	return 0;
+}
+
+int view_trial_on_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval b = event_member(ev, "benchmark");
+	char key[VIEW_TRIAL_KEY];
+	struct trial_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&trial_shape, &d, event_payload(ev));
+	d.benchmark = b;
+	d.refs = event_member(ev, "refs");
+	view_word_set(d.status, "running");
+	view_word(d.datasetId, jval_get(b, "datasetId"));
+	view_word(d.datasetVersion, jval_get(b, "datasetVersion"));
+	view_word(d.configurationId, jval_get(b, "configurationId"));
+	view_word(d.role, jval_get(b, "role"));
+	view_word(d.benchmarkTaskId, jval_get(b, "taskId"));
+	event_id_copy(ev, ID_SESSION, d.sessionId, sizeof(d.sessionId));
+	event_id_copy(ev, ID_THREAD, d.threadId, sizeof(d.threadId));
+	event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
+	event_id_copy(ev, ID_TASK, d.taskId, sizeof(d.taskId));
+	event_id_copy(ev, ID_RUN, d.runId, sizeof(d.runId));
+	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
+	d.uid = ev->uid;
+	d.startedAt = ev->real_us;
+	view_trial_key(ev->uid, d.datasetId, d.configurationId, d.trialId, key);
+	if (put(m, VIEW_CONFIGURATION_TRIAL, key, e) < 0)
+		return -1;
+	view_benchmark_key(d.sessionId, 't', d.trialId, NULL, key);
+	if (put(m, VIEW_BENCHMARK_KNOWN, key, e) < 0 || view_list_put(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e) < 0)
+		return -1;
+	return view_save(m, &trial_shape, d.trialId, &d, e);
+}
+
+int view_trial_on_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct trial_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_take(&trial_shape, &d, event_payload(ev));
+	view_word_set(d.status, ev->type == EVENT_BENCHMARK_TRIAL_COMPLETED ? "completed" : "failed");
+	d.timedOut = d.timedOut || jval_is_str(event_member(ev, "status"), "timed_out");
+	if (!d.endedAt)
+		d.endedAt = ev->real_us;
+	if (view_list_del(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e) < 0)
+		return -1;
+	return view_save(m, &trial_shape, d.trialId, &d, e);
+}
+
+int view_trial_on_reward(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct trial_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.criteria = d.details = d.verifier = d.verifierStatus = d.failureCategory = (struct jval){ 0 };
+	view_take(&trial_shape, &d, event_payload(ev));
+	d.rewards = (d.rewards == VIEW_ABSENT ? 0 : d.rewards) + 1;
+	return view_save(m, &trial_shape, d.trialId, &d, e);
+}
+
+/* An export of a trial: where its pack is. */
+int view_trial_on_evidence(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	char id[VIEW_ID_MAX] = "";
+	struct trial_doc d;
+
+	view_word(id, jval_get(payload, "trialId"));
+	if (!id[0] || event_from_client(ev))
+		return 0;
+	int r = view_load(m, &trial_shape, id, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_word(d.packRef, jval_get(payload, "packRef"));
+	view_word(d.trajectoryRef, jval_get(payload, "trajectoryRef"));
+	return view_save(m, &trial_shape, d.trialId, &d, e);
+}
+
+int view_benchmark_on_comparison(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval c = event_member(ev, "comparison");
+	char session[VIEW_ID_MAX], baseline[VIEW_ID_MAX] = "", candidate[VIEW_ID_MAX] = "", key[VIEW_TRIAL_KEY];
+	struct comparison_doc d;
+
+	event_id_copy(ev, ID_SESSION, session, sizeof(session));
+	view_word(baseline, jval_get(c, "baseline"));
+	view_word(candidate, jval_get(c, "candidate"));
+	snprintf(key, sizeof(key), "%.64s/%.64s/%.64s", session, baseline, candidate);
+	view_clear(&comparison_shape, &d);
+	view_word_set(d.sessionId, session);
+	d.benchmark = event_member(ev, "benchmark");
+	d.comparison = c;
+	d.comparedAt = ev->real_us;
+	return view_save(m, &comparison_shape, key, &d, e);
+}
+
+/* ---- for snapshots ---- */
+
+static bool add_comparison(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	jw_raw(ctx, json, len);
+	return true;
+}
+
+static int write_trial(struct store *s, const char *id, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, out = BUF_INIT;
+	struct trial_doc d;
+	int r = view_read(s, &trial_shape, id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.uid = VIEW_ABSENT;
+	view_encode(&trial_shape, &d, &out);
+	jw_raw(w, out.data, out.len);
+	return 0;
+}
+
+int view_benchmark_summary(struct store *s, const char *session_id, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	char prefix[VIEW_ID_MAX + 4];
+	const struct view_ids_query q = { .kind = VIEW_BENCHMARK_KNOWN, .prefix = prefix, .descending = true, .max = SHOWN_MAX };
+
+	snprintf(prefix, sizeof(prefix), "%.64s/t/", session_id);
+	int more = view_ids(s, &q, &ids, NULL, e);
+	if (more < 0)
+		return -1;
+	jw_obj(w);
+	jw_kstr(w, "sessionId", session_id);
+	jw_karr(w, "trials");
+	for (size_t i = ids.n; i-- > 0;)
+		if (write_trial(s, ids.id[i], w, e) < 0)
+			return -1;
+	jw_arr_end(w);
+	jw_karr(w, "comparisons");
+	snprintf(prefix, sizeof(prefix), "%.64s/", session_id);
+	if (store_model_scan(s, VIEW_COMPARISON, prefix, NULL, false, add_comparison, w, e) < 0)
+		return -1;
+	jw_arr_end(w);
+	jw_kbool(w, "truncated", more > 0);
+	jw_obj_end(w);
+	return 0;
+}

@@ -1,0 +1,7 @@
+#ifndef BAILIFF_CLI_PACK_H
+#define BAILIFF_CLI_PACK_H
+
+/* replay --verify: says whether the pack in this file is what it says; the exit status. */
+int pack_verify(const char *path);
+
+#endif
