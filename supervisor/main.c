@@ -356,6 +356,8 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.resume_fd = resume_fd,
 	};
 	int status = guard_run(&g);
+	/* What was built ahead leaves with the guard's other children, after the spawner could wait for it. */
+	cgroup_kill_leftovers(d->tag);
 	home_leave(&d->home);
 	return status;
 }

@@ -132,6 +132,22 @@ def marked(mark):
     return found
 
 
+def daemon_cgroups(pid):
+    """The folders of a daemon's own that a process of it is in."""
+    found = set()
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cgroup") as f:
+        for line in f:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            tag = next((part for part in path.split("/") if part.startswith("bailiff-")), None)
+            if tag:
+                hierarchy = controllers.removeprefix("name=") or "unified"
+                for top in (f"/sys/fs/cgroup/{hierarchy}", "/sys/fs/cgroup"):
+                    folder = top + path[:path.index(tag)] + tag
+                    if os.path.isdir(folder):
+                        found.add(folder)
+    return found
+
+
 # ---- the control socket ----
 
 class RpcError(Exception):
@@ -320,7 +336,7 @@ class Home:
         self.work = os.path.join(self.dir, "tree")
         os.mkdir(self.work)
         # Audit belongs to one daemon of the whole machine: only the tests of violations take it.
-        self.guard, self.seen, self.options = None, set(), options
+        self.guard, self.seen, self.cgroups, self.options = None, set(), set(), options
         if config is not None:
             self.configure(config)
         if start:
@@ -402,6 +418,7 @@ class Home:
         """Remembers every process below the guard, for nothing_left."""
         if self.guard and self.guard.poll() is None:
             self.seen |= set(descendants_of(self.guard.pid))
+            self.cgroups |= {name for pid, _ in self.seen for name in daemon_cgroups(pid)}
 
     def stop(self, sig=signal.SIGTERM, expect=True):
         self.note_tree()
@@ -409,6 +426,8 @@ class Home:
             self.guard.send_signal(sig)
         status = self.guard.wait(PATIENCE)
         self.guard = None
+        if sig != signal.SIGTERM:
+            self.cgroups = set()    # the next start removes them
         if sig == signal.SIGTERM and expect:
             assert status == 0, f"bailiffd left with {status}:\n" + "".join(self.log()[-20:])
         return status
@@ -419,8 +438,7 @@ class Home:
 
     def nothing_left(self):
         until("no process of the daemon is left", lambda: not [p for p, s in self.seen if alive(p, s)], 10)
-        stray = [d for d, _, _ in os.walk("/sys/fs/cgroup") if os.path.basename(self.dir) in d]
-        assert not stray, f"cgroups are left: {stray}"
+        until(f"no cgroup of the daemon is left: {self.cgroups}", lambda: not any(map(os.path.exists, self.cgroups)), 10)
 
     def rpc(self, **more):
         return Rpc(self.socket, **more)

@@ -12,6 +12,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "sandbox/plan.h"
+#include "sandbox/tree_limit.h"
 #include "sandbox/status.h"
 #include "supervisor/guard/guard.h"
 #include "supervisor/proxy/proxy.h"
@@ -265,8 +266,12 @@ static inline void rig_kill_guard(struct rig *r)
 
 static inline void rig_stop(struct rig *r)
 {
+	struct tree_limiter limiter = { 0 };
+
 	rig_kill_guard(r);
 	cgroup_kill_leftovers(rig_tag);
+	tree_limiter_open(&limiter, rig_tag);
+	tree_limiter_close(&limiter);
 	fd_close(&r->guard_pidfd);
 	fd_close(&r->client[0]);
 	fd_close(&r->client[1]);
