@@ -184,6 +184,8 @@ static void on_pruned(void *ctx, const struct retention_result *n, const struct 
 	struct runtime *r = ctx;
 
 	r->pruning = false;
+	if (!r->engine) /* the store is being closed; the next start prunes */
+		return;
 	if (e)
 		engine_warn(r->engine, "retention_failed", "look at the disk; it is tried again within the hour",
 			    "old events could not be pruned: %s", e->message);
@@ -350,6 +352,7 @@ static void runtime_tear_down(struct runtime *r)
 		screens_done(&r->screens);
 	r->world.screens = NULL;
 	engine_free(r->engine);
+	r->engine = NULL;
 	policy_files_done(&r->policy);
 	secrets_done(&r->secrets);
 	if (r->base)

@@ -159,5 +159,11 @@ def test_doctor(home):
     assert top.status == 0, top.err
 
 
+def test_stopped_as_soon_as_it_answers(home):
+    for _ in range(8):
+        home.restart()
+    assert not [line for line in home.log() if "killed by signal" in line], home.log()
+
+
 if __name__ == "__main__":
     harness.main(globals())
