@@ -81,6 +81,37 @@ int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, st
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "remove a model");
 }
 
+void store_hold(struct store *s)
+{
+	struct err e = ERR_INIT;
+
+	if (s->holds++)
+		return;
+	/* Without one every reader has its own, and tells what is wrong. */
+	if (reader_begin(s, &s->held, &e) != 0 || reader_models(&s->held, &s->held_models, &e) != 0)
+		reader_end(&s->held);
+}
+
+void store_release(struct store **s)
+{
+	if (*s && --(*s)->holds == 0)
+		reader_end(&(*s)->held);
+}
+
+/* The transaction that is held, or one of the caller's own. */
+static int begin(struct store *s, struct reader *own, MDB_txn **ret_txn, MDB_dbi *ret_models, struct err *e)
+{
+	if (pthread_equal(s->loop, pthread_self()) && s->held.store) {
+		*ret_txn = s->held.txn;
+		*ret_models = s->held_models;
+		return 0;
+	}
+	if (reader_begin(s, own, e) != 0 || reader_models(own, ret_models, e) != 0)
+		return -1;
+	*ret_txn = own->txn;
+	return 0;
+}
+
 static int model_get(struct store *s, struct ahead *ahead, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -89,9 +120,13 @@ static int model_get(struct store *s, struct ahead *ahead, uint8_t kind, const c
 	size_t n;
 	int rc;
 
-	if ((ahead && ahead_refresh(s, e) != 0) || reader_begin(s, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0)
+	if (ahead) {
+		if (ahead_refresh(s, e) != 0 || reader_begin(s, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0)
+			return -1;
+		m.txn = r.txn;
+	} else if (begin(s, &r, &m.txn, &m.dbi, e) != 0) {
 		return -1;
-	m.txn = r.txn;
+	}
 	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
 	if (rc == 0)
 		buf_append(out, p, n);
@@ -162,6 +197,7 @@ int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const ch
 	struct db_key pk = { .len = 0 }, ak = { .len = 0 };
 	MDB_cursor *cur;
 	MDB_val kv, v;
+	MDB_txn *txn;
 	MDB_dbi dbi;
 	int rc;
 
@@ -173,9 +209,9 @@ int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const ch
 		db_key_add(&ak, after, strlen(after));
 	if (!db_key_ok(&pk) || !db_key_ok(&ak))
 		return 0; /* longer than any id is */
-	if (reader_begin(s, &r, e) != 0 || reader_models(&r, &dbi, e) != 0)
+	if (begin(s, &r, &txn, &dbi, e) != 0)
 		return -1;
-	rc = mdb_cursor_open(r.txn, dbi, &cur);
+	rc = mdb_cursor_open(txn, dbi, &cur);
 	if (rc != 0)
 		return db_err(e, rc, "list models");
 	rc = scan_start(cur, &pk, after ? &ak : NULL, descending, &kv, &v);

@@ -13,6 +13,7 @@
 #include "runtime/store/ahead.h"
 #include "runtime/store/batch.h"
 #include "runtime/store/db.h"
+#include "runtime/store/reader.h"
 #include "runtime/store/record.h"
 #include "runtime/store/ring.h"
 #include "runtime/store/space.h"
@@ -64,7 +65,10 @@ struct store {
 	void (*listener)(void *ctx, uint64_t last_sequence);
 	void *listener_ctx;
 	bool writer_up, side_up;
-	pthread_t writer, side_thread;
+	pthread_t writer, side_thread, loop;
+	struct reader held;     /* store_hold's */
+	MDB_dbi held_models;
+	unsigned holds;
 
 	/* under db_lock */
 	pthread_rwlock_t db_lock;

@@ -239,6 +239,7 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
 	struct store *s = mem_zalloc(1, sizeof(*s));
 
 	store_init(s, o);
+	s->loop = pthread_self();
 	s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->event_fd < 0) {
 		err_sys(e, errno, "make an eventfd");

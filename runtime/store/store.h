@@ -140,6 +140,15 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len, struct err *e);
 int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, struct err *e);
 
+/*
+ * From store_hold to store_release, which nest, the loop thread reads documents as they were committed at one moment: what is
+ * put together from several agrees with itself, and each of them costs less. Not for what is reckoned ahead; nothing may be
+ * dispatched meanwhile.
+ */
+void store_hold(struct store *s);
+void store_release(struct store **s); /* for cleanup; of NULL: nothing */
+#define store_held_auto __attribute__((cleanup(store_release)))
+
 /* For readers. */
 int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e); /* 0 / 1 not there / −1 */
 /* In id order, ids > after (or, with `descending`, < after; after NULL = from that end) and starting with `prefix` (or NULL). */

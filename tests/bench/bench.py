@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured side by side in one run.
 
-    bench.py BUILD [spawn] [output] [events] [terminal] [store]
+    bench.py BUILD [spawn] [output] [events] [terminal] [session] [store]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
 events  events acknowledged after commit, alone and beside subscribers that never read
 terminal  a key written until its echo is seen: a bare pty, script and tmux where installed, and bailiff's subscribers
+session  reading a session with 100,000 events, and starting on a store with 1,000,000 (EVENTS, of both)
 """
 
 import glob
@@ -291,6 +292,88 @@ def bench_terminal(rounds=300):
             print(f"  {way + ', ' + pace:<48} p50 {quantile(values, 0.5) * 1e6:8.0f}   p99 {quantile(values, 0.99) * 1e6:8.0f}")
 
 
+def fill(rpc, events, session=None, per_turn=400):
+    """Turns of one thread as an agent leaves them: requests to a model in many pieces, tool calls, files, costs; some of it as emit_events takes it."""
+    made = session or rpc.call("create_session", title="long")
+    ids = {"threadId": made["threadId"]}
+    written, turns = 0, 0
+    while written < events:
+        turn = rpc.call("submit_turn", threadId=made["threadId"], input=[{"type": "text", "text": "go on"}])["turnId"]
+        ids["turnId"] = turn
+        request = dict(ids, modelRequestId=f"mr_{turn}")
+        batch = [dict(request, type="model.requested", payload={"provider": "acme", "model": "large"})]
+        batch += [dict(request, type="model.delta", payload={"index": i, "text": "a few words of it "}) for i in range(per_turn - 12)]
+        batch += [dict(request, type="model.completed", payload={"stopReason": "end", "usage": {"inputTokens": 900, "outputTokens": 400}})]
+        batch += [dict(ids, type="artifact.changed", artifactId=f"art_{turns}_{i}", payload={"change": "modified", "path": f"/tree/{turns}/{i}"})
+                  for i in range(3)]
+        rpc.call("emit_events", sessionId=made["sessionId"], events=batch)
+        for i in range(2):
+            rpc.call("report_tool_call", turnId=turn, toolCallId=f"call_{turn}_{i}", toolName="look", status="started")
+            rpc.call("report_tool_call", turnId=turn, toolCallId=f"call_{turn}_{i}", status="completed", result="seen")
+        if turns % 10 == 0:
+            rpc.call("create_task", objective="a part of it", sessionId=made["sessionId"], threadId=made["threadId"], turnId=turn)
+        rpc.call("complete_turn", turnId=turn)
+        written, turns = written + per_turn, turns + 1
+    return made
+
+
+def times_of(rpc, method, rounds=300, **params):
+    values = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        rpc.send(method, params)
+        reply = rpc.line()  # as it is: this program's reading of JSON does not count
+        values.append(time.perf_counter() - begin)
+        assert b'"result"' in reply[:100], reply[:300]
+    return values
+
+
+def started_in(home):
+    """Seconds from the start of the daemon until it answers."""
+    begin = time.perf_counter()
+    home.start()
+    return time.perf_counter() - begin
+
+
+def bench_session(one=100000, many=int(os.environ.get("EVENTS", "1000000"))):
+    with Home(start=False) as home:
+        empty = [started_in(home)]
+        for _ in range(2):
+            home.stop()
+            empty.append(started_in(home))
+        with home.rpc() as rpc:
+            made = fill(rpc, min(one, many))
+            last = rpc.events(after=None, sessionId=made["sessionId"], types=["turn.completed"])[-1]["sequence"]
+            print(f"\none session, one thread, {last:,} events; request to reply, µs:")
+            small = rpc.call("create_session")
+            for name, method, params in (("get_health (the floor)", "get_health", {}),
+                                         ("get_thread_read of an empty thread", "get_thread_read", {"threadId": small["threadId"]}),
+                                         ("get_thread_read", "get_thread_read", {"threadId": made["threadId"]}),
+                                         ("get_session", "get_session", {"sessionId": made["sessionId"]}),
+                                         ("list_events, the last 100", "list_events", {"afterSequence": last - 100, "sessionId": made["sessionId"]})):
+                values = times_of(rpc, method, **params)
+                size = len(json.dumps(rpc.call(method, params)))
+                print(f"  {name:<48} p50 {quantile(values, 0.5) * 1e6:8.0f}   p99 {quantile(values, 0.99) * 1e6:8.0f}   {size:,} bytes")
+            sys.stdout.flush()
+            for _ in range(max(0, many - one) // one):
+                fill(rpc, one)
+            rpc.call("create_session")
+            total = rpc.call("get_store_stats")
+        times = []
+        for _ in range(5):
+            home.stop()
+            times.append(started_in(home))
+        killed = []
+        for _ in range(3):
+            begin = time.perf_counter()
+            home.kill_part("runtime")
+            harness.until("the daemon answers", home.answers)
+            killed.append(time.perf_counter() - begin)
+        print(f"start-up until the first answer, ms: empty store {min(empty) * 1e3:.0f}; store {json.dumps(total)[:400]}: "
+              f"median {statistics.median(times) * 1e3:.0f} (of {', '.join(f'{t * 1e3:.0f}' for t in times)}); "
+              f"after SIGKILL of the runtime {statistics.median(killed) * 1e3:.0f}")
+
+
 def bench_store():
     for program in sorted(glob.glob(os.path.join(BUILD, "bench", "bench_*"))):
         if os.access(program, os.X_OK):
@@ -305,7 +388,7 @@ def main():
         model = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
     print(f"{platform.machine()}, {os.cpu_count()} cpus{', ' + model[0] if model else ''}, Linux {platform.release()}, "
           f"{'root' if os.geteuid() == 0 else 'plain user'}, {os.path.basename(BUILD)}")
-    for name in sys.argv[2:] or ("spawn", "output", "events", "terminal", "store"):
+    for name in sys.argv[2:] or ("spawn", "output", "events", "terminal", "session", "store"):
         globals()["bench_" + name]()
         sys.stdout.flush()
 
