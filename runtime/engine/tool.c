@@ -38,7 +38,7 @@ static struct external_tool *external_find(struct engine *g, const char *name, u
 	struct external_tool *x;
 
 	TAILQ_FOREACH(x, &g->tools, link)
-		if (strcmp(x->tool.name, name) == 0 && (uid == 0 || x->tool.uid == uid))
+		if (strcmp(x->tool.name, name) == 0 && x->tool.uid == uid) /* its owner sees the events of its own uid only */
 			return x;
 	return NULL;
 }

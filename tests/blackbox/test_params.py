@@ -1,5 +1,7 @@
 """Every declared parameter of every method, given values of the wrong type: an error that names it, and nothing happens."""
 
+import copy
+
 import harness
 
 VALUES = {
@@ -32,7 +34,7 @@ def sample(param):
         return {m["name"]: sample(m) for m in param["members"] if m.get("required")}
     if kind == "path":
         return "/nonexistent/x"
-    return VALUES.get(kind, ["x"])[0]
+    return copy.deepcopy(VALUES.get(kind, ["x"])[0])
 
 
 def declared(rpc):
