@@ -21,6 +21,7 @@
 /* Beside plan flags, in plan_kind. */
 #define KIND_MEMORY (1u << 30)
 #define KIND_PIDS (1u << 31)
+#define ENVIRONMENT_TOLD 200u /* names of variables in events */
 #define COMMAND_INLINE_MAX (16u * 1024) /* argv's JSON in events; longer ones go behind a ref */
 
 struct process *process_new(struct engine *g, const char *id)
@@ -194,12 +195,51 @@ static void take_confinement(struct process *p, const struct confinement *f)
 	p->sandbox_json = buf_take(&json);
 }
 
+static int by_text(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/*
+ * The environment in the profile's facts: which variables there are, and a reference that is the same for two runs if and
+ * only if all values are. The values themselves, which may be secrets, are in no fact.
+ */
+static void tell_environment(struct process *p, const struct environment *v)
+{
+	const char **sorted = mem_dup(v->vars, (v->count + 1) * sizeof *sorted);
+	struct buf json = BUF_INIT, all = BUF_INIT;
+	char hash[HASH_SHA256_TEXT];
+	struct jw w = jw_on(&json);
+
+	qsort(sorted, v->count, sizeof *sorted, by_text);
+	buf_append(&json, p->sandbox_json, strlen(p->sandbox_json) - 1); /* without its last brace */
+	w.need_comma = true;
+	jw_karr(&w, "environment");
+	for (size_t i = 0; i < v->count; i++) {
+		size_t name = (size_t)(strchrnul(sorted[i], '=') - sorted[i]);
+
+		if (i < ENVIRONMENT_TOLD)
+			jw_strn(&w, sorted[i], text_utf8_cut(sorted[i], name < 128 ? name : 128));
+		buf_append(&all, sorted[i], strlen(sorted[i]) + 1);
+	}
+	jw_arr_end(&w);
+	hash_sha256_text(all.data ? all.data : "", all.len, hash);
+	mem_auto char *ref = mem_printf("env_%.32s", hash);
+	jw_kstr(&w, "environmentRef", ref);
+	jw_obj_end(&w);
+	free(p->sandbox_json);
+	p->sandbox_json = buf_take(&json);
+	buf_done(&all);
+	free(sorted);
+}
+
 static int plan_for(struct process *p, const struct start_request *r, struct confinement *f, const char *const *argv, size_t argc,
 		    struct buf *plan, struct err *e)
 {
 	struct environment env = { 0 };
 
 	environment_build(p, r, f, &env);
+	tell_environment(p, &env);
 	struct plan_spec spec = {
 		.flags = (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
 			 (p->keep_tree ? PLAN_KEEP_TREE : 0) | (process_has_tty(p) ? PLAN_TTY : 0),

@@ -370,5 +370,18 @@ def test_required_layers(home):
         assert done.status != 0, "a limit that cannot be enforced was left out"
 
 
+def test_the_environment_is_told_without_its_values(home):
+    def profile(**env):
+        started, _ = rpc.run(["true"], env=env)
+        return next(e for e in rpc.events(processId=started["processId"]) if e["type"] == "sandbox.applied")["payload"]["sandboxProfile"]
+
+    with home.rpc() as rpc:
+        plain, secret, same, other = profile(), profile(TOKEN="s3cret-value"), profile(TOKEN="s3cret-value"), profile(TOKEN="else")
+        assert "PATH" in plain["environment"] and "TOKEN" not in plain["environment"] and "TOKEN" in secret["environment"], plain
+        assert secret["environmentRef"] == same["environmentRef"], "the same environment has the same reference"
+        assert len({plain["environmentRef"], secret["environmentRef"], other["environmentRef"]}) == 3
+        assert "s3cret-value" not in str(rpc.events())
+
+
 if __name__ == "__main__":
     harness.main(globals())
