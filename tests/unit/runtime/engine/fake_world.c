@@ -67,7 +67,15 @@ static void launch(void *world, const char *id, const void *plan, size_t len, ui
 	struct err e = ERR_INIT;
 
 	ck_assert_msg(plan_check(plan, len, &e) == 0, "%s", e.message);
-	fake_add(world, id, streams)->plan_flags = flags;
+	struct fake_process *p = fake_find(world, id);
+	if (p) { /* once more, after a crash */
+		p->streams = *streams;
+		p->launches++;
+	} else {
+		p = fake_add(world, id, streams);
+		p->launches = 1;
+	}
+	p->plan_flags = flags;
 }
 
 static void open_gate(void *world, const char *id)

@@ -11,7 +11,7 @@
 #include "runtime/engine/ports.h"
 #include "runtime/store/store.h"
 
-#define FAKE_PROCESSES 16
+#define FAKE_PROCESSES 512
 
 struct fake_process {
 	char id[PLAN_KEY_MAX];
@@ -19,6 +19,7 @@ struct fake_process {
 	int spool_fd[STREAM_COUNT];
 	uint64_t size[STREAM_COUNT];
 	uint32_t plan_flags;
+	unsigned launches;
 	bool gate_open, kill_tree, killed, released, reading_stopped, stdin_closed;
 	unsigned unspilled;
 	uint64_t signals;          /* bit n − 1 */
