@@ -8,6 +8,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view_folds.h"
 #include "runtime/view/view_ids.h"
+#include "runtime/view/view_write.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,11 +75,6 @@ static int load(struct models *m, const struct event_view *ev, struct channel_do
 	return 0;
 }
 
-static uint64_t plus_one(uint64_t n)
-{
-	return n == VIEW_ABSENT ? 1 : n + 1;
-}
-
 int view_channel_on_connected(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -127,7 +123,7 @@ int view_channel_on_resumed(struct models *m, const struct event_view *ev, struc
 	view_take(&channel_shape, &d, payload);
 	d.lastAcked = jval_uint(jval_get(payload, "resumedFrom"), d.lastAcked);
 	d.disconnectedAt = 0;
-	d.resumes = plus_one(d.resumes);
+	d.resumes = view_plus_one(d.resumes);
 	if (view_save(m, &channel_shape, d.channelId, &d, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
@@ -141,9 +137,9 @@ int view_channel_on_seen(struct models *m, const struct event_view *ev, struct e
 	if (r)
 		return r < 0 ? -1 : 0;
 	if (ev->type == EVENT_CHANNEL_PERMISSION_FORWARDED)
-		d.forwarded = plus_one(d.forwarded);
+		d.forwarded = view_plus_one(d.forwarded);
 	if (ev->type == EVENT_CHANNEL_PERMISSION_RETURNED)
-		d.returned = plus_one(d.returned);
+		d.returned = view_plus_one(d.returned);
 	return view_save(m, &channel_shape, d.channelId, &d, e);
 }
 
@@ -186,54 +182,33 @@ uint64_t view_channel_acked(struct store *s, const char *channel_id)
 	return store_meta_get(s, key, &text, &e) == 0 ? strtoull(buf_cstr(&text), NULL, 10) : 0;
 }
 
-static void write_time(struct jw *w, const char *key, uint64_t real_us)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	if (!real_us)
-		return;
-	clock_format(real_us, text);
-	jw_kstr(w, key, text);
-}
-
-static void write_json(struct jw *w, const char *key, struct jval v)
-{
-	if (v.type != JT_NONE)
-		jw_kraw(w, key, v.text, v.len);
-}
-
-static uint64_t counted(uint64_t n)
-{
-	return n == VIEW_ABSENT ? 0 : n;
-}
-
 void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w)
 {
 	jw_obj(w);
 	jw_kstr(w, "channelId", d->channelId);
 	jw_kstr(w, "status", d->status);
-	write_json(w, "transport", d->transport);
-	write_json(w, "peerRole", d->peerRole);
-	write_json(w, "nativeProtocol", d->nativeProtocol);
-	write_json(w, "capabilities", d->capabilities);
-	write_json(w, "accountRef", d->accountRef);
+	view_write_json(w, "transport", d->transport);
+	view_write_json(w, "peerRole", d->peerRole);
+	view_write_json(w, "nativeProtocol", d->nativeProtocol);
+	view_write_json(w, "capabilities", d->capabilities);
+	view_write_json(w, "accountRef", d->accountRef);
 	if (d->sessionId[0])
 		jw_kstr(w, "sessionId", d->sessionId);
-	write_json(w, "reason", d->reason);
-	write_json(w, "gap", d->gap);
-	jw_kuint(w, "lastAckedSequence", acked > counted(d->lastAcked) ? acked : counted(d->lastAcked));
-	jw_kuint(w, "resumes", counted(d->resumes));
+	view_write_json(w, "reason", d->reason);
+	view_write_json(w, "gap", d->gap);
+	jw_kuint(w, "lastAckedSequence", acked > view_counted(d->lastAcked) ? acked : view_counted(d->lastAcked));
+	jw_kuint(w, "resumes", view_counted(d->resumes));
 	if (d->heartbeatMs != VIEW_ABSENT)
 		jw_kuint(w, "heartbeatMs", d->heartbeatMs);
 	jw_kobj(w, "permissionBridge");
-	jw_kuint(w, "forwarded", counted(d->forwarded));
-	jw_kuint(w, "returned", counted(d->returned));
-	jw_kuint(w, "pending", counted(d->forwarded) - counted(d->returned));
+	jw_kuint(w, "forwarded", view_counted(d->forwarded));
+	jw_kuint(w, "returned", view_counted(d->returned));
+	jw_kuint(w, "pending", view_counted(d->forwarded) - view_counted(d->returned));
 	jw_obj_end(w);
 	jw_kuint(w, "uid", d->uid);
-	write_time(w, "connectedAt", d->connectedAt);
-	write_time(w, "lastSeenAt", d->lastSeenAt);
-	write_time(w, "disconnectedAt", d->disconnectedAt);
+	view_write_time(w, "connectedAt", d->connectedAt);
+	view_write_time(w, "lastSeenAt", d->lastSeenAt);
+	view_write_time(w, "disconnectedAt", d->disconnectedAt);
 	jw_obj_end(w);
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view_folds.h"
+#include "runtime/view/view_write.h"
 
 #include <string.h>
 
@@ -101,11 +102,6 @@ static int save(struct models *m, const struct history_doc *d, struct err *e)
 	return open ? view_list_put(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e) : view_list_del(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e);
 }
 
-static uint64_t plus_one(uint64_t n)
-{
-	return n == VIEW_ABSENT ? 1 : n + 1;
-}
-
 /* The boundary that just came, behind the ones before. */
 static void boundaries_with(const struct history_doc *d, const struct event_view *ev, struct buf *out)
 {
@@ -156,7 +152,7 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 		d.failure = jval_get(payload, "reason");
 	if (ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED) {
 		d.compactedAt = ev->real_us;
-		d.compactions = plus_one(d.compactions);
+		d.compactions = view_plus_one(d.compactions);
 		boundaries_with(&d, ev, &boundaries);
 		d.boundaries = jval_of(boundaries.data, boundaries.len);
 	}
@@ -181,7 +177,7 @@ int view_history_on_rollback(struct models *m, const struct event_view *ev, stru
 	}
 	view_word_set(d.rollback, "completed");
 	d.rolledBackAt = ev->real_us;
-	d.rollbacks = plus_one(d.rollbacks);
+	d.rollbacks = view_plus_one(d.rollbacks);
 	char thread[VIEW_ID_MAX];
 	memcpy(thread, d.threadId, sizeof thread);
 	if (save(m, &d, e) < 0)
@@ -218,7 +214,7 @@ int view_artifact_on_changed(struct models *m, const struct event_view *ev, stru
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof d.processId);
 	d.uid = ev->uid;
 	d.updatedAt = ev->real_us;
-	d.versions = plus_one(d.versions);
+	d.versions = view_plus_one(d.versions);
 	return view_save(m, &artifact_shape, key, &d, e);
 }
 
@@ -234,22 +230,6 @@ bool view_turn_rolled_back(struct store *s, const char *thread_id, const char *t
 	return store_model_get(s, VIEW_ROLLED_BACK, key, &text, &e) == 0;
 }
 
-static void write_json(struct jw *w, const char *key, struct jval v)
-{
-	if (v.type != JT_NONE)
-		jw_kraw(w, key, v.text, v.len);
-}
-
-static void write_time(struct jw *w, const char *key, uint64_t real_us)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	if (!real_us)
-		return;
-	clock_format(real_us, text);
-	jw_kstr(w, key, text);
-}
-
 static void write_compaction(const struct history_doc *d, struct jw *w)
 {
 	if (!d->compaction[0])
@@ -257,21 +237,21 @@ static void write_compaction(const struct history_doc *d, struct jw *w)
 	jw_kobj(w, "compaction");
 	jw_kstr(w, "status", d->compaction);
 	jw_kuint(w, "count", d->compactions == VIEW_ABSENT ? 0 : d->compactions);
-	write_json(w, "trigger", d->trigger);
-	write_json(w, "turns", d->turns);
-	write_json(w, "tokensBefore", d->tokensBefore);
-	write_json(w, "tokensAfter", d->tokensAfter);
-	write_json(w, "summaryRef", d->summaryRef);
-	write_json(w, "preview", d->preview);
-	write_json(w, "keptActions", d->keptActions);
-	write_json(w, "incidents", d->incidents);
-	write_json(w, "artifactRefs", d->artifactRefs);
-	write_json(w, "evidenceRefs", d->evidenceRefs);
-	write_json(w, "continuation", d->continuation);
-	write_json(w, "failure", d->failure);
-	write_json(w, "boundaries", d->boundaries);
-	write_time(w, "startedAt", d->startedAt);
-	write_time(w, "completedAt", d->compactedAt);
+	view_write_json(w, "trigger", d->trigger);
+	view_write_json(w, "turns", d->turns);
+	view_write_json(w, "tokensBefore", d->tokensBefore);
+	view_write_json(w, "tokensAfter", d->tokensAfter);
+	view_write_json(w, "summaryRef", d->summaryRef);
+	view_write_json(w, "preview", d->preview);
+	view_write_json(w, "keptActions", d->keptActions);
+	view_write_json(w, "incidents", d->incidents);
+	view_write_json(w, "artifactRefs", d->artifactRefs);
+	view_write_json(w, "evidenceRefs", d->evidenceRefs);
+	view_write_json(w, "continuation", d->continuation);
+	view_write_json(w, "failure", d->failure);
+	view_write_json(w, "boundaries", d->boundaries);
+	view_write_time(w, "startedAt", d->startedAt);
+	view_write_time(w, "completedAt", d->compactedAt);
 	jw_obj_end(w);
 }
 
@@ -283,12 +263,12 @@ static void write_rollback(const struct history_doc *d, struct jw *w)
 	jw_kstr(w, "status", d->rollback);
 	jw_kuint(w, "count", d->rollbacks == VIEW_ABSENT ? 0 : d->rollbacks);
 	jw_kstr(w, "targetTurnId", d->targetTurnId);
-	write_json(w, "reason", d->rollbackReason);
-	write_json(w, "removedTurns", d->removedTurns);
-	write_json(w, "affected", d->affected);
-	write_json(w, "filesRestored", d->filesRestored);
-	write_json(w, "notRestored", d->notRestored);
-	write_time(w, "completedAt", d->rolledBackAt);
+	view_write_json(w, "reason", d->rollbackReason);
+	view_write_json(w, "removedTurns", d->removedTurns);
+	view_write_json(w, "affected", d->affected);
+	view_write_json(w, "filesRestored", d->filesRestored);
+	view_write_json(w, "notRestored", d->notRestored);
+	view_write_time(w, "completedAt", d->rolledBackAt);
 	jw_obj_end(w);
 }
 

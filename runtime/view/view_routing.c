@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view_folds.h"
+#include "runtime/view/view_write.h"
 
 static const struct view_field routing_fields[] = {
 	VIEW_FIELD(VIEW_ID, routing_doc, turnId),
@@ -123,12 +124,6 @@ int view_model_request_on(struct models *m, const struct event_view *ev, struct 
 
 /* ---- for snapshots ---- */
 
-static void member(struct jw *w, const char *key, struct jval v)
-{
-	if (v.type != JT_NONE)
-		jw_kraw(w, key, v.text, v.len);
-}
-
 int view_write_routing(struct store *s, const char *id, bool of_turn, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -141,9 +136,9 @@ int view_write_routing(struct store *s, const char *id, bool of_turn, struct jw 
 		jw_kobj(w, "modelRouting");
 		jw_kstr(w, "turnId", d.turnId);
 	}
-	member(w, "taskProfile", d.taskProfile);
-	member(w, "routingDecision", d.routingDecision);
-	member(w, "candidateModelSet", d.candidateModelSet);
+	view_write_json(w, "taskProfile", d.taskProfile);
+	view_write_json(w, "routingDecision", d.routingDecision);
+	view_write_json(w, "candidateModelSet", d.candidateModelSet);
 	if (!of_turn) {
 		jw_kuint(w, "fallbacks", d.fallbacks == VIEW_ABSENT ? 0 : d.fallbacks);
 		jw_obj_end(w);

@@ -13,6 +13,7 @@
 #include "runtime/view/view_job.h"
 #include "runtime/view/view_task.h"
 #include "runtime/view/view_work.h"
+#include "runtime/view/view_write.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -24,28 +25,6 @@
 #include "runtime/store/store.h"
 
 #define STEPS_TURNS 20u /* of a thread: the newest, whose steps are shown */
-
-static void write_json(struct jw *w, const char *key, struct jval v)
-{
-	if (v.type != JT_NONE)
-		jw_kraw(w, key, v.text, v.len);
-}
-
-static void write_word(struct jw *w, const char *key, const char *s)
-{
-	if (*s)
-		jw_kstr(w, key, s);
-}
-
-static void write_time(struct jw *w, const char *key, uint64_t real_us)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	if (!real_us)
-		return;
-	clock_format(real_us, text);
-	jw_kstr(w, key, text);
-}
 
 static void write_empty_object(struct jw *w, const char *key)
 {
@@ -97,11 +76,11 @@ static int write_turn_processes(struct store *s, const char *turn, struct jw *w,
 		jw_obj(w);
 		jw_kstr(w, "processId", d.processId);
 		jw_kstr(w, "status", d.status);
-		write_word(w, "statusReason", d.statusReason);
-		write_json(w, "exitCode", d.exitCode);
-		write_json(w, "signal", d.signal);
-		write_time(w, "startedAt", d.startedAt);
-		write_time(w, "endedAt", d.endedAt);
+		view_write_word(w, "statusReason", d.statusReason);
+		view_write_json(w, "exitCode", d.exitCode);
+		view_write_json(w, "signal", d.signal);
+		view_write_time(w, "startedAt", d.startedAt);
+		view_write_time(w, "endedAt", d.endedAt);
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
@@ -114,29 +93,29 @@ static int write_turn(struct store *s, const struct turn_doc *d, bool newest, st
 	jw_obj(w);
 	jw_kstr(w, "turnId", d->turnId);
 	jw_kstr(w, "status", d->status);
-	write_json(w, "statusReason", d->statusReason);
+	view_write_json(w, "statusReason", d->statusReason);
 	if (view_turn_rolled_back(s, d->threadId, d->turnId))
 		jw_kbool(w, "rolledBack", true);
-	write_json(w, "source", d->source);
-	write_json(w, "preview", d->preview);
-	write_time(w, "submittedAt", d->submittedAt);
-	write_time(w, "startedAt", d->startedAt);
-	write_time(w, "completedAt", d->completedAt);
-	write_json(w, "outcome", d->outcome);
+	view_write_json(w, "source", d->source);
+	view_write_json(w, "preview", d->preview);
+	view_write_time(w, "submittedAt", d->submittedAt);
+	view_write_time(w, "startedAt", d->startedAt);
+	view_write_time(w, "completedAt", d->completedAt);
+	view_write_json(w, "outcome", d->outcome);
 	if (d->permissionDecision.type == JT_OBJECT)
-		write_json(w, "permissionState", d->permissionDecision);
+		view_write_json(w, "permissionState", d->permissionDecision);
 	if (d->sandboxProfile.type == JT_OBJECT)
-		write_json(w, "sandboxProfile", d->sandboxProfile);
+		view_write_json(w, "sandboxProfile", d->sandboxProfile);
 	if (view_write_routing(s, d->turnId, true, w, e) < 0 || view_write_cost(s, COST_OF_TURN, d->turnId, w, e) < 0)
 		return -1;
-	write_json(w, "driver", d->driver);
-	write_word(w, "phase", d->phase);
-	write_json(w, "category", d->category);
-	write_json(w, "message", d->message);
-	write_word(w, "inputRef", d->inputRef);
-	write_json(w, "metadata", d->metadata);
+	view_write_json(w, "driver", d->driver);
+	view_write_word(w, "phase", d->phase);
+	view_write_json(w, "category", d->category);
+	view_write_json(w, "message", d->message);
+	view_write_word(w, "inputRef", d->inputRef);
+	view_write_json(w, "metadata", d->metadata);
 	if (d->executionEnvironment.type == JT_OBJECT)
-		write_json(w, "executionEnvironment", d->executionEnvironment);
+		view_write_json(w, "executionEnvironment", d->executionEnvironment);
 	if (!newest)
 		jw_kbool(w, "stepsTruncated", true);
 	else if (view_write_steps(s, d->turnId, w, e) < 0)
@@ -144,10 +123,10 @@ static int write_turn(struct store *s, const struct turn_doc *d, bool newest, st
 	if (write_turn_processes(s, d->turnId, w, e) < 0)
 		return -1;
 	if (is_array_of_objects(d->outputRefs))
-		write_json(w, "outputRefs", d->outputRefs);
-	write_word(w, "taskId", d->taskId);
-	write_word(w, "runId", d->runId);
-	write_word(w, "attemptId", d->attemptId);
+		view_write_json(w, "outputRefs", d->outputRefs);
+	view_write_word(w, "taskId", d->taskId);
+	view_write_word(w, "runId", d->runId);
+	view_write_word(w, "attemptId", d->attemptId);
 	jw_obj_end(w);
 	return 0;
 }
@@ -158,10 +137,10 @@ static void write_incident(const struct turn_doc *d, struct jw *w)
 	jw_obj(w);
 	jw_kstr(w, "turnId", d->turnId);
 	jw_kstr(w, "status", d->status);
-	write_json(w, "category", d->category);
-	write_json(w, "message", d->message);
-	write_json(w, "retryable", d->retryable);
-	write_time(w, "at", d->completedAt);
+	view_write_json(w, "category", d->category);
+	view_write_json(w, "message", d->message);
+	view_write_json(w, "retryable", d->retryable);
+	view_write_time(w, "at", d->completedAt);
 	jw_obj_end(w);
 }
 
@@ -205,12 +184,12 @@ static int write_thread(struct store *s, const struct thread_doc *d, struct jw *
 {
 	jw_kstr(w, "threadId", d->threadId);
 	jw_kstr(w, "status", d->status);
-	write_word(w, "phase", d->phase);
-	write_json(w, "reason", d->reason);
-	write_word(w, "activeTurnId", d->activeTurnId);
-	write_json(w, "origin", d->origin);
-	write_json(w, "parentThreadId", d->parentThreadId);
-	write_time(w, "createdAt", d->createdAt);
+	view_write_word(w, "phase", d->phase);
+	view_write_json(w, "reason", d->reason);
+	view_write_word(w, "activeTurnId", d->activeTurnId);
+	view_write_json(w, "origin", d->origin);
+	view_write_json(w, "parentThreadId", d->parentThreadId);
+	view_write_time(w, "createdAt", d->createdAt);
 	if (d->updatedAt > *updated)
 		*updated = d->updatedAt;
 	if (write_turns(s, d->threadId, w, updated, e) < 0 || view_write_actions(s, d->threadId, w, e) < 0 ||
@@ -274,14 +253,14 @@ static void write_session_head(struct store *s, const struct session_doc *d, str
 	jw_kstr(w, "sessionId", d->sessionId);
 	jw_kstr(w, "kind", d->kind);
 	if (d->title.type == JT_STRING)
-		write_json(w, "title", d->title);
+		view_write_json(w, "title", d->title);
 	if (d->workspaceId.type == JT_STRING)
-		write_json(w, "workspaceId", d->workspaceId);
-	write_json(w, "scope", d->scope);
-	write_json(w, "createdBy", d->createdBy);
-	write_json(w, "pinnedThreadIds", d->pinnedThreadIds);
-	write_json(w, "archived", d->archived);
-	write_time(w, "createdAt", d->createdAt);
+		view_write_json(w, "workspaceId", d->workspaceId);
+	view_write_json(w, "scope", d->scope);
+	view_write_json(w, "createdBy", d->createdBy);
+	view_write_json(w, "pinnedThreadIds", d->pinnedThreadIds);
+	view_write_json(w, "archived", d->archived);
+	view_write_time(w, "createdAt", d->createdAt);
 }
 
 int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *win, struct buf *out, struct err *e)
@@ -313,7 +292,7 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 	write_session_head(s, &d, &w);
 	if (write_threads(s, &ids, &w, &d.updatedAt, e) < 0)
 		return -1;
-	write_time(&w, "updatedAt", d.updatedAt);
+	view_write_time(&w, "updatedAt", d.updatedAt);
 	jw_key(&w, "routingLimitSummary");
 	if (view_routing_summary(s, (uint32_t)d.uid, session_id, NULL, &w, e) < 0)
 		return -1;
@@ -348,7 +327,7 @@ int view_thread(struct store *s, uint32_t uid, const char *thread_id, struct buf
 	jw_kstr(&w, "sessionId", d.sessionId);
 	if (write_thread(s, &d, &w, &d.updatedAt, e) < 0)
 		return -1;
-	write_time(&w, "updatedAt", d.updatedAt);
+	view_write_time(&w, "updatedAt", d.updatedAt);
 	jw_obj_end(&w);
 	buf_append(out, whole.data, whole.len);
 	return 0;

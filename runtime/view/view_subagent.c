@@ -8,6 +8,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view_folds.h"
 #include "runtime/view/view_ids.h"
+#include "runtime/view/view_write.h"
 
 #include <string.h>
 
@@ -133,48 +134,26 @@ int view_subagent_on_told(struct models *m, const struct event_view *ev, struct 
 
 /* ---- for readers ---- */
 
-static void write_json(struct jw *w, const char *key, struct jval v)
-{
-	if (v.type != JT_NONE)
-		jw_kraw(w, key, v.text, v.len);
-}
-
-static void write_word(struct jw *w, const char *key, const char *s)
-{
-	if (*s)
-		jw_kstr(w, key, s);
-}
-
-static void write_time(struct jw *w, const char *key, uint64_t real_us)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	if (!real_us)
-		return;
-	clock_format(real_us, text);
-	jw_kstr(w, key, text);
-}
-
 void subagent_json(const struct subagent_doc *d, struct jw *w)
 {
 	jw_obj(w);
 	jw_kstr(w, "subagentId", d->subagentId);
 	jw_kstr(w, "status", d->status);
-	write_json(w, "statusReason", d->statusReason);
-	write_json(w, "role", d->role);
-	write_json(w, "nickname", d->nickname);
+	view_write_json(w, "statusReason", d->statusReason);
+	view_write_json(w, "role", d->role);
+	view_write_json(w, "nickname", d->nickname);
 	jw_kstr(w, "parentSessionId", d->sessionId);
-	write_word(w, "parentThreadId", d->parentThreadId);
-	write_word(w, "parentTurnId", d->parentTurnId);
-	write_word(w, "threadId", d->threadId);
-	write_word(w, "taskId", d->taskId);
-	write_word(w, "processId", d->processId);
-	write_json(w, "isolation", d->isolation);
-	write_json(w, "modelPolicy", d->modelPolicy);
-	write_json(w, "category", d->category);
-	write_json(w, "exitCode", d->exitCode);
-	write_json(w, "outcome", d->outcome);
-	write_json(w, "outputRefs", d->outputRefs);
+	view_write_word(w, "parentThreadId", d->parentThreadId);
+	view_write_word(w, "parentTurnId", d->parentTurnId);
+	view_write_word(w, "threadId", d->threadId);
+	view_write_word(w, "taskId", d->taskId);
+	view_write_word(w, "processId", d->processId);
+	view_write_json(w, "isolation", d->isolation);
+	view_write_json(w, "modelPolicy", d->modelPolicy);
+	view_write_json(w, "category", d->category);
+	view_write_json(w, "exitCode", d->exitCode);
+	view_write_json(w, "outcome", d->outcome);
+	view_write_json(w, "outputRefs", d->outputRefs);
 	for (struct jiter it = jiter_on(d->outputRefs); jiter_next(&it);) {
 		struct jval ref = jval_get(it.value, "outputRef");
 		if (ref.type == JT_STRING) { /* its standard output: what most ask for */
@@ -182,7 +161,7 @@ void subagent_json(const struct subagent_doc *d, struct jw *w)
 			break;
 		}
 	}
-	write_json(w, "lastMessageRef", d->lastMessageRef);
+	view_write_json(w, "lastMessageRef", d->lastMessageRef);
 	jw_kbool(w, "supervised", d->supervised);
 	if (d->closing)
 		jw_kbool(w, "closing", true);
@@ -190,9 +169,9 @@ void subagent_json(const struct subagent_doc *d, struct jw *w)
 	jw_kuint(w, "resumes", d->resumes == VIEW_ABSENT ? 0 : d->resumes);
 	jw_kbool(w, "resumable", subagent_doc_ended(d) && (!d->supervised || d->start.type == JT_OBJECT));
 	jw_kuint(w, "uid", d->uid);
-	write_time(w, "spawnedAt", d->spawnedAt);
-	write_time(w, "updatedAt", d->updatedAt);
-	write_time(w, "endedAt", d->endedAt);
+	view_write_time(w, "spawnedAt", d->spawnedAt);
+	view_write_time(w, "updatedAt", d->updatedAt);
+	view_write_time(w, "endedAt", d->endedAt);
 	jw_obj_end(w);
 }
 

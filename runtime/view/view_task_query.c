@@ -5,6 +5,7 @@
 
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_task.h"
+#include "runtime/view/view_write.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -29,28 +30,6 @@ static bool visible(uint32_t uid, uint64_t owner)
 	return uid == VIEW_ANY_UID || owner == uid;
 }
 
-static void write_json(struct jw *w, const char *key, struct jval v)
-{
-	if (v.type != JT_NONE)
-		jw_kraw(w, key, v.text, v.len);
-}
-
-static void write_word(struct jw *w, const char *key, const char *s)
-{
-	if (*s)
-		jw_kstr(w, key, s);
-}
-
-static void write_time(struct jw *w, const char *key, uint64_t real_us)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	if (!real_us)
-		return;
-	clock_format(real_us, text);
-	jw_kstr(w, key, text);
-}
-
 /* ---- attempts ---- */
 
 /* The specification's small set of words for an attempt. */
@@ -72,24 +51,24 @@ static void write_attempt(const struct attempt_doc *d, struct jw *w)
 
 	jw_obj(w);
 	jw_kstr(w, "runId", d->runId);
-	write_word(w, "attemptId", d->attemptId);
+	view_write_word(w, "attemptId", d->attemptId);
 	jw_kstr(w, "status", status);
 	if (strcmp(status, d->status) != 0)
 		jw_kstr(w, "nativeStatus", d->status);
 	jw_kuint(w, "attemptCount", d->attempt);
-	write_json(w, "reason", d->reason);
-	write_json(w, "worker", d->worker);
-	write_word(w, "processId", d->processId);
-	write_word(w, "threadId", d->threadId);
-	write_word(w, "turnId", d->turnId);
-	write_json(w, "inputRefs", d->inputRefs);
-	write_json(w, "outputRefs", d->outputRefs);
-	write_json(w, "checkpointRefs", d->checkpointRefs);
-	write_json(w, "retryPolicy", d->retryPolicy);
-	write_json(w, "lastError", d->lastError);
-	write_json(w, "completionSummary", d->completionSummary);
-	write_time(w, "startedAt", d->startedAt);
-	write_time(w, "endedAt", d->endedAt);
+	view_write_json(w, "reason", d->reason);
+	view_write_json(w, "worker", d->worker);
+	view_write_word(w, "processId", d->processId);
+	view_write_word(w, "threadId", d->threadId);
+	view_write_word(w, "turnId", d->turnId);
+	view_write_json(w, "inputRefs", d->inputRefs);
+	view_write_json(w, "outputRefs", d->outputRefs);
+	view_write_json(w, "checkpointRefs", d->checkpointRefs);
+	view_write_json(w, "retryPolicy", d->retryPolicy);
+	view_write_json(w, "lastError", d->lastError);
+	view_write_json(w, "completionSummary", d->completionSummary);
+	view_write_time(w, "startedAt", d->startedAt);
+	view_write_time(w, "endedAt", d->endedAt);
 	jw_obj_end(w);
 }
 
@@ -138,8 +117,8 @@ static bool on_edge(void *ctx, const char *id, size_t id_len, const char *json, 
 	jw_obj(sc->w);
 	jw_kstr(sc->w, "taskId", sc->from);
 	jw_kraw(sc->w, "kind", jval_get(jval_of(json, len), "kind").text, jval_get(jval_of(json, len), "kind").len);
-	write_json(sc->w, "targetId", jval_get(jval_of(json, len), "targetId"));
-	write_json(sc->w, "status", jval_get(jval_of(json, len), "status"));
+	view_write_json(sc->w, "targetId", jval_get(jval_of(json, len), "targetId"));
+	view_write_json(sc->w, "status", jval_get(jval_of(json, len), "status"));
 	jw_obj_end(sc->w);
 	return true;
 }
@@ -438,11 +417,11 @@ static int write_blocked(struct store *s, const struct view_ids *ids, const char
 		jw_obj(w);
 		jw_kstr(w, "taskId", d.taskId);
 		jw_kstr(w, "status", d.status);
-		write_json(w, "statusReason", d.statusReason);
-		write_json(w, "waitingFor", d.waitingFor);
-		write_word(w, "actionId", d.actionId);
-		write_json(w, "blocker", d.blocker);
-		write_time(w, "since", d.updatedAt);
+		view_write_json(w, "statusReason", d.statusReason);
+		view_write_json(w, "waitingFor", d.waitingFor);
+		view_write_word(w, "actionId", d.actionId);
+		view_write_json(w, "blocker", d.blocker);
+		view_write_time(w, "since", d.updatedAt);
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
@@ -526,7 +505,7 @@ int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, co
 			return -1;
 		jw_kstr(&w, "sessionId", d.sessionId);
 		jw_kraw(&w, "task", one.data, one.len);
-		write_time(&w, "updatedAt", d.updatedAt);
+		view_write_time(&w, "updatedAt", d.updatedAt);
 	} else if (thread_id) {
 		if ((r = view_thread_brief(s, uid, thread_id, &thread, e)) == 0) {
 			jw_kstr(&w, "sessionId", thread.session_id);

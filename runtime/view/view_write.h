@@ -1,0 +1,44 @@
+#ifndef BAILIFF_VIEW_WRITE_H
+#define BAILIFF_VIEW_WRITE_H
+
+/* Members of what clients read, from documents: absent ones are left out. */
+
+#include "runtime/base/clock.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/jw.h"
+#include "runtime/view/view_codec.h"
+
+static inline void view_write_json(struct jw *w, const char *key, struct jval v)
+{
+	if (v.type != JT_NONE && v.type != JT_NULL)
+		jw_kraw(w, key, v.text, v.len);
+}
+
+static inline void view_write_word(struct jw *w, const char *key, const char *s)
+{
+	if (*s)
+		jw_kstr(w, key, s);
+}
+
+static inline void view_write_time(struct jw *w, const char *key, uint64_t real_us)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!real_us)
+		return;
+	clock_format(real_us, text);
+	jw_kstr(w, key, text);
+}
+
+/* Counters: VIEW_ABSENT is none. */
+static inline uint64_t view_counted(uint64_t n)
+{
+	return n == VIEW_ABSENT ? 0 : n;
+}
+
+static inline uint64_t view_plus_one(uint64_t n)
+{
+	return view_counted(n) + 1;
+}
+
+#endif
