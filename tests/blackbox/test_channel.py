@@ -34,7 +34,7 @@ def test_snapshot_first_then_each_event_once(home):
         rpc.fails("reconnect_channel", {"channelId": made["channelId"], "lastAckedSequence": acked, "resumeToken": made["resumeToken"]}, code=-32003)
         kinds = [e["type"] for e in rpc.events(sessionId=session) if e["type"].startswith("channel.")]
         assert kinds == ["channel.connected", "channel.disconnected", "channel.resumed"], kinds
-        harness.validate({n: v for n, v in harness.schema_validators().items() if "snapshot" not in n}, rpc.events(sessionId=session))
+        harness.validate(harness.event_validators(), rpc.events(sessionId=session))
 
 
 def test_restart(home):
