@@ -9,6 +9,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/benchmark.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/view/view_shapes.h"
 
@@ -293,7 +294,7 @@ static void error_member(struct jw *w, const char *key, const struct attempt_end
 	jw_obj_end(w);
 }
 
-void task_attempt_completed(const struct task *t, struct store_batch *b, const struct caller *c, const struct process *p, const char *summary)
+void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const struct process *p, const char *summary)
 {
 	struct fact f;
 
@@ -312,6 +313,7 @@ void task_attempt_completed(const struct task *t, struct store_batch *b, const s
 	jw_arr_end(&f.w);
 	jw_kopt(&f.w, "summary", summary);
 	fact_close(&f, b);
+	benchmark_run_ended(g, b, t->d.currentRunId, &(struct run_end){ 0 });
 }
 
 static void attempt_failed_fact(const struct task *t, struct store_batch *b, const struct caller *c, const struct attempt_end *end, bool again)
@@ -384,8 +386,10 @@ void task_attempt_failed(struct engine *g, const struct task *t, struct store_ba
 {
 	bool again = t->d.attemptOpen && t->status != TASK_CANCELLING && !past_deadline(g, t) && policy_grants(t, end);
 
-	if (t->d.attemptOpen)
+	if (t->d.attemptOpen) {
 		attempt_failed_fact(t, b, c, end, again);
+		benchmark_run_ended(g, b, t->d.currentRunId, &(struct run_end){ end->status, end->category, end->message });
+	}
 	if (t->status == TASK_CANCELLING)
 		return;
 	if (again) {
@@ -503,7 +507,7 @@ static void task_ended(struct process *p, const struct process_outcome *o, struc
 		task_attempt_failed(p->engine, &t, b, NULL, &end);
 		return;
 	}
-	task_attempt_completed(&t, b, NULL, p, NULL);
+	task_attempt_completed(p->engine, &t, b, NULL, p, NULL);
 	if (t.status == TASK_CANCELLING)
 		return;
 	if (!t.d.autoComplete)

@@ -92,7 +92,7 @@ struct attempt_end {
 };
 /* Closes the attempt and writes what follows for the task: another try, or its end. */
 void task_attempt_failed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const struct attempt_end *end);
-void task_attempt_completed(const struct task *t, struct store_batch *b, const struct caller *c, const struct process *p, const char *summary);
+void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const struct process *p, const char *summary);
 /* After an attempt or the task ended: dependents, the next of the queue, a parent that waits. */
 void task_next(struct engine *g, const char *task_id);
 void task_dispatch(struct engine *g);      /* queued tasks take free slots */

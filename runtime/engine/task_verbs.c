@@ -436,7 +436,7 @@ void engine_complete_task(struct engine *g, const json_t *params, const struct c
 		return;
 	}
 	if (t.d.attemptOpen)
-		task_attempt_completed(&t, d->batch, c, NULL, param_str(params, "summary"));
+		task_attempt_completed(g, &t, d->batch, c, NULL, param_str(params, "summary"));
 	task_completed_fact(g, &t, d->batch, c, params, json_array_size(covered) ? acceptance : NULL, "client");
 	deed_then(d, task_next, t.d.taskId);
 	finish(d, &t, "completed");

@@ -37,7 +37,9 @@ static void write_content(struct survey *s, struct jw *w, struct jval payload)
 	if (store_output_read(store_aside_store(s->aside), ref, 0, INPUT_MAX, &text, &e) < 0 || !text.len)
 		return;
 	struct jval v = jval_of(text.data, text.len);
-	if ((v.type == JT_ARRAY || v.type == JT_OBJECT) && v.len == text.len)
+	if (v.type == JT_OBJECT && v.len == text.len)
+		v = jval_get(v, "input"); /* the options are told beside it */
+	if (v.type == JT_ARRAY)
 		jw_kraw(w, "content", v.text, v.len);
 }
 

@@ -72,7 +72,10 @@ static void write_input(struct trajectory *t, struct jval payload)
 
 	if (jval_str(jval_get(payload, "inputRef"), ref, sizeof(ref)) < sizeof(ref) && ref[0])
 		(void)store_output_read(store_aside_store(t->survey->aside), ref, 0, TEXT_MAX, &input, &e);
-	for (struct jiter it = jiter_on(jval_of(buf_cstr(&input), input.len)); jiter_next(&it);)
+	struct jval parts = jval_of(buf_cstr(&input), input.len);
+	if (parts.type == JT_OBJECT)
+		parts = jval_get(parts, "input");
+	for (struct jiter it = jiter_on(parts); jiter_next(&it);)
 		if (jval_is_str(jval_get(it.value, "type"), "text")) {
 			if (text.len)
 				buf_byte(&text, '\n');

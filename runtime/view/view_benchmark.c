@@ -20,6 +20,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, trial_doc, benchmark),
 	VIEW_FIELD(VIEW_JSON, trial_doc, refs),
 	VIEW_FIELD(VIEW_JSON, trial_doc, timeoutSec),
+	VIEW_FIELD(VIEW_JSON, trial_doc, durationMs),
 	VIEW_FIELD(VIEW_FLAG, trial_doc, timedOut),
 	VIEW_FIELD(VIEW_JSON, trial_doc, failureCategory),
 	VIEW_FIELD(VIEW_JSON, trial_doc, stage),
@@ -128,13 +129,15 @@ int view_trial_on_started(struct models *m, const struct event_view *ev, struct 
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
 	d.uid = ev->uid;
 	d.startedAt = ev->real_us;
+	if (view_save(m, &trial_shape, d.trialId, &d, e) < 0)
+		return -1;
 	view_trial_key(ev->uid, d.datasetId, d.configurationId, d.trialId, key);
 	if (put(m, VIEW_CONFIGURATION_TRIAL, key, e) < 0)
 		return -1;
 	view_benchmark_key(d.sessionId, 't', d.trialId, NULL, key);
-	if (put(m, VIEW_BENCHMARK_KNOWN, key, e) < 0 || view_list_put(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e) < 0)
+	if (put(m, VIEW_BENCHMARK_KNOWN, key, e) < 0)
 		return -1;
-	return view_save(m, &trial_shape, d.trialId, &d, e);
+	return view_list_put(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e);
 }
 
 int view_trial_on_ended(struct models *m, const struct event_view *ev, struct err *e)
@@ -149,9 +152,9 @@ int view_trial_on_ended(struct models *m, const struct event_view *ev, struct er
 	d.timedOut = d.timedOut || jval_is_str(event_member(ev, "status"), "timed_out");
 	if (!d.endedAt)
 		d.endedAt = ev->real_us;
-	if (view_list_del(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e) < 0)
+	if (view_save(m, &trial_shape, d.trialId, &d, e) < 0) /* first: its slices point into the old document */
 		return -1;
-	return view_save(m, &trial_shape, d.trialId, &d, e);
+	return view_list_del(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e);
 }
 
 int view_trial_on_reward(struct models *m, const struct event_view *ev, struct err *e)
@@ -161,8 +164,12 @@ int view_trial_on_reward(struct models *m, const struct event_view *ev, struct e
 
 	if (r)
 		return r < 0 ? -1 : 0;
+	struct jval before = d.failureCategory;
 	d.criteria = d.details = d.verifier = d.verifierStatus = d.failureCategory = (struct jval){ 0 };
 	view_take(&trial_shape, &d, event_payload(ev));
+	/* a verifier that found nothing wrong does not make a run well that failed */
+	if (strcmp(d.status, "failed") == 0 && jval_is_str(d.failureCategory, "none") && before.type != JT_NONE)
+		d.failureCategory = before;
 	d.rewards = (d.rewards == VIEW_ABSENT ? 0 : d.rewards) + 1;
 	return view_save(m, &trial_shape, d.trialId, &d, e);
 }

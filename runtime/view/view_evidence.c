@@ -92,12 +92,12 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
 	d.exports = (d.exports == VIEW_ABSENT ? 0 : d.exports) + 1;
 	d.updatedAt = ev->real_us;
+	if (view_save(m, &evidence_shape, d.evidenceId, &d, e) < 0) /* first: its slices point into the old document */
+		return -1;
 	const char *owners[] = { d.sessionId, d.threadId, d.turnId, d.taskId };
 	for (size_t i = 0; i < countof(owners); i++)
 		if (view_list_put(m, VIEW_OWNER_EVIDENCE, owners[i], d.evidenceId, e) < 0)
 			return -1;
-	if (view_save(m, &evidence_shape, d.evidenceId, &d, e) < 0)
-		return -1;
 	return fold_files(m, ev, &d, e);
 }
 

@@ -30,7 +30,7 @@ struct trial_doc {
 		traceId[VIEW_ID_MAX], packRef[VIEW_ID_MAX], trajectoryRef[VIEW_ID_MAX];
 	uint64_t uid, startedAt, endedAt, rewards;
 	bool timedOut;
-	struct jval benchmark, refs, timeoutSec, failureCategory, stage, reward, criteria, details, verifier, verifierStatus;
+	struct jval benchmark, refs, timeoutSec, durationMs, failureCategory, stage, reward, criteria, details, verifier, verifierStatus;
 };
 extern const struct view_shape trial_shape;
 /* "<uid>/<datasetId>/<configurationId>/<trialId>"; trial NULL: the prefix of all. */

@@ -153,7 +153,7 @@ def test_replay_cases_reviews_and_the_rest(home):
         p = pack(rpc, replay)
         valid("evidence-pack.schema.json", p)
         assert [i["turnId"] for i in p["inputs"]] == [loop["turnId"], driven["turnId"]]
-        assert p["inputs"][1]["content"] == [{"type": "text", "text": "please help"}]
+        assert p["inputs"][1]["content"] == [{"type": "text", "text": "please help"}], p["inputs"]
         assert {"kind": "turn_ends", "subject": {"turnId": loop["turnId"]}, "equals": {"status": "failed"}} in p["assertions"], p["assertions"]
         assert any(a["kind"] == "tool_call_ends" and a["equals"].get("exitCode") == 3 for a in p["assertions"])
         review = pack(rpc, rpc.call("export_review", scope={"sessionId": session}), "reviewRef")
