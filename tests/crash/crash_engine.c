@@ -413,7 +413,7 @@ static bool tell(void *ctx, const struct event_view *ev)
 static void tell_end(struct sim *s)
 {
 	const char *given = getenv("SIM_TELL");
-	uint64_t last = store_last_sequence(s->w.store), n = given ? strtoull(given, NULL, 10) : 12;
+	uint64_t last = store_last_sequence(s->w.store), n = given && *given ? strtoull(given, NULL, 10) : 12;
 	const struct store_query q = { .after = last > n ? last - n : 0, .index = -1 };
 	struct err e = ERR_INIT;
 
@@ -471,13 +471,13 @@ static uint64_t seed_of(void)
 {
 	const char *given = getenv("SEED");
 
-	return given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
+	return given && *given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
 }
 
 START_TEST(whatever_happens_the_facts_hold)
 {
 	const char *given = getenv("SIM_STEPS");
-	unsigned steps = given ? (unsigned)strtoul(given, NULL, 10) : DEFAULT_STEPS, done = 0;
+	unsigned steps = given && *given ? (unsigned)strtoul(given, NULL, 10) : DEFAULT_STEPS, done = 0;
 	uint64_t seed = seed_of(), events = 0, types[EVENT_TYPE_COUNT] = { 0 };
 	unsigned asked = 0, answered = 0, refused = 0, crashes = 0, kinds = 0;
 	struct sim *s = mem_zalloc(1, sizeof *s);
