@@ -139,6 +139,21 @@ static int events_ahead(struct store *s, const struct reader *r, uint64_t *ret, 
 	return 0;
 }
 
+/* What batches up to this one wrote is committed: their documents count again. */
+struct sweep {
+	struct ahead *ahead;
+	uint64_t ordinal;
+};
+
+static void sweep_entry(void *ctx, const char *key, void *value)
+{
+	struct sweep *w = ctx;
+	struct ahead_entry *n = value;
+
+	if (n->ordinal <= w->ordinal)
+		entry_free(strmap_del(&w->ahead->entries, key));
+}
+
 int ahead_refresh(struct store *s, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -158,26 +173,18 @@ int ahead_refresh(struct store *s, struct err *e)
 		there -= committed ? b->nevents : there;
 		if (b->folded)
 			continue;
+		/* It will not be folded, so what earlier ones left here of the same documents would hide it. */
+		if (committed && a->entries.count) {
+			struct sweep w = { a, b->ordinal };
+
+			strmap_each(&a->entries, sweep_entry, &w);
+		}
 		if (!committed)
 			fold_batch(s, b, &m);
 		b->folded = true;
 		a->unfolded--;
 	}
 	return 0;
-}
-
-struct sweep {
-	struct ahead *ahead;
-	uint64_t ordinal;
-};
-
-static void sweep_entry(void *ctx, const char *key, void *value)
-{
-	struct sweep *w = ctx;
-	struct ahead_entry *n = value;
-
-	if (n->ordinal == w->ordinal)
-		entry_free(strmap_del(&w->ahead->entries, key));
 }
 
 /* What was folded on top of a refused batch is wrong as well: from the beginning, when somebody asks. */
