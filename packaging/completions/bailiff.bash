@@ -177,12 +177,12 @@ _bailiff()
 	export)
 		case $cur in
 		-*) words='--help --output' ;;
-		*) words="cast $(_bailiff_processes)" ;;
+		*) words="evidence replay review trajectory trace transcript manifest cast $(_bailiff_processes)" ;;
 		esac
 		;;
 	replay)
 		case $cur in
-		-*) words='--help --speed --max-idle' ;;
+		-*) words='--help --speed --max-idle --verify' ;;
 		*) words="$(_bailiff_processes)" ;;
 		esac
 		;;
