@@ -88,3 +88,14 @@ void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
 			jw_kuint(w, tree[i].name, tree[i].value);
 	jw_obj_end(w);
 }
+
+void fact_snapshot(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id, const char *task_id)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_SNAPSHOT_UPDATED, uid, session_id, thread_id, NULL);
+	f.draft.ids[ID_TASK] = none_if_empty(task_id);
+	jw_kstr(&f.w, "kind", task_id ? "task_snapshot" : "thread_read_model");
+	jw_kuint(&f.w, "atSequence", store_last_sequence(g->o.store));
+	fact_close(&f, b);
+}

@@ -339,7 +339,7 @@ static void attempt_failed_fact(const struct task *t, struct store_batch *b, con
 }
 
 /* The event that a task without another try ends with. */
-static void ended_fact(const struct task *t, struct store_batch *b, const struct caller *c, const struct attempt_end *end)
+static void ended_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const struct attempt_end *end)
 {
 	bool timed_out = strcmp(end->status, "timed_out") == 0, lost = strcmp(end->status, "lost") == 0;
 	struct fact f;
@@ -357,6 +357,7 @@ static void ended_fact(const struct task *t, struct store_batch *b, const struct
 	if (!lost)
 		jw_kuint(&f.w, "attempts", t->d.attemptCount == VIEW_ABSENT ? 0 : t->d.attemptCount);
 	fact_close(&f, b);
+	fact_snapshot(g, b, (uint32_t)t->d.uid, t->d.sessionId, t->d.threadId, t->d.taskId);
 }
 
 static void retry_facts(struct engine *g, const struct task *t, struct store_batch *b, const struct attempt_end *end)
@@ -394,12 +395,12 @@ void task_attempt_failed(struct engine *g, const struct task *t, struct store_ba
 		return;
 	if (again) {
 		if (strcmp(end->status, "lost") == 0)
-			ended_fact(t, b, c, end);
+			ended_fact(g, t, b, c, end);
 		retry_facts(g, t, b, end);
 	} else if (strcmp(end->category, "permission") == 0) {
 		blocked_fact(t, b, c, "permission", NULL, end->message);
 	} else {
-		ended_fact(t, b, c, end);
+		ended_fact(g, t, b, c, end);
 	}
 }
 

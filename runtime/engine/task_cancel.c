@@ -157,6 +157,7 @@ static void cancelled_fact(struct engine *g, const struct task *t, struct store_
 	jw_arr_end(&f.w);
 	jw_kopt(&f.w, "reason", why);
 	fact_close(&f, b);
+	fact_snapshot(g, b, (uint32_t)t->d.uid, t->d.sessionId, t->d.threadId, t->d.taskId);
 }
 
 static bool nothing_open(struct engine *g, const char *task_id)

@@ -383,6 +383,7 @@ void task_completed_fact(struct engine *g, const struct task *t, struct store_ba
 	jw_kopt(&f.w, "completionSummary", param_str(params, "summary"));
 	jw_kstr(&f.w, "declaredBy", declared_by);
 	fact_close(&f, b);
+	fact_snapshot(g, b, (uint32_t)t->d.uid, t->d.sessionId, t->d.threadId, t->d.taskId);
 }
 
 static int check_completion(const json_t *params, struct err *e)

@@ -231,6 +231,7 @@ void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct tur
 	if (t->startedAt)
 		place_thread_status(g, (uint32_t)t->uid, t->sessionId, t->threadId, thread,
 				    end->category ? "turn_failed" : "turn_completed", d->batch);
+	fact_snapshot(g, d->batch, (uint32_t)t->uid, t->sessionId, t->threadId, NULL);
 }
 
 /* ---- submit_turn ---- */

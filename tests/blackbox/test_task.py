@@ -92,7 +92,7 @@ def test_a_clients_task_from_draft_to_archive(home):
         rpc.fails("append_task_progress", {"taskId": id, "percent": 1}, code=-32015)
         rpc.call("archive_task", taskId=id, reason="old")
         assert kinds(rpc, id) == ["task.created", "task.accepted", "task.started", "task.attempt.started", "task.progress", "task.progress",
-                                  "task.waiting", "task.resumed", "task.attempt.completed", "task.completed", "task.archived"], kinds(rpc, id)
+                                  "task.waiting", "task.resumed", "task.attempt.completed", "task.completed", "snapshot.updated", "task.archived"], kinds(rpc, id)
         check_all(home, rpc)
 
 
