@@ -89,6 +89,8 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 	}
 	if (!d.ids[ID_REQUEST])
 		d.ids[ID_REQUEST] = c->request_id;
+	if (!d.ids[ID_TRACE])
+		d.ids[ID_TRACE] = c->trace_id;
 	d.status = ev->status;
 	d.status_reason = ev->status_reason;
 	d.phase = ev->phase;

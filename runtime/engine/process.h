@@ -116,7 +116,7 @@ struct process {
 	struct engine *engine;
 	char id[ID_TEXT_MAX];
 	char session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
-	char task_id[ID_ROOM], tool_call_id[ID_ROOM], trace_id[ID_ROOM]; /* "" = none */
+	char task_id[ID_ROOM], tool_call_id[ID_ROOM], trace_id[ID_ROOM], span_id[ID_ROOM]; /* "" = none */
 	char run_id[ID_ROOM], attempt_id[ID_ROOM], step_id[ID_ROOM], job_id[ID_ROOM], job_item_id[ID_ROOM], subagent_id[ID_ROOM];
 	enum owner_kind owner;    /* for whom it runs; OWNER_NONE = for a client */
 	char owner_id[ID_ROOM];

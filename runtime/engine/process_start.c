@@ -343,6 +343,7 @@ static void process_take_request(struct process *p, const struct start_request *
 	copy_id(p->task_id, r->task_id);
 	copy_id(p->tool_call_id, r->tool_call_id);
 	copy_id(p->trace_id, r->trace_id ? r->trace_id : c->trace_id);
+	copy_id(p->span_id, r->trace_id ? NULL : c->span_id);
 	copy_id(p->run_id, r->run_id);
 	copy_id(p->attempt_id, r->attempt_id);
 	copy_id(p->step_id, r->step_id);

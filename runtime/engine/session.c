@@ -129,13 +129,16 @@ static int thread_started(struct store_batch *b, uint32_t uid, const char *sessi
 }
 
 static int turn_submitted(struct store_batch *b, uint32_t uid, const char *session, const char *thread, const char *turn,
-			  const char *source, const char *preview, const char *request_id, const char *trace_id)
+			  const char *source, const char *preview, const struct process *p)
 {
 	struct fact f;
 
 	fact_open(&f, EVENT_TURN_SUBMITTED, uid, session, thread, turn);
-	f.draft.ids[ID_REQUEST] = request_id;
-	f.draft.ids[ID_TRACE] = trace_id && *trace_id ? trace_id : NULL;
+	if (p) {
+		f.draft.ids[ID_REQUEST] = p->start.request_id;
+		f.draft.ids[ID_TRACE] = p->trace_id[0] ? p->trace_id : NULL;
+		f.draft.ids[ID_SPAN] = p->span_id[0] ? p->span_id : NULL;
+	}
 	f.draft.status = "accepted";
 	jw_kstr(&f.w, "source", source);
 	jw_kstr(&f.w, "status", "accepted");
@@ -165,7 +168,7 @@ int session_facts(struct process *p, struct store_batch *b)
 		thread_started(b, p->uid, p->session_id, p->thread_id, p->makes_session ? "session" : "process");
 	if (!p->owns_turn)
 		return 0;
-	turn_submitted(b, p->uid, p->session_id, p->thread_id, p->turn_id, "process", p->display, p->start.request_id, p->trace_id);
+	turn_submitted(b, p->uid, p->session_id, p->thread_id, p->turn_id, "process", p->display, p);
 	fact_open(&f, EVENT_TURN_STARTED, p->uid, p->session_id, p->thread_id, p->turn_id);
 	f.draft.ids[ID_TRACE] = p->trace_id[0] ? p->trace_id : NULL;
 	f.draft.status = "running";
@@ -213,7 +216,7 @@ int session_system_facts(struct engine *g, struct store_batch *b)
 	if (session_created(b, g->o.owner_uid, g->system_session, g->system_thread, "system", NULL, &by) < 0 ||
 	    thread_started(b, g->o.owner_uid, g->system_session, g->system_thread, "system") < 0)
 		return -1;
-	return turn_submitted(b, g->o.owner_uid, g->system_session, g->system_thread, g->system_turn, "system", NULL, NULL, NULL);
+	return turn_submitted(b, g->o.owner_uid, g->system_session, g->system_thread, g->system_turn, "system", NULL, NULL);
 }
 
 int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, char ret_session[ID_ROOM])
@@ -242,7 +245,7 @@ int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, c
 		return 0;
 	}
 	id_make(ID_KIND_TURN, ret_turn);
-	return turn_submitted(b, uid, session, ret_thread, ret_turn, "system", NULL, NULL, NULL);
+	return turn_submitted(b, uid, session, ret_thread, ret_turn, "system", NULL, NULL);
 }
 
 /* ---- update_session ---- */

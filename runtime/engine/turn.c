@@ -401,6 +401,7 @@ static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, 
 
 	turn_fact_open(&f, EVENT_TURN_SUBMITTED, d);
 	f.draft.ids[ID_REQUEST] = c->request_id;
+	f.draft.ids[ID_SPAN] = c->span_id;
 	f.draft.status = status;
 	if (p->texts) {
 		id_make(ID_KIND_STEP, step);

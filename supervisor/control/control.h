@@ -69,7 +69,7 @@ struct call {
 	struct client *client;    /* NULL once the connection is gone */
 	json_t *params;           /* an object, never NULL */
 	struct caller caller;
-	char trace_id[33];        /* caller.trace_id points here, if it was given one */
+	char trace_id[33], span_id[17]; /* caller.trace_id and .span_id point here, if it was given them */
 	const struct method *method;
 	/* private to method.c and client.c */
 	struct call_private *priv;

@@ -13,7 +13,7 @@
 #define KEY_READING
 #define KEY_MUTATING \
 	{ "idempotencyKey", PARAM_STRING, 0, NULL, NULL, "a request repeated with the same key gives the first one's result" }, \
-	{ "traceparent", PARAM_STRING, 0, NULL, NULL, "the caller's W3C trace context: its trace id goes into the events" },
+	{ "traceparent", PARAM_STRING, 0, NULL, NULL, "the caller's W3C trace context: its trace id goes into the events, its span id into the first" },
 
 #define MEMBERS(name) static const struct param members_##name[] = {
 #define METHOD(name, role, kind, summary) static const struct param params_##name[] = { KEY_##kind
@@ -91,7 +91,9 @@ static int take_trace(struct call *c, struct err *e)
 	    strspn(given + 36, hex) != 16 || given[52] != '-' || strspn(given + 53, hex) != 2 || strncmp(given + 3, none, 32) == 0)
 		return err_field(e, "traceparent", "expected 00-<32 hex digits>-<16 hex digits>-<2 hex digits>");
 	memcpy(c->trace_id, given + 3, 32);
+	memcpy(c->span_id, given + 36, 16);
 	c->caller.trace_id = c->trace_id;
+	c->caller.span_id = c->span_id;
 	return 0;
 }
 

@@ -226,5 +226,26 @@ def test_the_command_line_writes_files(home):
 
 
 
+def test_traces_are_the_callers(home):
+    parent = f"00-{TRACE}-{SPAN}-01"
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        turn = rpc.call("submit_turn", sessionId=session, input=[command("echo traced")], traceparent=parent)
+        ended(rpc, turn)
+    home.kill_part("runtime")
+    with home.rpc() as rpc:
+        whole = rpc.call("export_evidence", scope={"turnId": turn["turnId"]}, include=["trace"], traceparent=parent)
+        p = pack(rpc, whole)
+        assert p["runtimeCorrelation"]["traceId"] == TRACE and p["signals"]["traces"] == "exported" and not p["knownGaps"], p["knownGaps"]
+        spans = {s["name"]: s for s in pack(rpc, whole, "traceRef")["resourceSpans"][0]["scopeSpans"][0]["spans"]}
+        assert {s["traceId"] for s in spans.values()} == {TRACE}, spans
+        assert spans["interaction"]["parentSpanId"] == SPAN and spans["tool"]["parentSpanId"] == spans["interaction"]["spanId"]
+        assert spans["process"]["parentSpanId"] == spans["tool"]["spanId"]
+        # a second turn without a context: said, not guessed
+        ended(rpc, rpc.call("submit_turn", sessionId=session, input=[command("true")]))
+        p = pack(rpc, rpc.call("export_evidence", scope={"sessionId": session}))
+        assert p["signals"]["traces"] == "missing_correlation" and [g["signal"] for g in p["knownGaps"]] == ["traces"]
+
+
 if __name__ == "__main__":
     harness.main(globals())
