@@ -55,30 +55,42 @@ static uint32_t owner_at(struct check *c, uint64_t sequence)
 	return c->uid;
 }
 
+/* Ids have no escapes, so that their text is what lies between the quotes. */
+static void take_id(struct event_view *ret, struct jval key, struct jval v)
+{
+	if (v.type != JT_STRING || v.len <= 2 || !id_valid(v.text + 1, v.len - 2))
+		return;
+	for (int f = 0; f < ID_FIELD_COUNT; f++)
+		if (jval_is_str(key, id_field_member((enum id_field)f)))
+			ret->ids[f] = (struct id_text){ .text = v.text + 1, .len = v.len - 2 };
+}
+
 static int view_of(struct check *c, struct jval event, struct event_view *ret, struct err *e)
 {
-	char name[64], at[CLOCK_TEXT_MAX];
+	char name[64] = "", at[CLOCK_TEXT_MAX] = "";
 	int type;
 
-	*ret = (struct event_view){ .sequence = jval_uint(jval_get(event, "sequence"), 0), .json = event.text + 1, .json_len = event.len - 1 };
+	*ret = (struct event_view){ .json = event.text + 1, .json_len = event.len - 1 };
+	for (struct jiter it = jiter_on(event); jiter_next(&it);) {
+		if (jval_is_str(it.key, "sequence"))
+			ret->sequence = jval_uint(it.value, 0);
+		else if (jval_is_str(it.key, "type"))
+			jval_str(it.value, name, sizeof(name));
+		else if (jval_is_str(it.key, "timestamp"))
+			jval_str(it.value, at, sizeof(at));
+		else
+			take_id(ret, it.key, it.value);
+	}
 	if (!ret->sequence || ret->sequence <= c->v.last)
 		return err_set(e, ERR_INVALID, "event %llu: its sequence does not follow %llu", (unsigned long long)(c->v.events + 1),
 			       (unsigned long long)c->v.last);
-	jval_str(jval_get(event, "type"), name, sizeof(name));
 	type = event_type_find(name, strlen(name));
 	if (type < 0)
 		return err_set(e, ERR_INVALID, "event %llu has an unknown type '%.60s'", (unsigned long long)ret->sequence, name);
-	if (jval_str(jval_get(event, "timestamp"), at, sizeof(at)) >= sizeof(at) || clock_parse(at, &ret->real_us) < 0)
+	if (clock_parse(at, &ret->real_us) < 0)
 		return err_set(e, ERR_INVALID, "event %llu has no timestamp", (unsigned long long)ret->sequence);
 	ret->type = (enum event_type)type;
 	ret->uid = owner_at(c, ret->sequence);
-	for (int f = 0; f < ID_FIELD_COUNT; f++) {
-		struct jval id = jval_get(event, id_field_member((enum id_field)f));
-
-		/* ids have no escapes, so that their text is what lies between the quotes */
-		if (id.type == JT_STRING && id.len > 2 && id_valid(id.text + 1, id.len - 2))
-			ret->ids[f] = (struct id_text){ .text = id.text + 1, .len = id.len - 2 };
-	}
 	return 0;
 }
 
