@@ -372,13 +372,8 @@ static bool has_other_sandbox(const json_t *sandbox)
 /* Sections that say what may run; until something acts on them it must be said that nothing does. */
 static bool has_other_sections(const json_t *root)
 {
-	static const char *const lists[] = { "allow", "ask", "deny" };
 	static const char *const sections[] = { "hooks" };
-	const json_t *permissions = json_object_get(root, "permissions");
 
-	for (size_t i = 0; i < countof(lists); i++)
-		if (json_array_size(json_object_get(permissions, lists[i])))
-			return true;
 	for (size_t i = 0; i < countof(sections); i++)
 		if (json_object_size(json_object_get(root, sections[i])))
 			return true;

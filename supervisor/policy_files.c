@@ -14,14 +14,16 @@
 #include <unistd.h>
 
 #define FILE_MAX (1u << 20)
+#define NOTES_TOLD 8u
 
 /* In the order of their importance. */
 static const struct layer {
 	enum guard_file file;
 	const char *name, *label;
+	enum rule_layer rules;
 } layers[] = {
-	{ GUARD_FILE_HOST_POLICY, "host", "the host's policy.json" },
-	{ GUARD_FILE_POLICY, "user", "policy.json" },
+	{ GUARD_FILE_HOST_POLICY, "host", "the host's policy.json", RULE_OF_HOST },
+	{ GUARD_FILE_POLICY, "user", "policy.json", RULE_OF_USER },
 };
 
 struct text {
@@ -53,7 +55,8 @@ static int read_all(const int files[GUARD_FILES], struct text texts[countof(laye
 	for (size_t i = 0; i < countof(layers); i++) {
 		if (read_file(&layers[i], files[layers[i].file], &texts[i], e) < 0)
 			return -1;
-		if (texts[i].data && (policy_profiles_parse(&ret->profiles, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
+		if (texts[i].data && (policy_rules_parse(&ret->rules, layers[i].rules, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
+				      policy_profiles_parse(&ret->profiles, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
 				      policy_models_parse(&ret->models, layers[i].label, texts[i].data, texts[i].len, e) < 0))
 			return -1;
 	}
@@ -66,10 +69,11 @@ static void take(struct policy_files *p, struct policy_files *fresh, const struc
 	buf_auto struct buf summary = BUF_INIT;
 
 	*p = *fresh;
-	*fresh = (struct policy_files){ 0 };
+	*fresh = (struct policy_files){ .rules = RULES_INIT };
 	p->loaded = true;
 	engine_set_profiles(engine, &p->profiles);
 	engine_set_models(engine, &p->models);
+	engine_set_rules(engine, &p->rules);
 	engine_set_policy_problem(engine, NULL);
 	policy_files_done(&old);
 	for (size_t i = 0; i < countof(layers); i++) {
@@ -77,18 +81,21 @@ static void take(struct policy_files *p, struct policy_files *fresh, const struc
 		if (!texts[i].data)
 			buf_printf(&summary, "%s is gone", layers[i].label);
 		else
-			buf_printf(&summary, "%s was read: %zu profiles besides the shipped ones are known", layers[i].label, p->profiles.count);
+			buf_printf(&summary, "%s was read: %zu rules, and %zu profiles besides the shipped ones, are known", layers[i].label, p->rules.count,
+				   p->profiles.count);
 		engine_policy_is(engine, layers[i].name, texts[i].hash, summary.data);
 	}
 	if (p->profiles.partial)
-		engine_warn(engine, "policy_partly_used", "rules and hooks of the file are not acted on: do not rely on them",
-			    "this version acts on the profiles, models and limits of a policy file only");
+		engine_warn(engine, "policy_partly_used", "hooks and parts of the section sandbox are not acted on: do not rely on them",
+			    "this version acts on the permissions, prefix rules, profiles, hosts, models and limits of a policy file only");
+	for (size_t i = 0; i < p->rules.nnotes && i < NOTES_TOLD; i++)
+		engine_warn(engine, "policy_note", "bailiff policy lint shows all notes", "%s", p->rules.note[i]);
 }
 
 void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], struct engine *engine)
 {
 	struct text texts[countof(layers)] = { 0 };
-	struct policy_files fresh = { 0 };
+	struct policy_files fresh = { .rules = RULES_INIT };
 	struct err e = ERR_INIT;
 
 	if (read_all(files, texts, &fresh, &e) == 0) {
@@ -108,4 +115,5 @@ void policy_files_done(struct policy_files *p)
 {
 	policy_profiles_done(&p->profiles);
 	policy_models_done(&p->models);
+	policy_rules_done(&p->rules);
 }

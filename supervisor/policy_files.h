@@ -10,6 +10,7 @@
 
 #include "policy/models.h"
 #include "policy/profiles.h"
+#include "policy/rules.h"
 #include "supervisor/guard/guard_msg.h"
 
 #include <stdbool.h>
@@ -19,6 +20,7 @@ struct engine;
 struct policy_files {
 	struct policy_profiles profiles; /* in force */
 	struct policy_models models;
+	struct policy_rules rules;
 	bool loaded;                     /* some were, or there are none */
 };
 

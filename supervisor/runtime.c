@@ -235,6 +235,8 @@ static void engine_start(struct runtime *r)
 		.inline_bytes = (uint32_t)r->config.inline_bytes,
 		.max_tasks = (uint32_t)r->config.max_tasks,
 		.task_worker_ms = r->config.task_worker_ms,
+		.ask_ms = r->config.permission_timeout_ms,
+		.ask_alone_ms = r->config.permission_alone_ms,
 		.tool_program = r->o->tool_program,
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,

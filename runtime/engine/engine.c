@@ -331,6 +331,11 @@ void engine_set_profiles(struct engine *g, const struct policy_profiles *profile
 	g->profiles = profiles;
 }
 
+void engine_set_rules(struct engine *g, const struct policy_rules *rules)
+{
+	g->rules = rules;
+}
+
 void engine_set_policy_problem(struct engine *g, const char *why)
 {
 	snprintf(g->policy_problem, sizeof g->policy_problem, "%s", why ? why : "");

@@ -35,6 +35,7 @@ struct caller {
 	const char *trace_id;     /* of the caller's trace context, 32 hex digits, or NULL */
 	const char *span_id;      /* likewise, 16 hex digits: the caller's span */
 	const char *channel_id;   /* the channel that the connection said it belongs to, or NULL */
+	bool no_person;           /* it said that nobody can be asked through it */
 	/* For idempotent requests: the result is remembered under this key in the same commit. */
 	const char *idem_key;     /* or NULL */
 	const char *idem_method;
@@ -79,6 +80,11 @@ struct start_request {
 	const char *owner_id, *run_id, *attempt_id, *step_id, *job_id, *job_item_id, *subagent_id;
 	const char *process_id;   /* NULL = made */
 	char *ret_process_id;
+	const char *tool;         /* one of bailiff's own tools is what runs: rules speak of that … */
+	const char *const *tool_paths; /* … and of these, as the tool was given them */
+	size_t ntool_paths;
+	const char *stdin_text;   /* all of its input, when it is known from the start; NULL = it is not */
+	const struct start_approval *approval; /* it waited for a person, who allowed it (permission.h) */
 };
 
 struct engine_options {
@@ -91,6 +97,8 @@ struct engine_options {
 	uint32_t inline_bytes;            /* 0 = 2048 */
 	uint32_t max_tasks;               /* whose commands run at once; 0 = 64 */
 	uint64_t task_worker_ms;          /* how long a client that works on a task may be gone; 0 = for ever */
+	uint64_t ask_ms;                  /* how long a question about permission waits; 0 = for ever */
+	uint64_t ask_alone_ms;            /* the same where the client says that nobody can be asked; 0 = it is refused at once */
 	const char *tool_program;         /* runs the file tools inside of sandboxes; NULL = there is none. Kept by the caller */
 	const char *boot_id;
 	uint32_t owner_uid;               /* of the system session */
@@ -106,6 +114,8 @@ void engine_default_limits(const struct engine *g, struct process_limits *ret);
 
 /* The policy files' profiles, from now on; kept by the caller, until there are others. */
 void engine_set_profiles(struct engine *g, const struct policy_profiles *profiles);
+struct policy_rules;
+void engine_set_rules(struct engine *g, const struct policy_rules *rules);
 /* The policy cannot be read, and this is why (copied): nothing is started until it can (NULL). */
 void engine_set_policy_problem(struct engine *g, const char *why);
 /*

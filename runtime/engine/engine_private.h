@@ -34,6 +34,7 @@ struct engine {
 	size_t nknown_layers;
 	const struct policy_profiles *profiles; /* or NULL */
 	const struct policy_models *models;     /* or NULL */
+	const struct policy_rules *rules;       /* or NULL */
 	char policy_problem[256];     /* "" = none */
 	struct strmap task_workers;   /* task id → struct task_worker: on which connection a client's attempt hangs */
 	bool work_waits;              /* something could not be launched for want of room, or of a client to run it for */

@@ -5,6 +5,7 @@
  * A live process, as the engine sees it: from the request until its end is committed. Everything about it that must
  * outlive the runtime is in the log; what is here can be made again from process.started (recovery.c).
  *
+ *   WAITING     for a person who may allow it (permission.c) → LAUNCHING, as another struct, or freed
  *   LAUNCHING   the spawner was asked                       → COMMITTING, or ENDING when it could not be started
  *   COMMITTING  the init waits at the gate, the facts commit → EXECING once they are durable and the sandbox is ready
  *   EXECING     the gate is open                            → RUNNING when the command was executed
@@ -31,6 +32,7 @@ struct jw;
 #define ID_ROOM 72 /* any id, also a caller's, with its NUL: as the views hand them out */
 
 enum process_state {
+	PROCESS_WAITING,
 	PROCESS_LAUNCHING,
 	PROCESS_COMMITTING,
 	PROCESS_EXECING,
@@ -127,6 +129,12 @@ struct process {
 
 	/* the request, as far as facts and limits need it */
 	char *decision_json, *judged_json; /* permission.evaluated's */
+	int answer, mode;         /* enum policy_answer, enum permission_mode */
+	char *reason;             /* the decision's */
+	char binding[65];         /* what an approval is bound to */
+	char action_id[ID_ROOM];  /* the question it waits for, or was allowed by; "" = none */
+	bool resumed;             /* it was waiting: its session's facts are written */
+	char *record;             /* its start, if it may be made again (start_record.h) */
 	char *command_json, *display, *command_line, *cwd, *justification;
 	char *command_ref;        /* the whole argv behind a ref, when it is too long for an event */
 	struct buf command_full;
@@ -199,9 +207,11 @@ static inline int process_stop_signal(const struct process *p)
 /* process_machine.c */
 void process_on(struct process *p, enum process_event ev);
 void process_free(struct process *p);
+void process_finished(struct process *p); /* its end is durable: frees it and tells who needs to know */
 
 /* process_start.c */
 struct process *process_new(struct engine *g, const char *id);
+void process_command_members(const struct process *p, struct jw *w); /* command, commandLine … */
 void process_submit_start(struct process *p);
 void process_submit_unstarted(struct process *p);
 void process_answer_start(struct process *p);

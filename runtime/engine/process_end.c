@@ -12,6 +12,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/permission.h"
 #include "runtime/store/spool.h"
 #include "runtime/view/view.h"
 
@@ -34,6 +35,10 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 
 	if (p->state > PROCESS_RUNNING)
 		return; /* it was faster */
+	if (p->state == PROCESS_WAITING) {
+		permission_withdraw(p, reason, why == PROCESS_END_SHUTDOWN);
+		return;
+	}
 	if (p->end == PROCESS_END_NONE) {
 		p->end = why;
 		p->end_by = by ? *by : (struct requester){ .uid = p->engine->o.owner_uid, .role = ROLE_OPERATOR };

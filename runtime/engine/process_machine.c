@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/permission.h"
 #include "runtime/engine/turn.h"
 
 #include <signal.h>
@@ -169,6 +170,13 @@ static void ending_finish(struct process *p)
 	process_answer_waiters(p);
 	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
 	g->counts.ended++;
+	permission_offer_retry(p);
+	process_finished(p);
+}
+
+void process_finished(struct process *p)
+{
+	struct engine *g = p->engine;
 	const enum owner_kind owner = p->owner;
 	const bool owns_turn = p->owns_turn;
 	char owner_id[ID_ROOM], task_id[ID_ROOM], job_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
@@ -240,6 +248,8 @@ void process_free(struct process *p)
 	free(p->profile);
 	free(p->sandbox_json);
 	free(p->decision_json);
+	free(p->reason);
+	free(p->record);
 	free(p->judged_json);
 	free(p->command_json);
 	free(p->display);

@@ -11,12 +11,12 @@
 
 #include "policy/command.h"
 #include "policy/decision.h"
-#include "policy/understand.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/confinement.h"
+#include "runtime/engine/permission.h"
 
 /* Beside plan flags, in plan_kind. */
 #define KIND_MEMORY (1u << 30)
@@ -167,7 +167,7 @@ static void command_take(struct process *p, const char *const *argv, size_t argc
 	p->command_json = buf_take(&cut);
 }
 
-static void command_members(const struct process *p, struct jw *w)
+void process_command_members(const struct process *p, struct jw *w)
 {
 	jw_kraw(w, "command", p->command_json, strlen(p->command_json));
 	if (p->command_ref) {
@@ -292,43 +292,6 @@ static int request_check(struct engine *g, const struct start_request *r, struct
 	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
 }
 
-/* What ~ stands for inside. */
-static const char *home_of(const struct confinement *f, const struct start_request *r)
-{
-	for (size_t i = 0; i < r->nenv_set; i++)
-		if (same_name(r->env_set[i], "HOME", 4))
-			return r->env_set[i] + 5;
-	for (const char *s = f->env.data; f->env.len && s < f->env.data + f->env.len; s += strlen(s) + 1)
-		if (same_name(s, "HOME", 4))
-			return s + 5;
-	return NULL;
-}
-
-/* May it run? In this version every answer is allow; the facts say why, and what the command would do. */
-static void process_judge(struct process *p, const struct start_request *r, const struct confinement *f, const char *const *argv, size_t argc)
-{
-	const struct understand_options how = {
-		.cwd = p->cwd, .workspace = f->workspace.path[0] ? f->workspace.path : p->cwd, .home = home_of(f, r), .env = r->env_set, .nenv = r->nenv_set,
-	};
-	command_facts_auto struct command_facts facts = { 0 };
-	struct policy_decision decision;
-	struct buf text = BUF_INIT;
-
-	if (p->command_line)
-		command_understand_line(p->command_line, strlen(p->command_line), &how, &facts);
-	else
-		command_understand_argv(argv, argc, &how, &facts);
-	const struct policy_request request = {
-		.uid = p->uid, .argv = argv, .argc = argc, .command_line = p->command_line, .cwd = p->cwd,
-		.profile = p->profile, .justification = p->justification, .facts = &facts,
-	};
-	policy_decide(&request, &decision);
-	policy_decision_json(&decision, &text);
-	p->decision_json = buf_take(&text);
-	command_json(argv, argc, &facts, &text);
-	p->judged_json = buf_take(&text);
-}
-
 static void copy_id(char dst[ID_ROOM], const char *src)
 {
 	snprintf(dst, ID_ROOM, "%s", src ? src : "");
@@ -375,19 +338,53 @@ static void refuse(const struct err *e, engine_reply_fn fn, void *ctx)
 
 static void process_prepare_facts(struct process *p);
 
+/* It was given its session, thread and turn when it began to wait. */
+static int take_approval(struct process *p, const struct start_approval *a)
+{
+	copy_id(p->session_id, a->session_id);
+	copy_id(p->thread_id, a->thread_id);
+	copy_id(p->turn_id, a->turn_id);
+	p->owns_turn = a->owns_turn;
+	p->resumed = true;
+	return 0;
+}
+
+static void ignore(void *ctx, const struct err *e, const char *json, size_t len)
+{
+}
+
+static void process_launch(struct process *p, const struct start_request *r, const struct confinement *f, const struct buf *plan,
+			   const struct caller *c)
+{
+	const uint32_t flags = ((const struct plan_head *)(const void *)plan->data)->flags;
+	struct engine *g = p->engine;
+	struct port_streams streams;
+
+	streams_make(p, f, &streams);
+	p->state = PROCESS_LAUNCHING;
+	g->o.ports->launch(g->o.world, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
+	process_prepare_facts(p);
+	if (r->stdin_text) {
+		engine_write_stdin(g, p->id, r->stdin_text, strlen(r->stdin_text), c, ignore, NULL);
+		engine_close_stdin(g, p->id, c, ignore, NULL);
+	}
+}
+
 void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
 	const char *const *argv = r->command_line ? shell : r->argv;
 	size_t argc = r->command_line ? countof(shell) : r->argc;
 	buf_auto struct buf plan = BUF_INIT;
-	struct port_streams streams;
 	confinement_auto struct confinement f = { 0 };
 	struct err e = ERR_INIT;
 	char id[ID_TEXT_MAX];
 
 	if (request_check(g, r, &e) < 0 || confinement_make(g, &r->sandbox, c, &f, &e) < 0) {
-		refuse(&e, fn, ctx);
+		if (r->approval)
+			permission_fail(engine_process(g, r->process_id), &e);
+		else
+			refuse(&e, fn, ctx);
 		return;
 	}
 	if (r->process_id)
@@ -396,24 +393,33 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 		id_make(ID_KIND_PROCESS, id);
 	if (r->ret_process_id)
 		memcpy(r->ret_process_id, id, sizeof id);
-	struct process *p = process_new(g, id);
+	struct process *p;
+	if (r->approval)
+		permission_take_over(engine_process(g, id), g, id, &p);
+	else
+		p = process_new(g, id);
 	process_take_request(p, r, c);
 	take_confinement(p, &f);
-	process_judge(p, r, &f, argv, argc);
-	if (session_resolve(p, r, c, &e) < 0 || plan_for(p, r, &f, argv, argc, &plan, &e) < 0) {
+	if ((r->approval ? take_approval(p, r->approval) : session_resolve(p, r, c, &e)) < 0 || plan_for(p, r, &f, argv, argc, &plan, &e) < 0) {
+		if (r->approval) {
+			permission_fail(p, &e);
+			return;
+		}
 		process_free(p);
 		fn(ctx, &e, NULL, 0);
 		return;
 	}
 	command_take(p, argv, argc);
-	streams_make(p, &f, &streams);
+	permission_judge(p, r, &f, argv, argc, c);
 	reply_keep(&p->start, c, fn, ctx);
-	p->state = PROCESS_LAUNCHING;
 	if (p->owns_turn)
 		strmap_put(&g->busy_threads, p->thread_id, p);
-	const uint32_t flags = ((const struct plan_head *)(const void *)plan.data)->flags;
-	g->o.ports->launch(g->o.world, p->id, plan.data, plan.len, flags, &streams, c->peer_fd);
-	process_prepare_facts(p);
+	if (p->answer == POLICY_DENY)
+		permission_deny(p);
+	else if (p->answer == POLICY_ASK)
+		permission_ask(p, r, c);
+	else
+		process_launch(p, r, &f, &plan, c);
 }
 
 /* ---- the start facts ---- */
@@ -423,19 +429,6 @@ static const char *layer_state(const struct process *p, uint32_t layer)
 	if (!(p->plan_layers & layer))
 		return "not_requested";
 	return p->layers & layer ? "enforced" : "unavailable";
-}
-
-static int permission_fact(const struct process *p, struct store_batch *b)
-{
-	struct fact f;
-
-	fact_open_process(&f, EVENT_PERMISSION_EVALUATED, p);
-	jw_kraw(&f.w, "permissionDecision", p->decision_json, strlen(p->decision_json));
-	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
-	jw_kopt(&f.w, "justification", p->justification);
-	struct jw m = jw_on(&f.members);
-	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
-	return fact_close(&f, b);
 }
 
 static int sandbox_fact(const struct process *p, struct store_batch *b)
@@ -473,7 +466,7 @@ static int started_fact(const struct process *p, struct store_batch *b)
 	fact_open_process(&f, EVENT_PROCESS_STARTED, p);
 	f.draft.status = "running";
 	f.draft.real_us = p->started_real_us;
-	command_members(p, &f.w);
+	process_command_members(p, &f.w);
 	jw_kstr(&f.w, "cwd", p->cwd);
 	jw_key(&f.w, "tty");
 	process_tty_json(p, &f.w);
@@ -549,7 +542,8 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 static void process_prepare_facts(struct process *p)
 {
 	p->facts = store_batch_new(p->engine->o.store);
-	session_facts(p, p->facts);
+	if (!p->resumed)
+		session_facts(p, p->facts);
 	permission_fact(p, p->facts);
 }
 

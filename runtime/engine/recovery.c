@@ -14,6 +14,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action.h"
+#include "runtime/engine/permission.h"
 #include "runtime/engine/tool.h"
 #include "runtime/engine/turn.h"
 #include "runtime/view/view.h"
@@ -370,6 +371,7 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 	for (size_t i = 0; i < r.nlost; i++)
 		release_lost(r.lost[i]);
 	if (status == 0) {
+		permission_recover(g);
 		channel_recover(g);
 		subagent_recover(g);
 		history_recover(g);

@@ -16,6 +16,7 @@
 #define PROGRESS_NS 1000000000ull
 #define ANSWER_READ (256u << 10)
 #define ARTIFACTS_MAX 100u
+#define PATHS_MAX 64u
 
 /* ---- the start ---- */
 
@@ -46,25 +47,58 @@ static void fail_start(struct engine *g, const char *call_id, const struct err *
 	tool_call_fail(g, call_id, &why);
 }
 
-/* Nobody waits for these: what becomes of them shows in the call. */
-static void ignore(void *ctx, const struct err *e, const char *json, size_t len)
+/* The files that a call is about, as its arguments name them: what rules about paths look at. */
+struct named_paths {
+	char *path[PATHS_MAX];
+	size_t count;
+};
+
+static void name_path(struct named_paths *n, const char *s, size_t len)
 {
+	while (len && (s[len - 1] == '\r' || s[len - 1] == ' '))
+		len--;
+	if (len && n->count < PATHS_MAX)
+		n->path[n->count++] = mem_strndup(s, len);
 }
 
-/* The request of a file tool goes to its stdin, which takes it once the program runs. */
-static void hand_over(struct engine *g, const char *process, const struct requester *by, json_t *args)
+/* The headers of a patch, in either of its two forms; a/ and b/ are what git puts before names. */
+static void name_patch_paths(struct named_paths *n, const char *patch)
 {
-	const struct caller c = { .uid = by->uid, .pid = by->pid, .role = by->role, .peer_fd = -1 };
-	mem_auto char *text = json_dumps(args, JSON_COMPACT);
+	static const char *const heads[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ", "+++ ", "--- " };
 
-	engine_write_stdin(g, process, text, strlen(text), &c, ignore, NULL);
-	engine_close_stdin(g, process, &c, ignore, NULL);
+	for (const char *s = patch; *s; s += strcspn(s, "\n"), s += *s == '\n')
+		for (size_t i = 0; i < countof(heads); i++) {
+			size_t h = strlen(heads[i]);
+
+			if (strncmp(s, heads[i], h) != 0)
+				continue;
+			const char *name = s + h;
+			size_t len = strcspn(name, "\n\t");
+			if (len == 9 && strncmp(name, "/dev/null", 9) == 0)
+				continue;
+			name_path(n, name, len);
+			if (i >= 4 && len > 2 && (name[0] == 'a' || name[0] == 'b') && name[1] == '/')
+				name_path(n, name + 2, len - 2);
+		}
+}
+
+static void name_paths(const json_t *args, struct named_paths *ret)
+{
+	const char *path = json_string_value(json_object_get(args, "path")), *patch = json_string_value(json_object_get(args, "patch"));
+
+	*ret = (struct named_paths){ 0 };
+	if (path)
+		name_path(ret, path, strlen(path));
+	if (patch)
+		name_patch_paths(ret, patch);
 }
 
 static void start(struct engine *g, const struct tool_call_doc *d, const struct tool *tool, const struct requester *by,
 		  const json_t *where, json_t *args)
 {
 	const char *const argv[] = { g->o.tool_program, tool->name };
+	mem_auto char *input = json_dumps(args, JSON_COMPACT);
+	struct named_paths paths = { 0 };
 	char process[ID_TEXT_MAX];
 	struct start_spec spec;
 	struct err e = ERR_INIT;
@@ -87,10 +121,15 @@ static void start(struct engine *g, const struct tool_call_doc *d, const struct 
 		spec.request.stdin_pipe = true;
 		spec.request.stderr_merge = false;
 		spec.request.sandbox.own_program = g->o.tool_program;
+		name_paths(args, &paths);
+		spec.request.tool = tool->name;
+		spec.request.tool_paths = (const char *const *)paths.path;
+		spec.request.ntool_paths = paths.count;
+		spec.request.stdin_text = input; /* its request, which it takes once it runs */
 	}
 	process_start_owned(g, &spec.request, by, OWNER_TOOL, d->toolCallId, process);
-	if (tool->builtin != TOOL_SHELL && process[0])
-		hand_over(g, process, by, args);
+	for (size_t i = 0; i < paths.count; i++)
+		free(paths.path[i]);
 	start_spec_done(&spec);
 }
 

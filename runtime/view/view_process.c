@@ -13,6 +13,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, process_doc, processId),
 	VIEW_FIELD(VIEW_ID, process_doc, status),          /* running, completed, failed, terminated, lost */
 	VIEW_FIELD(VIEW_ID, process_doc, statusReason),
+	VIEW_FIELD(VIEW_ID, process_doc, actionId),        /* the question about its permission, if there was one */
 	VIEW_FIELD(VIEW_JSON, process_doc, command),
 	VIEW_FIELD(VIEW_JSON, process_doc, commandTruncated),
 	VIEW_FIELD(VIEW_JSON, process_doc, commandRef),
@@ -106,6 +107,7 @@ int view_process_on_started(struct models *m, const struct event_view *ev, struc
 		return 0;
 	view_take(&process_shape, &d, payload);
 	d.sandboxProfile = jval_get(payload, "profile");
+	view_word_set(d.status, "running");
 	d.startedAt = ev->real_us;
 	bool cow = jval_bool(d.cow, false);
 	if (view_save(m, &process_shape, d.processId, &d, e) < 0 || list_everywhere(m, &d, e) < 0)
@@ -113,6 +115,24 @@ int view_process_on_started(struct models *m, const struct event_view *ev, struc
 	if (cow && view_list_put(m, VIEW_COW_PROCESS, d.processId, NULL, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_LIVE_PROCESS, d.processId, NULL, e);
+}
+
+/* It waits for a person; what it would run is known. */
+int view_process_on_requested(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct process_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (process_doc_ended(&d))
+		return 0;
+	view_take(&process_shape, &d, payload);
+	d.sandboxProfile = jval_get(payload, "profile");
+	view_word_set(d.status, "waiting_permission");
+	event_id_copy(ev, ID_ACTION, d.actionId, sizeof(d.actionId));
+	return view_save(m, &process_shape, d.processId, &d, e) < 0 ? -1 : list_everywhere(m, &d, e);
 }
 
 /* The end of a copy-on-write run, or of its changes: nothing of it is kept any more. */
@@ -157,6 +177,8 @@ static void set_end(const struct event_view *ev, struct process_doc *d)
 	struct jval payload = event_payload(ev);
 
 	view_take(&process_shape, d, payload);
+	if (jval_get(payload, "profile").type == JT_STRING)
+		d->sandboxProfile = jval_get(payload, "profile");
 	view_word(d->statusReason, event_member(ev, "statusReason"));
 	switch (ev->type) {
 	case EVENT_PROCESS_COMPLETED:

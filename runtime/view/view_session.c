@@ -13,6 +13,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, session_doc, archived),
 	VIEW_FIELD(VIEW_ID, session_doc, firstThreadId),
 	VIEW_FIELD(VIEW_ID, session_doc, systemTurnId),  /* what facts without a turn hang on */
+	VIEW_FIELD(VIEW_ID, session_doc, permissionMode), /* set_permission_mode's; absent = the policy's */
 	VIEW_FIELD(VIEW_UINT, session_doc, uid),
 	VIEW_FIELD(VIEW_TIME, session_doc, createdAt),
 	VIEW_FIELD(VIEW_TIME, session_doc, updatedAt),   /* when a thread or turn of it last began or ended */
@@ -90,4 +91,34 @@ int view_session_on_turn(struct models *m, const struct event_view *ev, struct e
 	if (ev->type == EVENT_TURN_SUBMITTED && !d.systemTurnId[0] && jval_is_str(jval_get(event_payload(ev), "source"), "system"))
 		event_id_copy(ev, ID_TURN, d.systemTurnId, sizeof(d.systemTurnId));
 	return view_save(m, &session_shape, d.sessionId, &d, e);
+}
+
+/* set_permission_mode. */
+int view_session_on_policy(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval mode = jval_get(event_payload(ev), "mode");
+	struct session_doc d;
+	int r;
+
+	if (mode.type != JT_STRING)
+		return 0;
+	r = load(m, ev, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_word(d.permissionMode, mode);
+	return view_save(m, &session_shape, d.sessionId, &d, e);
+}
+
+/* An answer that holds for the session. */
+int view_session_on_permission(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	char session[VIEW_ID_MAX], binding[VIEW_ID_MAX];
+
+	if (!jval_is_str(jval_get(payload, "outcome"), "allowed") ||
+	    (!jval_is_str(jval_get(payload, "scope"), "session") && !jval_is_str(jval_get(payload, "scope"), "always")))
+		return 0;
+	event_id_copy(ev, ID_SESSION, session, sizeof(session));
+	jval_str(jval_get(payload, "binding"), binding, sizeof(binding));
+	return *session && *binding ? view_list_put(m, VIEW_SESSION_GRANT, session, binding, e) : 0;
 }

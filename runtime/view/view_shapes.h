@@ -16,7 +16,7 @@ extern const struct view_shape runtime_shape;
 #define VIEW_RUNTIME_ID "runtime"
 
 struct session_doc {
-	char sessionId[VIEW_ID_MAX], kind[VIEW_ID_MAX], firstThreadId[VIEW_ID_MAX], systemTurnId[VIEW_ID_MAX];
+	char sessionId[VIEW_ID_MAX], kind[VIEW_ID_MAX], firstThreadId[VIEW_ID_MAX], systemTurnId[VIEW_ID_MAX], permissionMode[VIEW_ID_MAX];
 	uint64_t uid, createdAt, updatedAt;
 	struct jval title, workspaceId, scope, createdBy, pinnedThreadIds, archived;
 };
@@ -86,7 +86,7 @@ extern const struct view_shape step_shape;
 
 struct process_doc {
 	char processId[VIEW_ID_MAX], status[VIEW_ID_MAX], statusReason[VIEW_ID_MAX], sessionId[VIEW_ID_MAX],
-		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX];
+		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], actionId[VIEW_ID_MAX];
 	uint64_t uid, startedAt, endedAt, endSequence;
 	bool stdinClosed;
 	struct jval command, commandTruncated, commandRef, commandLine, cwd, tty, pid, startTime, bootId, startedBootNs, planHash,

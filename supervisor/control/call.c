@@ -86,6 +86,7 @@ struct call *call_new(struct client *home, struct batch *batch, const struct met
 		.uid = home->peer.uid, .gid = home->peer.gid, .pid = home->peer.pid, .role = home->role,
 		.connection = home->number, .peer_fd = home->fd, .request_id = p->request_id,
 		.channel_id = home->channel_id[0] ? home->channel_id : NULL,
+		.no_person = home->no_person,
 	};
 	TAILQ_INSERT_TAIL(&home->calls, p, entry);
 	home->ncalls++;

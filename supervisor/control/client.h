@@ -42,6 +42,7 @@ struct client {
 	char name[64];              /* as it called itself */
 	uint64_t windows[16];       /* parts of histories that it has loaded, as hashes; the newest ones */
 	unsigned nwindows;
+	bool no_person;             /* it said that nobody can be asked through it */
 	char channel_id[72];        /* the channel that it belongs to; "" = none */
 	struct event ev;
 	struct lines in;

@@ -44,6 +44,7 @@ void method_initialize(struct call *c)
 	const char *name = call_str(c, "clientName");
 	if (name)
 		snprintf(c->client->name, sizeof c->client->name, "%s", name);
+	c->client->no_person = !call_bool(c, "interactive", !c->client->no_person);
 	if (call_str(c, "channelId"))
 		snprintf(c->client->channel_id, sizeof c->client->channel_id, "%s", call_str(c, "channelId"));
 	struct store *s = call_store(c);
