@@ -16,7 +16,7 @@
 #define TOOL_PATHS_MAX 64u
 
 /* What ~ stands for inside. */
-static const char *home_of(const struct confinement *f, const struct start_request *r)
+const char *permission_home(const struct confinement *f, const struct start_request *r)
 {
 	for (size_t i = 0; i < r->nenv_set; i++)
 		if (strncmp(r->env_set[i], "HOME=", 5) == 0)
@@ -126,7 +126,7 @@ void permission_judge(struct process *p, const struct start_request *r, const st
 		      const struct caller *c)
 {
 	const struct understand_options how = {
-		.cwd = p->cwd, .workspace = f->workspace.path[0] ? f->workspace.path : p->cwd, .home = home_of(f, r), .env = r->env_set, .nenv = r->nenv_set,
+		.cwd = p->cwd, .workspace = f->workspace.path[0] ? f->workspace.path : p->cwd, .home = p->home, .env = r->env_set, .nenv = r->nenv_set,
 	};
 	command_facts_auto struct command_facts facts = { 0 };
 	struct tool_paths *paths = mem_zalloc(1, sizeof *paths);
@@ -190,9 +190,12 @@ void permission_end_facts(struct process *p, const struct permission_end *how, s
 	if (how->terminated) {
 		jw_kstr(&f.w, "reason", how->message);
 		jw_kstr(&f.w, "cause", "user");
+		fact_requester(&f.w, "requestedBy", &p->end_by);
 		jw_kbool(&f.w, "treeEmpty", true);
 		jw_kstr(&f.w, "status", "terminated");
 		jw_kuint(&f.w, "durationMs", 0);
+		jw_key(&f.w, "outputs");
+		process_outputs_json(p, &f.w);
 	} else {
 		jw_kstr(&f.w, "category", how->category);
 		jw_kstr(&f.w, "stage", "permission");

@@ -22,6 +22,8 @@ struct start_approval {
 	uint64_t connection;          /* whose client it ends with; 0 = none */
 };
 
+/* What ~ stands for inside, or NULL. */
+const char *permission_home(const struct confinement *f, const struct start_request *r);
 /* The process's decision; what it is about is in the process already. */
 void permission_judge(struct process *p, const struct start_request *r, const struct confinement *f, const char *const *argv, size_t argc,
 		      const struct caller *c);

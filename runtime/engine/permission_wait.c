@@ -122,6 +122,7 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 	struct err e = ERR_INIT;
 
 	p->state = PROCESS_WAITING;
+	p->end_by = p->by;
 	copy.process_id = p->id;
 	copy.step_id = p->step_id;
 	start_record_write(&copy, &start);
@@ -338,6 +339,7 @@ static void restore(struct engine *g, const struct action_doc *a)
 	jval_str(jval_get(by, "role"), role, sizeof role);
 	p->by = (struct requester){ .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid), .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
 		.role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT };
+	p->end_by = p->by;
 	jval_str(jval_get(owner, "kind"), kind, sizeof kind);
 	jval_str(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
 	p->owner = owner_kind_find(kind);

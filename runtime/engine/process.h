@@ -139,6 +139,7 @@ struct process {
 	char *command_ref;        /* the whole argv behind a ref, when it is too long for an event */
 	struct buf command_full;
 	char *profile;            /* its name */
+	char *home;               /* what ~ stands for inside, or NULL */
 	char *sandbox_json;       /* sandboxProfile */
 	char plan_hash[65];
 	uint32_t plan_layers, plan_kind; /* what is asked of the sandbox, and those flags that decide what can be had */

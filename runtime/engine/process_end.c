@@ -36,6 +36,8 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 	if (p->state > PROCESS_RUNNING)
 		return; /* it was faster */
 	if (p->state == PROCESS_WAITING) {
+		if (by)
+			p->end_by = *by;
 		permission_withdraw(p, reason, why == PROCESS_END_SHUTDOWN);
 		return;
 	}

@@ -249,6 +249,7 @@ void process_free(struct process *p)
 	free(p->sandbox_json);
 	free(p->decision_json);
 	free(p->reason);
+	free(p->home);
 	free(p->record);
 	free(p->judged_json);
 	free(p->command_json);

@@ -400,6 +400,7 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 		p = process_new(g, id);
 	process_take_request(p, r, c);
 	take_confinement(p, &f);
+	p->home = mem_strdup(permission_home(&f, r)); /* the plan takes the environment over */
 	if ((r->approval ? take_approval(p, r->approval) : session_resolve(p, r, c, &e)) < 0 || plan_for(p, r, &f, argv, argc, &plan, &e) < 0) {
 		if (r->approval) {
 			permission_fail(p, &e);

@@ -1,0 +1,288 @@
+"""Policy: rules and modes decide before anything runs; people are asked, answer once, and what they allowed is what runs."""
+
+import json
+import os
+import signal
+import sys
+import threading
+
+import harness
+from harness import Home, until
+
+ASK = {"permissions": {"ask": ["Bash(touch:*)", "Write"], "deny": ["Bash(rm:*)", "Read(~/.ssh/**)"]}}
+
+
+def policy(home, what):
+    with open(os.path.join(home.dir, "policy.json"), "w") as f:
+        f.write(what if isinstance(what, str) else json.dumps(what, indent=1))
+
+
+class Policed(Home):
+    """A daemon that has this policy from its start."""
+
+    def __init__(self, what, **more):
+        super().__init__(start=False, **more)
+        policy(self, what)
+        self.start()
+
+
+def valid(home, rpc):
+    harness.validate(harness.event_validators(), rpc.events())
+    home.cli("store", "verify")
+
+
+def pending(rpc):
+    return rpc.call("list_actions", status="pending")["actions"]
+
+
+def of(rpc, process, kind=None):
+    return [e for e in rpc.events() if e.get("processId") == process and (not kind or e["type"] == kind)]
+
+
+def ask(rpc, home, *argv, **more):
+    started = rpc.call("start_process", command=list(argv), cwd=home.work, **more)
+    assert started["status"] == "waiting_permission" and started["decision"] == "ask", started
+    return started
+
+
+def test_a_denied_command_is_a_fact_and_never_runs():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        keep = os.path.join(home.work, "keep")
+        open(keep, "w").close()
+        error = rpc.fails("start_process", commandLine="true && rm keep", cwd=home.work, code=-32010)
+        decision = error.data["permissionDecision"]
+        assert decision["decision"] == "deny" and decision["decisionSource"] == "rule", decision
+        assert decision["ruleRefs"] == [{"file": "policy.json", "line": 8, "rule": "Bash(rm:*)", "effect": "deny", "layer": "user"}], decision
+        assert os.path.exists(keep)
+        process = rpc.call("get_process", processId=error.data["processId"])
+        assert process["status"] == "failed" and process["category"] == "permission", process
+        assert process["commandLine"] == "true && rm keep", process
+        types = [e["type"] for e in of(rpc, process["processId"])]
+        assert types == ["permission.evaluated", "process.failed"], types
+        rpc.fails("start_process", command=["cat", "/root/.ssh/id" if os.getuid() == 0 else os.path.expanduser("~/.ssh/id")], cwd=home.work, code=-32010)
+        done = home.cli("run", "--", "rm", "keep", status=None)
+        assert done.status not in (0, 1) and b"Bash(rm:*)" in done.err, (done.status, done.err)
+        assert rpc.run(["echo", "rm"], cwd=home.work)[1]["exitCode"] == 0
+        valid(home, rpc)
+
+
+def test_it_waits_until_somebody_allows_it():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        started = ask(rpc, home, "touch", "made")
+        made = os.path.join(home.work, "made")
+        process = rpc.call("get_process", processId=started["processId"])
+        assert process["status"] == "waiting_permission" and process["actionId"] == started["actionId"], process
+        assert rpc.call("wait_process", processId=started["processId"], timeoutMs=50)["timedOut"]
+        action, = pending(rpc)
+        assert action["actionType"] == "permission" and "touch made" in action["prompt"] and action["processId"] == started["processId"], action
+        assert not os.path.exists(made)
+        waiting = rpc.send("wait_process", processId=started["processId"])
+        assert rpc.call("respond_action", actionId=started["actionId"], decision="allow", note="fine")["status"] == "resolved"
+        done = rpc.reply(waiting)
+        assert done["status"] == "completed" and done["exitCode"] == 0, done
+        assert os.path.exists(made)
+        types = [e["type"] for e in of(rpc, started["processId"])]
+        for kind in ("permission.evaluated", "permission.requested", "action.required", "action.resolved", "permission.resolved", "process.started",
+                     "process.completed"):
+            assert kind in types, (kind, types)
+        last = of(rpc, started["processId"], "permission.evaluated")[-1]["payload"]["permissionDecision"]
+        assert last["decision"] == "allow" and last["decisionSource"] == "user" and last["approvalActionId"] == started["actionId"], last
+        # Once is once.
+        ask(rpc, home, "touch", "made")
+        rpc.fails("respond_action", actionId=started["actionId"], decision="allow", code=-32009)
+        for a in pending(rpc):
+            rpc.call("respond_action", actionId=a["actionId"], decision="deny")
+        valid(home, rpc)
+
+
+def test_denied_by_a_person():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        started = ask(rpc, home, "touch", "made")
+        home.cli("deny", started["actionId"], "--note", "not today")
+        done = rpc.wait(started["processId"])
+        assert done["status"] == "failed" and done["category"] == "permission" and "not today" in done["message"], done
+        assert not os.path.exists(os.path.join(home.work, "made"))
+        assert of(rpc, started["processId"], "permission.resolved")[0]["payload"]["outcome"] == "denied"
+        valid(home, rpc)
+
+
+def test_it_waits_through_restarts():
+    with Policed(ASK) as home:
+        with home.rpc() as rpc:
+            one, two, three = (ask(rpc, home, "touch", name) for name in ("one", "two", "three"))
+        home.kill_part("runtime")
+        until("it answers", home.answers)
+        with home.rpc() as rpc:
+            assert rpc.call("get_process", processId=one["processId"])["status"] == "waiting_permission"
+            waiting = rpc.send("wait_process", processId=one["processId"])
+            rpc.call("respond_action", actionId=one["actionId"], decision="allow")
+            assert rpc.reply(waiting)["status"] == "completed"
+        home.restart()
+        with home.rpc() as rpc:
+            assert {a["actionId"] for a in pending(rpc)} == {two["actionId"], three["actionId"]}
+            rpc.call("respond_action", actionId=two["actionId"], decision="allow")
+            assert rpc.wait(two["processId"])["status"] == "completed"
+            rpc.call("respond_action", actionId=three["actionId"], decision="deny")
+            assert rpc.wait(three["processId"])["category"] == "permission"
+            assert sorted(os.listdir(home.work)) == ["one", "two"], os.listdir(home.work)
+            valid(home, rpc)
+
+
+def test_what_was_allowed_is_what_runs():
+    """Between the question and the answer the profile got wider: what would run is not what was shown."""
+    wider = dict(ASK, profiles={"p": {"writeRoots": ["/opt"]}})
+    with Policed(dict(ASK, profiles={"p": {}})) as home, home.rpc() as rpc:
+        started = ask(rpc, home, "touch", "made", profile="p")
+        policy(home, wider)
+        home.guard.send_signal(signal.SIGHUP)
+        until("the policy is loaded", lambda: "/opt" in str(rpc.call("get_sandbox", profile="p", cwd=home.work)))
+        rpc.call("respond_action", actionId=started["actionId"], decision="allow")
+        done = rpc.wait(started["processId"])
+        assert done["status"] == "failed" and done["category"] == "permission" and "changed" in done["message"], done
+        assert not os.path.exists(os.path.join(home.work, "made"))
+        # A rule that denies it meanwhile counts as well.
+        started = ask(rpc, home, "touch", "made")
+        policy(home, {"permissions": {"deny": ["Bash(touch:*)", "Bash(no-such-probe)"]}})
+        home.guard.send_signal(signal.SIGHUP)
+        until("the policy is loaded", lambda: rpc.fails("start_process", command=["no-such-probe"], cwd=home.work).code == -32010)
+        rpc.call("respond_action", actionId=started["actionId"], decision="allow")
+        assert rpc.wait(started["processId"])["category"] == "permission"
+        valid(home, rpc)
+
+
+def test_a_session_can_be_trusted_with_a_command():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        started = ask(rpc, home, "touch", "made", sessionId=session)
+        rpc.call("respond_action", actionId=started["actionId"], decision="allow", scope="session")
+        rpc.wait(started["processId"])
+        again = rpc.call("start_process", command=["touch", "made"], cwd=home.work, sessionId=session)
+        assert again["status"] == "running", again
+        rpc.wait(again["processId"])
+        decision = of(rpc, again["processId"], "permission.evaluated")[0]["payload"]["permissionDecision"]
+        assert decision["scope"] == "session" and decision["decisionSource"] == "user", decision
+        # Other words, another environment, another session: asked again.
+        for other in ({"command": ["touch", "other"], "sessionId": session}, {"command": ["touch", "made"], "sessionId": session, "env": {"X": "1"}},
+                      {"command": ["touch", "made"]}):
+            assert rpc.call("start_process", cwd=home.work, **other)["status"] == "waiting_permission", other
+        home.restart()
+    # The waiting ones ended with the daemon's folder; that nothing of them was left was checked.
+
+
+def test_agents_do_not_allow_themselves():
+    with Policed(ASK) as home, home.rpc() as agent, home.rpc() as person:
+        agent.call("initialize", role="agent")
+        started = ask(agent, home, "touch", "made")
+        agent.fails("respond_action", actionId=started["actionId"], decision="allow", code=-32003)
+        assert person.call("get_process", processId=started["processId"])["status"] == "waiting_permission"
+        person.call("respond_action", actionId=started["actionId"], decision="allow")
+        assert agent.wait(started["processId"])["status"] == "completed"
+        resolver = of(person, started["processId"], "action.resolved")[0]["payload"]["resolver"]
+        assert resolver["role"] == "operator", resolver
+
+
+def test_nothing_is_allowed_from_inside_of_a_sandbox():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        started = ask(rpc, home, "touch", "made")
+        script = ("import socket,json\ns=socket.socket(socket.AF_UNIX)\ns.connect(%r)\ns.sendall(json.dumps({'jsonrpc':'2.0','id':1,'method':"
+                  "'respond_action','params':{'actionId':%r,'decision':'allow'}}).encode()+b'\\n')\nprint(s.recv(9999))" % (home.socket, started["actionId"]))
+        _, done = rpc.run([sys.executable, "-c", script], cwd=home.work)
+        assert done["exitCode"] != 0 or b"error" in rpc.outputs(done)["stdout"], done
+        assert rpc.call("get_process", processId=started["processId"])["status"] == "waiting_permission"
+        rpc.call("respond_action", actionId=started["actionId"], decision="deny")
+
+
+def test_the_first_answer_counts():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        for _ in range(5):
+            started = ask(rpc, home, "touch", "made")
+            answers = []
+
+            def answer(decision):
+                with home.rpc() as mine:
+                    try:
+                        mine.call("respond_action", actionId=started["actionId"], decision=decision)
+                        answers.append(decision)
+                    except harness.RpcError as error:
+                        assert error.code == -32009, error
+            people = [threading.Thread(target=answer, args=(d,)) for d in ("allow", "deny", "allow", "deny")]
+            for p in people:
+                p.start()
+            for p in people:
+                p.join()
+            done = rpc.wait(started["processId"])
+            assert len(answers) == 1, answers
+            assert (done["status"] == "completed") == (answers[0] == "allow"), (answers, done)
+
+
+def test_nobody_is_waited_for_who_is_not_there():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        rpc.call("initialize", interactive=False)
+        error = rpc.fails("start_process", command=["touch", "made"], cwd=home.work, code=-32010)
+        assert "nobody can be asked" in error.data["permissionDecision"]["decisionReason"], error.data
+    with Policed(ASK, config={"permissionAloneMs": 200, "permissionTimeoutMs": 300}) as home, home.rpc() as rpc, home.rpc() as alone:
+        alone.call("initialize", interactive=False)
+        for who in (rpc, alone):
+            started = ask(who, home, "touch", "made")
+            done = who.wait(started["processId"])
+            assert done["status"] == "failed" and done["category"] == "permission" and "in time" in done["message"], done
+            assert of(rpc, started["processId"], "permission.resolved")[0]["payload"]["outcome"] == "timed_out"
+        valid(home, rpc)
+
+
+def test_waiting_ends_with_the_process():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        started = ask(rpc, home, "touch", "made")
+        rpc.fails("signal_process", processId=started["processId"], signal="INT", code=-32015)
+        gone = rpc.call("terminate_process", processId=started["processId"], reason="changed my mind")
+        assert gone["treeEmpty"], gone
+        assert rpc.call("get_process", processId=started["processId"])["status"] == "terminated"
+        assert not pending(rpc)
+        with home.rpc() as other:
+            ask(other, home, "touch", "made", onDisconnect="terminate")
+        until("nothing is asked any more", lambda: not pending(rpc))
+        valid(home, rpc)
+
+
+def test_tools_wait_and_are_denied_in_the_same_way():
+    rules = {"permissions": {"ask": ["Edit(asked.txt)", "Bash(touch:*)"], "deny": ["Edit(never.txt)", "Read(secret/**)"]}}
+    with Policed(rules) as home, home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[{"type": "text", "text": "x"}], options={"cwd": home.work})
+        os.mkdir(os.path.join(home.work, "secret"))
+        denied = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="write_file", arguments={"path": "never.txt", "content": "x"})
+        assert denied["status"] == "failed" and denied["error"]["category"] == "permission", denied
+        denied = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="read_file", arguments={"path": "secret/x"})
+        assert denied["error"]["category"] == "permission", denied
+        waiting = rpc.send("invoke_tool", turnId=turn["turnId"], toolName="write_file", arguments={"path": "asked.txt", "content": "hello"})
+        with home.rpc() as person:
+            action = until("it is asked", lambda: pending(person))[0]
+            assert not os.path.exists(os.path.join(home.work, "asked.txt"))
+            person.call("respond_action", actionId=action["actionId"], decision="allow")
+        done = rpc.reply(waiting)
+        assert done["status"] == "completed", done
+        assert open(os.path.join(home.work, "asked.txt")).read() == "hello"
+        waiting = rpc.send("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"command": "touch x"})
+        with home.rpc() as person:
+            action = until("it is asked", lambda: pending(person))[0]
+            person.call("respond_action", actionId=action["actionId"], decision="deny")
+        assert rpc.reply(waiting)["error"]["category"] == "permission"
+        valid(home, rpc)
+
+
+def test_a_tool_waits_through_a_restart():
+    with Policed({"permissions": {"ask": ["Edit(asked.txt)"]}}) as home:
+        with home.rpc() as rpc:
+            turn = rpc.call("submit_turn", input=[{"type": "tool_call", "toolName": "write_file", "arguments": {"path": "asked.txt", "content": "hello"}}],
+                            options={"cwd": home.work})
+            action = until("it is asked", lambda: pending(rpc))[0]
+        home.kill_part("runtime")
+        until("it answers", home.answers)
+        with home.rpc() as rpc:
+            rpc.call("respond_action", actionId=action["actionId"], decision="allow")
+            until("the turn ended", lambda: [e for e in rpc.events() if e["type"] == "turn.completed" and e["turnId"] == turn["turnId"]])
+            assert open(os.path.join(home.work, "asked.txt")).read() == "hello"
+            valid(home, rpc)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
