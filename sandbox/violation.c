@@ -408,6 +408,14 @@ static bool finish(struct pending *e, struct violation *ret)
 	return true;
 }
 
+/* Every member, but of the path no more than is read: it has a page's length, and refusals come by the million. */
+static void violation_clear(struct violation *v)
+{
+	memset(v, 0, offsetof(struct violation, path) + 1);
+	v->port = -1;
+	v->session = AUDIT_NO_SESSION;
+}
+
 static struct pending *pending_of(struct violation_builder *b, uint64_t serial, bool make)
 {
 	struct pending *oldest = NULL;
@@ -440,12 +448,7 @@ static struct pending *pending_of(struct violation_builder *b, uint64_t serial, 
 	e->row = NULL;
 	e->cwd[0] = 0;
 	e->rank = 0;
-	e->v.kind = e->v.operation = NULL;
-	e->v.path[0] = e->v.address[0] = e->v.syscall[0] = e->v.comm[0] = 0;
-	e->v.directory = false;
-	e->v.port = -1;
-	e->v.pid = e->v.error = 0;
-	e->v.session = AUDIT_NO_SESSION;
+	violation_clear(&e->v);
 	memset(e->args, 0, sizeof e->args);
 	return b->last = e;
 }
@@ -453,13 +456,10 @@ static struct pending *pending_of(struct violation_builder *b, uint64_t serial, 
 static bool take_seccomp(struct violation_builder *b, struct text t)
 {
 	struct violation *v = &b->out;
+	violation_clear(v);
 	v->kind = "syscall";
 	v->operation = "call";
 	v->source = "seccomp";
-	v->path[0] = v->address[0] = v->syscall[0] = 0;
-	v->directory = false;
-	v->port = -1;
-	v->error = 0;
 	take_task(v, t);
 	name_syscall(v, (uint32_t)number(t, "arch", 16, 0), (int)number(t, "syscall", 10, 0));
 	return v->session != AUDIT_NO_SESSION;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
+#include <malloc.h>
 #include <seccomp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -55,6 +56,9 @@ static void ends(unsigned serial, const char *kind, const char *operation, const
 	ck_assert_str_eq(v->operation, operation);
 	ck_assert_str_eq(v->path, path);
 	ck_assert_int_eq(v->directory, directory);
+	ck_assert_ptr_null(v->reason);
+	ck_assert_str_eq(v->host, "");
+	ck_assert_uint_eq(v->count, 0);
 	ck_assert_uint_eq(v->session, 7);
 	ck_assert_int_eq(v->pid, 1754);
 	ck_assert_str_eq(v->comm, "sh");
@@ -64,6 +68,7 @@ static void ends(unsigned serial, const char *kind, const char *operation, const
 
 START_TEST(opens_by_their_flags)
 {
+	mallopt(M_PERTURB, 0xa5); /* what a heap holds that was used before */
 	b = violation_builder_new();
 	put_call(1, "openat", EACCES, AT_CWD " a2=0 a3=0");
 	put(AUDIT_CWD, 1, "cwd=\"/etc\"");
