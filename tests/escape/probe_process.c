@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <linux/ioprio.h>
 #include <linux/kcmp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,6 +143,53 @@ static int try_limit_other(const char *pid)
 {
 	struct rlimit r = { 1, 1 };
 	return prlimit(atoi(pid), RLIMIT_CORE, NULL, &r);
+}
+
+/* The same again as it has already: all that is asked is whether one may. */
+static int try_schedule_other(const char *pid)
+{
+	const struct sched_param none = { 0 };
+	return sched_setscheduler(atoi(pid), SCHED_OTHER, &none);
+}
+
+static int try_schedule_other_param(const char *pid)
+{
+	const struct sched_param none = { 0 };
+	return sched_setparam(atoi(pid), &none);
+}
+
+static int try_schedule_other_attr(const char *pid)
+{
+	uint32_t attr[14] = { 0 };
+	long r = syscall(SYS_sched_getattr, atoi(pid), attr, sizeof attr, 0);
+	return r < 0 ? -1 : (int)syscall(SYS_sched_setattr, atoi(pid), attr, 0);
+}
+
+static int try_processors_of_other(const char *pid)
+{
+	cpu_set_t set;
+	return sched_getaffinity(atoi(pid), sizeof set, &set) < 0 ? -1 : sched_setaffinity(atoi(pid), sizeof set, &set);
+}
+
+static int try_priority_of_other(const char *pid)
+{
+	id_t id = (id_t)atoi(pid);
+	return setpriority(PRIO_PROCESS, id, getpriority(PRIO_PROCESS, id));
+}
+
+static int try_priority_of_user(const char *arg)
+{
+	return setpriority(PRIO_USER, geteuid(), 19);
+}
+
+static int try_io_priority_of_other(const char *pid)
+{
+	return (int)syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, atoi(pid), 0);
+}
+
+static int try_io_priority_of_user(const char *arg)
+{
+	return (int)syscall(SYS_ioprio_set, IOPRIO_WHO_USER, geteuid(), 0);
 }
 
 /* Of a process tree of its own init's: whatever arrives there, it goes on. */
@@ -383,6 +432,14 @@ const struct probe probe_process[] = {
 	{ "take_descriptor", try_take_descriptor },
 	{ "compare", try_compare },
 	{ "limit_other", try_limit_other },
+	{ "schedule_other", try_schedule_other },
+	{ "schedule_other_param", try_schedule_other_param },
+	{ "schedule_other_attr", try_schedule_other_attr },
+	{ "processors_of_other", try_processors_of_other },
+	{ "priority_of_other", try_priority_of_other },
+	{ "priority_of_user", try_priority_of_user },
+	{ "io_priority_of_other", try_io_priority_of_other },
+	{ "io_priority_of_user", try_io_priority_of_user },
 	{ "end_init", try_end_init },
 	{ "real_time", try_real_time },
 	{ "nice", try_nice },
