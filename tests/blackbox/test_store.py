@@ -1,11 +1,12 @@
 """The store's verbs: verify, stats, backup, compact, rebuild, prune; and corruption, which is said and never returned."""
 
+import contextlib
 import json
 import os
 import shutil
 
 import harness
-from harness import TALKER, Home
+from harness import TALKER, Home, until
 
 
 def fill(home, count=10):
@@ -190,6 +191,28 @@ def test_quota():
         rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
         home.cli("store", "compact")
         rpc.call("emit_events", sessionId=session, events=[body])
+
+
+def test_a_full_store_holds_output_back_and_loses_none():
+    with Home({"storeQuotaBytes": 8 << 20}) as home, home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        body = {"type": "run.status", "payload": {"phase": "x", "title": "y" * 30000}}
+        while rpc.call("get_store_stats")["dbBytes"] < 4 << 20:
+            rpc.call("emit_events", sessionId=session, events=[body] * 5)
+        go = os.path.join(home.work, "go")
+        process = rpc.start(f"while [ ! -e {go} ]; do sleep 0.05; done; seq 1000", cwd=home.work)["processId"]
+        with contextlib.suppress(harness.RpcError):
+            for _ in range(2000):
+                rpc.call("emit_events", sessionId=session, events=[body] * 5)
+        assert rpc.call("get_store_stats")["full"] is True
+        open(go, "w").close()
+        stalled = until("it is told that output stalls", lambda: [e for e in rpc.events(after=None) if e["type"] == "runtime.error"])
+        assert stalled[0]["payload"]["code"] == "output_stalled" and process in stalled[0]["payload"]["detail"], stalled
+        assert rpc.call("get_process", processId=process)["status"] == "running", "it waits"
+        rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+        home.cli("store", "compact")
+        assert rpc.wait(process)["status"] == "completed"
+        assert rpc.outputs(process)["stdout"] == "".join(f"{n}\n" for n in range(1, 1001)).encode()
 
 
 if __name__ == "__main__":

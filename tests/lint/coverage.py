@@ -1,0 +1,41 @@
+#!/usr/bin/python3
+"""Every event type that bailiff writes is caused by some black-box test: docs/event-coverage.md, which `make coverage` writes, says by which."""
+
+import os
+import re
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+# Types of RUNTIME or OWNER that nothing writes yet, or that a test cannot cause from outside, with the reason.
+EXCUSED = {
+    "permission.requested": "policy does not ask yet",
+    "permission.resolved": "policy does not ask yet",
+    "hook.started": "there are no hooks yet",
+    "hook.completed": "there are no hooks yet",
+    "hook.failed": "there are no hooks yet",
+    "output.redacted": "nothing redacts yet",
+}
+
+
+def main():
+    with open(os.path.join(ROOT, "runtime/event/event_types.def"), encoding="utf-8") as f:
+        types = re.findall(r'^EVENT_TYPE\(\w+, "([a-z_.]+)", \w+, (\w+)', f.read(), re.M)
+    with open(os.path.join(ROOT, "docs/event-coverage.md"), encoding="utf-8") as f:
+        table = dict(re.findall(r"^\| `([a-z_.]+)` \| [^|]* \| ([^|]*) \|", f.read(), re.M))
+    problems = []
+    for name, origin in types:
+        programs = re.findall(r"`(\w+\.py)`", table.get(name, ""))
+        if name not in table:
+            problems.append(f"docs/event-coverage.md has no row for {name} (make coverage)")
+        elif not programs and origin != "CLIENT" and name not in EXCUSED:
+            problems.append(f"no black-box test causes {name}; write one, then make coverage")
+        elif programs and name in EXCUSED:
+            problems.append(f"{name} is caused by {programs[0]}: take its excuse out of tests/lint/coverage.py")
+        problems += [f"docs/event-coverage.md names {p}, which is not there" for p in programs
+                     if not os.path.exists(os.path.join(ROOT, "tests/blackbox", p))]
+    print("\n".join(problems) or f"{len(types)} event types, {len(EXCUSED)} excused")
+    return 1 if problems else 0
+
+
+sys.exit(main())
