@@ -108,6 +108,11 @@ void engine_record_evidence(struct engine *g, const struct evidence_export *x, c
 			deed_refuse(d, &e);
 			return;
 		}
+	for (size_t i = 0; i < x->nparts; i++)
+		if (!kept[i].evidence_id[0] && store_spool_keep(g->o.store, x->part[i].ref, &e) < 0) {
+			deed_refuse(d, &e);
+			return;
+		}
 	if (kept[0].evidence_id[0])
 		memcpy(evidence_id, kept[0].evidence_id, sizeof evidence_id);
 	else

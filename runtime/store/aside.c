@@ -2,10 +2,13 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/folder.h"
 #include "runtime/store/scratch.h"
 #include "runtime/store/spool.h"
 #include "runtime/store/state.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 struct store_aside {
@@ -117,17 +120,38 @@ int store_aside_models(struct store_aside *a, uint8_t kind, bool (*fn)(void *ctx
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read a fresh fold");
 }
 
+static void new_name(const char *output_ref, char ret[BATCH_REF_MAX])
+{
+	snprintf(ret, BATCH_REF_MAX, FOLDER_NEW_SPOOL "%s", output_ref);
+}
+
 int store_aside_spool(struct store_aside *a, const char *output_ref, int *ret_fd, struct err *e)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
+	char name[BATCH_REF_MAX];
 
-	if (spool_open(a->s->spool_fd, output_ref, 0, &f, e) != 0)
+	new_name(output_ref, name);
+	if (spool_open(a->s->spool_fd, name, 0, &f, e) != 0)
 		return -1;
 	*ret_fd = f.fd;
 	return 0;
 }
 
+int store_spool_keep(struct store *s, const char *output_ref, struct err *e)
+{
+	char name[BATCH_REF_MAX];
+
+	new_name(output_ref, name);
+	if (renameat(s->spool_fd, name, s->spool_fd, output_ref) != 0)
+		return err_sys(e, errno, "keep the spool file '%s'", output_ref);
+	return 0;
+}
+
 void store_spool_forget(struct store *s, const char *output_ref)
 {
+	char name[BATCH_REF_MAX];
+
+	new_name(output_ref, name);
+	(void)spool_unlink(s->spool_fd, name);
 	(void)spool_unlink(s->spool_fd, output_ref);
 }

@@ -148,6 +148,10 @@ static bool count_entry(void *ctx, int fd, const char *name)
 
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) || key.mv_size >= BATCH_REF_MAX)
 		return true;
+	if (!c->s->read_only && strncmp(name, FOLDER_NEW_SPOOL, strlen(FOLDER_NEW_SPOOL)) == 0) {
+		unlinkat(fd, name, 0); /* no batch ever cited it */
+		return true;
+	}
 	if (!c->s->read_only && db_seal_get(c->r->txn, c->r->db->t[DB_BLOBS], &key, &v, &n, NULL) == 0 && n == 1 &&
 	    *(const char *)v == 1) {
 		unlinkat(fd, name, 0);

@@ -18,5 +18,6 @@ void folder_remove(int parent_fd, const char *name);
 #define FOLDER_DATA "data.mdb"
 #define FOLDER_DATA_NEW "data.mdb.new"
 #define FOLDER_SCRATCH "scratch."
+#define FOLDER_NEW_SPOOL "new." /* a spool file that is still being written for an export */
 
 #endif

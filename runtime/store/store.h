@@ -236,8 +236,12 @@ int store_aside_fold(struct store_aside *a, const struct event_view *ev, struct 
 int store_aside_model(struct store_aside *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len, struct err *e);
 int store_aside_models(struct store_aside *a, uint8_t kind, bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
 		       void *ctx, struct err *e);
-int store_aside_spool(struct store_aside *a, const char *output_ref, int *ret_fd, struct err *e); /* made; close it */
-/* Any thread: a spool file that no batch will cite goes. */
+/*
+ * Makes a spool file (close it) under a name of its own: what a crash leaves of it goes with the next open. Whoever cites it in a
+ * batch keeps it first; or it is forgotten, kept or not.
+ */
+int store_aside_spool(struct store_aside *a, const char *output_ref, int *ret_fd, struct err *e);
+int store_spool_keep(struct store *s, const char *output_ref, struct err *e);
 void store_spool_forget(struct store *s, const char *output_ref);
 
 #endif

@@ -247,5 +247,30 @@ def test_traces_are_the_callers(home):
         assert p["signals"]["traces"] == "missing_correlation" and [g["signal"] for g in p["knownGaps"]] == ["traces"]
 
 
+def test_an_export_cut_by_a_crash(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        turn = rpc.call("submit_turn", sessionId=session, input=[{"type": "text", "text": "much"}])
+        ids = {"threadId": turn["threadId"], "turnId": turn["turnId"], "modelRequestId": "mr_1"}
+        rpc.call("emit_events", sessionId=session, events=[{"type": "model.requested", **ids, "payload": {"provider": "a", "model": "b"}}])
+        for i in range(10):
+            rpc.call("emit_events", sessionId=session, events=[{"type": "model.delta", **ids, "payload": {"index": i * 1000 + k, "text": "words " * 5}}
+                                                               for k in range(1000)])
+    path, spool = os.path.join(home.dir, "pack.json"), os.path.join(home.dir, "spool")
+    for _ in range(2):
+        before = set(os.listdir(spool))
+        running = home.cli_start("export", "evidence", session, "-o", path)
+        until("a file is being written", lambda: set(os.listdir(spool)) - before or running.poll() is not None)
+        home.kill_part("runtime")
+        out, err = running.communicate(timeout=harness.PATIENCE)  # asks again when the runtime is back
+        assert running.returncode == 0, err
+        assert "byte for byte" in home.cli("replay", "--verify", path).text
+        assert not [f for f in os.listdir(spool) if f.startswith("new.")]
+    with home.rpc() as rpc:
+        packs = {e["payload"]["packRef"] for e in rpc.events(sessionId=session) if e["type"] == "evidence.changed"}
+        assert len(packs) == 1 and len([f for f in os.listdir(spool) if os.path.getsize(os.path.join(spool, f)) > 1 << 20]) == 1
+    home.cli("store", "verify")
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -210,7 +210,8 @@ START_TEST(what_is_no_pack_is_refused)
 		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[5],\"readModels\":[]}",
 		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":1}],\"readModels\":[]}",
 		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":1,\"type\":\"turn.started\"}],\"readModels\":[]}",
-		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":0,\"type\":\"turn.started\",\"timestamp\":\"2026-01-01T00:00:00Z\"}],\"readModels\":[]}",
+		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":0,\"type\":\"turn.started\","
+		"\"timestamp\":\"2026-01-01T00:00:00Z\"}],\"readModels\":[]}",
 	};
 	struct pack_verdict v;
 
