@@ -1,6 +1,7 @@
 #include "supervisor/guard/vault.h"
 
 #include "runtime/base/fd.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
 #include <poll.h>
@@ -137,9 +138,12 @@ void vault_release(struct vault *v, struct vault_entry *en)
 
 void vault_reap(struct vault *v, struct vault_entry *en)
 {
-	siginfo_t info;
+	siginfo_t info = { 0 };
 	if (en->fd[GUARD_SLOT_PIDFD] >= 0)
 		waitid(P_PIDFD, (id_t)en->fd[GUARD_SLOT_PIDFD], &info, WEXITED | WNOHANG);
+	/* Its last word is the runtime's; that it went without our doing is for the operator. */
+	if (!en->was_alive && info.si_code != 0 && (info.si_code != CLD_EXITED || info.si_status != 0))
+		log_info("the init of %s %s %d", en->key.id, info.si_code == CLD_EXITED ? "left with status" : "was killed by signal", info.si_status);
 	vault_withdraw(en, ~0u);
 	en->pid = 0;
 	set_state(v, en, VAULT_GONE);
