@@ -333,6 +333,14 @@ static const struct emit_event *earlier(const struct emit_event *events, size_t 
 	return NULL;
 }
 
+static int read_request(struct engine *g, const struct emit_event *ev, struct buf *text, struct model_request_doc *ret, struct err *e)
+{
+	char key[VIEW_REQUEST_KEY_MAX];
+
+	view_model_request_key(ev->ids[ID_SESSION], ev->ids[ID_MODEL_REQUEST], key);
+	return view_read_ahead(g->o.store, &model_request_shape, key, text, ret, e);
+}
+
 /* "" = not known yet. */
 static int request_status(struct engine *g, const struct emit_event *events, size_t i, char ret[VIEW_ID_MAX], struct err *e)
 {
@@ -347,7 +355,7 @@ static int request_status(struct engine *g, const struct emit_event *events, siz
 		snprintf(ret, VIEW_ID_MAX, "%s", ended ? before->type + strlen("model.") : "open");
 		return 0;
 	}
-	int r = view_read_ahead(g->o.store, &model_request_shape, events[i].ids[ID_MODEL_REQUEST], &text, &d, e);
+	int r = read_request(g, &events[i], &text, &d, e);
 	if (r == 0)
 		snprintf(ret, VIEW_ID_MAX, "%s", d.status);
 	return r < 0 ? -1 : 0;
@@ -387,7 +395,7 @@ static bool request_model(struct engine *g, const struct emit_event *events, siz
 		d.provider = jval_get(payload, "provider");
 		d.model = jval_get(payload, "model");
 		snprintf(turn, ID_ROOM, "%s", asked->ids[ID_TURN] ? asked->ids[ID_TURN] : "");
-	} else if (view_read_ahead(g->o.store, &model_request_shape, events[i].ids[ID_MODEL_REQUEST], &text, &d, &e) == 0) {
+	} else if (read_request(g, &events[i], &text, &d, &e) == 0) {
 		snprintf(turn, ID_ROOM, "%s", d.turnId);
 	} else {
 		return false;

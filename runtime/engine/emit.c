@@ -7,7 +7,9 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/routing.h"
+#include "runtime/engine/task_private.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_evidence.h"
 
 struct emission {
 	struct pending_reply reply;
@@ -61,6 +63,57 @@ static int emit_system_turn(struct engine *g, struct store_batch *b, const struc
 	return fact_close(&f, b);
 }
 
+/*
+ * The ids that an event is filed under must be what the client may speak of: threads and turns of the session, tasks, processes
+ * and evidence of its owner. Otherwise one uid's words would show up in what another one reads.
+ */
+static int emit_place_of(struct engine *g, enum id_field f, const char *id, const char *session, uint32_t uid, struct err *e)
+{
+	struct view_thread_brief thread;
+	struct view_turn_brief turn;
+	struct view_process_brief process;
+	buf_auto struct buf text = BUF_INIT;
+	struct evidence_doc evidence;
+	task_auto struct task task = TASK_INIT;
+	int r;
+
+	switch (f) {
+	case ID_THREAD:
+		r = view_thread_brief(g->o.store, uid, id, &thread, e);
+		return r ? r : strcmp(thread.session_id, session) != 0;
+	case ID_TURN:
+		r = view_turn_brief(g->o.store, uid, id, &turn, e);
+		return r ? r : strcmp(turn.session_id, session) != 0;
+	case ID_TASK:
+		r = task_read(g, id, &task, e);
+		return r ? r : task.d.uid != uid;
+	case ID_PROCESS:
+		return view_process_brief(g->o.store, uid, id, &process, e);
+	case ID_EVIDENCE: /* may be new */
+		r = view_read_ahead(g->o.store, &evidence_shape, id, &text, &evidence, e);
+		return r ? (r < 0 ? -1 : 0) : evidence.uid != uid;
+	default:
+		return 0;
+	}
+}
+
+static int emit_check_ids(struct engine *g, const struct emit_event *ev, size_t i, uint32_t uid, struct err *e)
+{
+	static const enum id_field checked[] = { ID_THREAD, ID_TURN, ID_TASK, ID_PROCESS, ID_EVIDENCE };
+	const struct emit_event *before = i ? ev - 1 : NULL; /* a stream names the same things again and again */
+
+	for (size_t k = 0; k < countof(checked); k++) {
+		const char *id = ev->ids[checked[k]], *same = before ? before->ids[checked[k]] : NULL;
+
+		if (!id || (same && strcmp(id, same) == 0))
+			continue;
+		int r = emit_place_of(g, checked[k], id, ev->ids[ID_SESSION], uid, e);
+		if (r)
+			return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, id_field_member(checked[k]), "is not known, or not of this session");
+	}
+	return 0;
+}
+
 static int emit_one(struct engine *g, struct store_batch *b, const struct emit_event *ev, size_t i, const struct caller *c,
 		    char turn[ID_ROOM], struct err *e)
 {
@@ -78,6 +131,8 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 	int r = view_session_brief(g->o.store, c->uid, ev->ids[ID_SESSION], &session, e);
 	if (r != 0)
 		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "sessionId", "is not known");
+	if (emit_check_ids(g, ev, i, session.uid, e) < 0)
+		return -1;
 	d.type = (enum event_type)type;
 	d.uid = session.uid;
 	memcpy(d.ids, ev->ids, sizeof d.ids);

@@ -162,6 +162,13 @@ static struct jval span_doc(struct survey *s, const struct span_row *r, const st
 		return survey_doc(s, r->view, key);
 	}
 	event_id_copy(ev, r->id, id, sizeof(id));
+	if (r->view == VIEW_MODEL_REQUEST) {
+		char session[EVIDENCE_ID_MAX], request[VIEW_REQUEST_KEY_MAX];
+
+		event_id_copy(ev, ID_SESSION, session, sizeof(session));
+		view_model_request_key(session, id, request);
+		return survey_doc(s, r->view, request);
+	}
 	return survey_doc(s, r->view, id);
 }
 

@@ -230,10 +230,12 @@ static void write_model(struct trajectory *t, const struct event_view *ev)
 	};
 	struct jval usage = jval_get(event_payload(ev), "usage");
 	struct jw *w = &t->sink->w;
-	char id[EVIDENCE_ID_MAX];
+	char id[EVIDENCE_ID_MAX], session[EVIDENCE_ID_MAX], key[VIEW_REQUEST_KEY_MAX];
 
 	event_id_copy(ev, ID_MODEL_REQUEST, id, sizeof(id));
-	struct jval model = jval_get(survey_doc(t->survey, VIEW_MODEL_REQUEST, id), "model");
+	event_id_copy(ev, ID_SESSION, session, sizeof(session));
+	view_model_request_key(session, id, key);
+	struct jval model = jval_get(survey_doc(t->survey, VIEW_MODEL_REQUEST, key), "model");
 	step_open(t, ev, "agent");
 	jw_kstrn(w, "message", buf_cstr(&t->said), strcmp(id, t->request) == 0 ? t->said.len : 0);
 	if (model.type == JT_STRING)

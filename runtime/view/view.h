@@ -45,7 +45,7 @@ enum view_kind {
 	VIEW_COST = 64,          /* view_money.h says how their ids are made */
 	VIEW_LIMIT = 65,
 	VIEW_ROUTING = 66,       /* turnId or threadId */
-	VIEW_MODEL_REQUEST = 67, /* modelRequestId */
+	VIEW_MODEL_REQUEST = 67, /* sessionId/modelRequestId */
 	VIEW_CHANNEL = 70,       /* channelId */
 	VIEW_SESSION_CHANNEL = 71,
 	VIEW_LIVE_CHANNEL = 72,  /* id channelId, while it is connected */

@@ -47,6 +47,9 @@ struct model_request_doc {
 	struct jval provider, model, usage, stopReason, latencyMs, timeToFirstTokenMs, category;
 };
 extern const struct view_shape model_request_shape;
+/* Clients name their requests themselves: an id says something only within its session. */
+#define VIEW_REQUEST_KEY_MAX (2 * VIEW_ID_MAX)
+void view_model_request_key(const char *session_id, const char *request_id, char key[VIEW_REQUEST_KEY_MAX]);
 
 /* For snapshots: members `"costState":{…}` where something was spent; `"limitState"`, `"modelRouting"` likewise. */
 int view_write_cost(struct store *s, enum cost_of of, const char *id, struct jw *w, struct err *e);

@@ -84,14 +84,21 @@ int view_routing_on_decided(struct models *m, const struct event_view *ev, struc
 
 /* ---- requests to providers ---- */
 
-static int load_request(struct models *m, const struct event_view *ev, struct model_request_doc *d, struct err *e)
+void view_model_request_key(const char *session_id, const char *request_id, char key[VIEW_REQUEST_KEY_MAX])
 {
-	char id[VIEW_ID_MAX];
+	(void)snprintf(key, VIEW_REQUEST_KEY_MAX, "%s/%s", session_id, request_id);
+}
+
+static int load_request(struct models *m, const struct event_view *ev, char key[VIEW_REQUEST_KEY_MAX], struct model_request_doc *d, struct err *e)
+{
+	char id[VIEW_ID_MAX], session[VIEW_ID_MAX];
 
 	event_id_copy(ev, ID_MODEL_REQUEST, id, sizeof id);
+	event_id_copy(ev, ID_SESSION, session, sizeof session);
 	if (!*id)
 		return 1;
-	if (view_load(m, &model_request_shape, id, d, e) < 0)
+	view_model_request_key(session, id, key);
+	if (view_load(m, &model_request_shape, key, d, e) < 0)
 		return -1;
 	if (!d->modelRequestId[0]) {
 		view_word_set(d->modelRequestId, id);
@@ -105,8 +112,9 @@ static int load_request(struct models *m, const struct event_view *ev, struct mo
 
 int view_model_request_on(struct models *m, const struct event_view *ev, struct err *e)
 {
+	char key[VIEW_REQUEST_KEY_MAX];
 	struct model_request_doc d;
-	int r = load_request(m, ev, &d, e);
+	int r = load_request(m, ev, key, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -119,7 +127,7 @@ int view_model_request_on(struct models *m, const struct event_view *ev, struct 
 			d.endedAt = ev->real_us;
 		}
 	}
-	return view_save(m, &model_request_shape, d.modelRequestId, &d, e);
+	return view_save(m, &model_request_shape, key, &d, e);
 }
 
 /* ---- for snapshots ---- */

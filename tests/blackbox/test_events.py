@@ -3,6 +3,8 @@
 import random
 import socket
 
+import os
+
 import harness
 from harness import until
 
@@ -192,6 +194,60 @@ def test_emit_refuses_what_the_runtime_owns(home):
         rpc.fails("emit_events", {"sessionId": session, "events": [5]}, code=-32602)
         rpc.fails("emit_events", {"sessionId": session, "events": [{"type": "run.status", "payload": {"x": "y" * 100000}}]})
         assert rpc.events() == before, "all or none"
+
+
+def origins():
+    """Who may write each event type, by the table in docs/events.md."""
+    with open(os.path.join(harness.ROOT, "docs", "events.md"), encoding="utf-8") as f:
+        rows = [[c.strip() for c in line.split("|")] for line in f if line.startswith("| `")]
+    return {r[1].strip("`").split("`")[0]: r[5] for r in rows}
+
+
+def test_emit_takes_only_what_clients_write(home):
+    table = origins()
+    assert len(table) > 120 and set(table.values()) == {"runtime", "client", "owner"}, sorted(set(table.values()))
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[{"type": "text", "text": "x"}])
+        ids = {"threadId": turn["threadId"], "turnId": turn["turnId"], "evidenceId": "ev_1", "artifactId": "art_1"}
+        payload = {"phase": "x", "amount": 1, "currency": "USD", "change": "added"}
+        refused, before = 0, rpc.events()
+        for kind in sorted(table):
+            if table[kind] != "client":
+                rpc.fails("emit_events", {"sessionId": turn["sessionId"], "events": [dict(ids, type=kind, payload=payload)]}, code=-32003)
+                refused += 1
+        assert rpc.events() == before and refused > 100, refused
+        for kind in sorted(k for k in table if table[k] == "client"):
+            rpc.call("emit_events", sessionId=turn["sessionId"], events=[dict(ids, type=kind, payload=payload)])
+        said = rpc.events()[len(before):]
+        assert {e["type"] for e in said if "emittedBy" in (e.get("correlation") or {})} == {k for k in table if table[k] == "client"}, said
+        assert rpc.call("get_thread_read", threadId=turn["threadId"])["turns"][0]["status"] == "running", "what is said changes no status"
+        harness.validate(harness.event_validators(), said)
+    with home.rpc() as rpc:
+        rpc.call("initialize", role="observer")
+        for method in rpc.call("list_methods")["methods"]:
+            if method["role"] != "observer":
+                rpc.fails(method["name"], {}, code=-32003)
+            else:
+                assert method["name"] in ("initialize",) or not method.get("mutating"), method
+
+
+def test_emit_speaks_only_of_what_is_the_sessions(home):
+    with home.rpc() as rpc:
+        mine, other = (rpc.call("submit_turn", input=[{"type": "text", "text": "x"}]) for _ in range(2))
+        before = rpc.events()
+        for ids, field in (({"turnId": other["turnId"], "threadId": mine["threadId"]}, "turnId"), ({"threadId": other["threadId"]}, "threadId"),
+                           ({"turnId": "turn_none"}, "turnId"), ({"taskId": "task_none"}, "taskId"), ({"processId": "proc_none"}, "processId")):
+            error = rpc.fails("emit_events", {"sessionId": mine["sessionId"], "events": [
+                {"type": "run.status", "payload": {"phase": "x"}}, dict(ids, type="run.status", payload={"phase": "x"})]}, code=-32004)
+            assert error.data["field"] == f"events[1].{field}", error.data
+        assert rpc.events() == before
+        # Clients name their requests to models themselves; the same name in another session is another request.
+        for turn in (mine, other):
+            about = {k: turn[k] for k in ("turnId", "threadId")}
+            rpc.call("emit_events", sessionId=turn["sessionId"], events=[dict(about, type="model.requested", modelRequestId="mr", payload={})])
+        rpc.call("emit_events", sessionId=mine["sessionId"], events=[dict(type="model.completed", modelRequestId="mr", payload={}, **{
+            k: mine[k] for k in ("turnId", "threadId")})])
+        rpc.call("emit_events", sessionId=other["sessionId"], events=[dict(about, type="model.delta", modelRequestId="mr", payload={"text": "still"})])
 
 
 def test_expired_after_prune(home):
