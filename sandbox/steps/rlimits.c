@@ -18,19 +18,28 @@ static int limit(int resource, uint64_t value)
 	return setrlimit((__rlimit_resource_t)resource, &r);
 }
 
-static int default_open_files(void)
+/*
+ * Descriptors on their way through sockets are counted by user, against the sender's limit of open ones. A command of our
+ * own user's that sends and never takes must come to its limit before we come to ours: else no other could be started.
+ */
+static int limit_open_files(const struct step_context *c)
 {
 	struct rlimit r;
 	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
 		return -1;
-	r.rlim_cur = r.rlim_max < OPEN_FILES_DEFAULT ? r.rlim_max : OPEN_FILES_DEFAULT;
+	uint64_t wanted = c->plan->open_files;
+	if (step_confined(c))
+		r.rlim_max -= r.rlim_max / 4;
+	if (wanted < r.rlim_max)
+		r.rlim_max = wanted;
+	r.rlim_cur = wanted == PLAN_UNLIMITED && r.rlim_max > OPEN_FILES_DEFAULT ? OPEN_FILES_DEFAULT : r.rlim_max;
 	return setrlimit(RLIMIT_NOFILE, &r);
 }
 
 int step_rlimits(struct step_context *c)
 {
 	const struct plan_head *p = c->plan;
-	if ((p->open_files == PLAN_UNLIMITED ? default_open_files() : limit(RLIMIT_NOFILE, p->open_files)) < 0) {
+	if (limit_open_files(c) < 0) {
 		step_path(c, "openFiles");
 		return -1;
 	}

@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -404,6 +405,35 @@ static int try_fill_descriptors(const char *arg)
 	}
 }
 
+/* Sends descriptors that nobody takes, as many as it may, and stays. */
+static int try_fill_sockets(const char *arg)
+{
+	struct rlimit r;
+	int many[250] = { 0 }, pair[2];
+	union {
+		char room[CMSG_SPACE(sizeof many)];
+		struct cmsghdr head;
+	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof many), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	char nothing = 0;
+	struct iovec byte = { &nothing, 1 };
+	const struct msghdr m = { .msg_iov = &byte, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+	memcpy(CMSG_DATA(&control.head), many, sizeof many);
+	alarm(0);
+	getrlimit(RLIMIT_NOFILE, &r);
+	r.rlim_cur = r.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &r);
+	do {
+		if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, pair) < 0)
+			return -1;
+		while (sendmsg(pair[0], &m, 0) >= 0)
+			continue;
+	} while (errno == EAGAIN);
+	printf("full %s\n", strerrorname_np(errno));
+	fflush(stdout);
+	pause();
+	return -1;
+}
+
 /* arg: how often */
 static int try_flood(const char *arg)
 {
@@ -457,6 +487,7 @@ const struct probe probe_process[] = {
 	{ "fill_memfd", try_fill_memfd },
 	{ "fill_inodes", try_fill_inodes },
 	{ "fill_descriptors", try_fill_descriptors },
+	{ "fill_sockets", try_fill_sockets },
 	{ "flood", try_flood },
 	{ 0 },
 };

@@ -126,6 +126,19 @@ def test_private_disks_are_limited(home):
     answers_quickly(home, "after filling disks")
 
 
+def test_descriptors_on_their_way(home):
+    """They are counted by user; where that is the daemon's own, the daemon still needs some for each start."""
+    repository(home)
+    with home.rpc() as rpc:
+        started = limited(home, rpc, ["fill_sockets"])
+        until("no more can be sent", lambda: rpc.outputs(started["processId"])["stdout"])
+        assert rpc.outputs(started["processId"])["stdout"] == b"full ETOOMANYREFS\n", rpc.outputs(started["processId"])
+        for more in ({}, {"tty": {"rows": 24, "cols": 80}}):
+            _, end = rpc.run("true", profile="workspace", limits={"wallMs": 20000}, **more)
+            assert end["exitCode"] == 0, end
+        rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
+
+
 def test_a_flood_of_output(home):
     repository(home)
     size = 256 << 20
