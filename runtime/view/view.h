@@ -72,6 +72,7 @@ enum view_kind {
 	VIEW_CONFIGURATION_TRIAL = 106, /* view_trial_key */
 	VIEW_COMPARISON = 107,   /* "<sessionId>/<baseline>/<candidate>": the latest */
 	VIEW_SESSION_GRANT = 51, /* "<sessionId>/<binding>": what a person allowed for the session */
+	VIEW_SESSION_TRACE = 108, /* "<sessionId>/<traceId>": of its turns */
 	VIEW_HISTORY = 110,      /* threadId: compactions and rollbacks */
 	VIEW_ROLLED_BACK = 111,  /* "<threadId>/<turnId>" */
 	VIEW_OPEN_HISTORY = 112, /* id threadId, while a compaction or rollback is under way */

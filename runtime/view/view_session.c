@@ -14,6 +14,8 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, session_doc, firstThreadId),
 	VIEW_FIELD(VIEW_ID, session_doc, systemTurnId),  /* what facts without a turn hang on */
 	VIEW_FIELD(VIEW_ID, session_doc, permissionMode), /* set_permission_mode's; absent = the policy's */
+	VIEW_FIELD(VIEW_UINT, session_doc, turns),       /* submitted, without the runtime's own */
+	VIEW_FIELD(VIEW_UINT, session_doc, tracedTurns), /* of these, with a trace context */
 	VIEW_FIELD(VIEW_UINT, session_doc, uid),
 	VIEW_FIELD(VIEW_TIME, session_doc, createdAt),
 	VIEW_FIELD(VIEW_TIME, session_doc, updatedAt),   /* when a thread or turn of it last began or ended */
@@ -88,9 +90,20 @@ int view_session_on_turn(struct models *m, const struct event_view *ev, struct e
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	if (ev->type == EVENT_TURN_SUBMITTED && !d.systemTurnId[0] && jval_is_str(jval_get(event_payload(ev), "source"), "system"))
+	if (ev->type != EVENT_TURN_SUBMITTED)
+		return view_save(m, &session_shape, d.sessionId, &d, e);
+	bool own = jval_is_str(jval_get(event_payload(ev), "source"), "system");
+	char trace[VIEW_ID_MAX];
+	event_id_copy(ev, ID_TRACE, trace, sizeof(trace));
+	if (own && !d.systemTurnId[0])
 		event_id_copy(ev, ID_TURN, d.systemTurnId, sizeof(d.systemTurnId));
-	return view_save(m, &session_shape, d.sessionId, &d, e);
+	if (!own) {
+		d.turns = (d.turns == VIEW_ABSENT ? 0 : d.turns) + 1;
+		d.tracedTurns = (d.tracedTurns == VIEW_ABSENT ? 0 : d.tracedTurns) + (trace[0] != '\0');
+	}
+	if (view_save(m, &session_shape, d.sessionId, &d, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_SESSION_TRACE, d.sessionId, trace, e);
 }
 
 /* set_permission_mode. */

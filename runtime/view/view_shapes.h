@@ -17,7 +17,7 @@ extern const struct view_shape runtime_shape;
 
 struct session_doc {
 	char sessionId[VIEW_ID_MAX], kind[VIEW_ID_MAX], firstThreadId[VIEW_ID_MAX], systemTurnId[VIEW_ID_MAX], permissionMode[VIEW_ID_MAX];
-	uint64_t uid, createdAt, updatedAt;
+	uint64_t uid, createdAt, updatedAt, turns, tracedTurns;
 	struct jval title, workspaceId, scope, createdBy, pinnedThreadIds, archived;
 };
 extern const struct view_shape session_shape;

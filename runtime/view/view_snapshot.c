@@ -26,12 +26,6 @@
 
 #define STEPS_TURNS 20u /* of a thread: the newest, whose steps are shown */
 
-static void write_empty_object(struct jw *w, const char *key)
-{
-	jw_kobj(w, key);
-	jw_obj_end(w);
-}
-
 static bool is_array_of_objects(struct jval v)
 {
 	if (v.type != JT_ARRAY)
@@ -232,9 +226,31 @@ static int write_threads(struct store *s, const struct view_ids *ids, struct jw 
 	return 0;
 }
 
-/* Tasks have documents of their own; what else a session's snapshot must have, nothing writes yet. */
-static int write_session_tail(struct store *s, const char *session, struct jw *w, struct err *e)
+static int write_telemetry(struct store *s, const struct session_doc *d, struct jw *w, struct err *e)
 {
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	uint64_t turns = d->turns == VIEW_ABSENT ? 0 : d->turns, traced = d->tracedTurns == VIEW_ABSENT ? 0 : d->tracedTurns;
+	int more = latest(s, VIEW_SESSION_TRACE, d->sessionId, NULL, VIEW_WINDOW, &ids, e);
+
+	if (more < 0)
+		return -1;
+	jw_kobj(w, "telemetrySummary");
+	jw_karr(w, "traceIds");
+	for (size_t i = ids.n; i-- > 0;)
+		jw_str(w, ids.id[i]);
+	jw_arr_end(w);
+	jw_kstr(w, "joinStatus", !turns ? "not_applicable" : traced == turns ? "joined" : traced ? "partial" : "missing_correlation");
+	jw_kuint(w, "turns", turns);
+	jw_kuint(w, "tracedTurns", traced);
+	jw_obj_end(w);
+	return 0;
+}
+
+/* What a session's snapshot has besides its threads. */
+static int write_session_tail(struct store *s, const struct session_doc *d, struct jw *w, struct err *e)
+{
+	const char *session = d->sessionId;
+
 	if (view_tasks_of_session(s, session, w, e) < 0)
 		return -1;
 	jw_kobj(w, "subagentJobSummary");
@@ -242,7 +258,8 @@ static int write_session_tail(struct store *s, const char *session, struct jw *w
 	if (view_write_subagents(s, session, NULL, w, e) < 0 || view_jobs_of_session(s, session, w, e) < 0)
 		return -1;
 	jw_obj_end(w);
-	write_empty_object(w, "telemetrySummary");
+	if (write_telemetry(s, d, w, e) < 0)
+		return -1;
 	return view_write_evidence(s, session, false, w, e);
 }
 
@@ -299,7 +316,7 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 	jw_key(&w, "channelSummary");
 	if (view_channel_summary(s, session_id, &w, e) < 0)
 		return -1;
-	if (write_session_tail(s, session_id, &w, e) < 0)
+	if (write_session_tail(s, &d, &w, e) < 0)
 		return -1;
 	if (more)
 		jw_kstr(&w, "historyCursor", ids.id[ids.n - 1]);

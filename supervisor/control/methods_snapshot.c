@@ -8,6 +8,7 @@
 #include "runtime/view/view.h"
 #include "runtime/view/view_channel.h"
 #include "runtime/view/view_environment.h"
+#include "runtime/view/view_evidence.h"
 #include "runtime/view/view_history.h"
 #include "runtime/view/view_job.h"
 #include "runtime/view/view_money.h"
@@ -115,6 +116,20 @@ static int channels(const struct snapshot_call *c, struct buf *out, struct err *
 	return view_channel_summary(c->store, c->session_id, &w, e);
 }
 
+static int evidence(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+
+	return view_evidence_summary(c->store, c->session_id, &w, e);
+}
+
+static int benchmarks(const struct snapshot_call *c, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+
+	return view_benchmark_summary(c->store, c->session_id, &w, e);
+}
+
 static const struct snapshot_kind {
 	const char *name;
 	unsigned by;                  /* one of these ids is needed */
@@ -132,6 +147,8 @@ static const struct snapshot_kind {
 	{ "routing_limit_summary", BY_SESSION | BY_THREAD, routing },
 	{ "subagent_job_summary", BY_SESSION | BY_THREAD, subagents_jobs },
 	{ "channel_summary", BY_SESSION, channels },
+	{ "evidence_summary", BY_SESSION, evidence },
+	{ "benchmark_summary", BY_SESSION, benchmarks },
 };
 
 static const char *const by_names[] = { "sessionId", "threadId", "taskId", "turnId" };

@@ -82,6 +82,8 @@ def test_a_trial_from_its_start_to_its_pack(home):
             inner = rpc.output(result[member])
             assert pack["refs"][member] == "sha256:" + hashlib.sha256(inner).hexdigest()
             valid(schema, json.loads(inner))
+        summary = rpc.call("get_snapshot", kind="benchmark_summary", sessionId=session)["snapshot"]
+        assert [(x["trialId"], x["status"], x["reward"], x["packRef"]) for x in summary["trials"]] == [(t, "completed", 0.75, result["packRef"])], summary
         again = rpc.call("export_benchmark_trial", trialId=t)
         assert (again["packRef"], again["sha256"]) == (result["packRef"], result["sha256"])
         assert "reward.recorded" in facts(rpc, session)

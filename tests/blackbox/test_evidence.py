@@ -241,10 +241,14 @@ def test_traces_are_the_callers(home):
         assert {s["traceId"] for s in spans.values()} == {TRACE}, spans
         assert spans["interaction"]["parentSpanId"] == SPAN and spans["tool"]["parentSpanId"] == spans["interaction"]["spanId"]
         assert spans["process"]["parentSpanId"] == spans["tool"]["spanId"]
+        assert rpc.call("get_session", sessionId=session)["telemetrySummary"] == {"traceIds": [TRACE], "joinStatus": "joined", "turns": 1, "tracedTurns": 1}
         # a second turn without a context: said, not guessed
         ended(rpc, rpc.call("submit_turn", sessionId=session, input=[command("true")]))
         p = pack(rpc, rpc.call("export_evidence", scope={"sessionId": session}))
         assert p["signals"]["traces"] == "missing_correlation" and [g["signal"] for g in p["knownGaps"]] == ["traces"]
+        assert rpc.call("get_session", sessionId=session)["telemetrySummary"]["joinStatus"] == "partial"
+        summary = rpc.call("get_snapshot", kind="evidence_summary", sessionId=session)["snapshot"]
+        assert whole["evidenceId"] in summary["evidenceRefs"] and whole["packRef"] in summary["packRefs"] and whole["traceRef"] in summary["traceRefs"]
 
 
 def test_an_export_cut_by_a_crash(home):

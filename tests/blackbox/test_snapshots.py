@@ -6,7 +6,7 @@ BY = {
     "session_snapshot": "sessionId", "thread_read_model": "threadId", "tool_inventory_snapshot": None, "queue_snapshot": "threadId",
     "task_snapshot": "sessionId", "context_boundary_snapshot": "threadId", "artifact_checkpoint_summary": "sessionId",
     "permission_sandbox_summary": "threadId", "execution_environment_snapshot": "threadId", "routing_limit_summary": "threadId",
-    "subagent_job_summary": "sessionId", "channel_summary": "sessionId",
+    "subagent_job_summary": "sessionId", "channel_summary": "sessionId", "evidence_summary": "sessionId", "benchmark_summary": "sessionId",
 }
 
 
