@@ -158,6 +158,13 @@ void guard_link_want_proxy(struct guard_link *l)
 	send_key(l, GUARD_WANT_PROXY, &none, 0);
 }
 
+void guard_link_want_reload(struct guard_link *l)
+{
+	const struct plan_key none = { 0 };
+
+	send_key(l, GUARD_WANT_RELOAD, &none, 0);
+}
+
 int guard_link_next(struct guard_link *l, uint32_t *index, struct guard_item *ret, struct err *e)
 {
 	struct guard_msg m = { .kind = GUARD_NEXT, .index = *index };

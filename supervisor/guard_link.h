@@ -40,6 +40,7 @@ void guard_link_kill(struct guard_link *l, const struct plan_key *key);
 void guard_link_release(struct guard_link *l, const struct plan_key *key);
 void guard_link_ready(struct guard_link *l);
 void guard_link_want_proxy(struct guard_link *l);
+void guard_link_want_reload(struct guard_link *l);
 
 /* One entry of the hand-over, or no more (1). Only before guard_link_listen. */
 struct guard_item {

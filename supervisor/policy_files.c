@@ -100,12 +100,14 @@ void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], str
 
 	if (read_all(files, texts, &fresh, &e) == 0) {
 		take(p, &fresh, texts, engine);
+		engine_policy_loaded(engine, NULL);
 	} else {
 		policy_files_done(&fresh);
 		engine_warn(engine, "policy_not_loaded", p->loaded ? "mend it and send SIGHUP; until then the policy of before holds" :
 			    "mend it and send SIGHUP; until then no process is started", "the policy was not loaded: %s", e.message);
 		if (!p->loaded)
 			engine_set_policy_problem(engine, e.message);
+		engine_policy_loaded(engine, e.message);
 	}
 	for (size_t i = 0; i < countof(layers); i++)
 		free(texts[i].data);

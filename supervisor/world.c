@@ -92,6 +92,13 @@ static void port_meet_peer(void *world, uint32_t uid, int peer_fd)
 	peer_keep(w, key.id, fd);
 }
 
+static void port_want_reload(void *world)
+{
+	struct world *w = world;
+
+	guard_link_want_reload(&w->guard);
+}
+
 static int port_peer_of(void *world, uint32_t uid)
 {
 	struct world *w = world;
@@ -402,6 +409,7 @@ const struct ports world_ports = {
 	.base_env = port_base_env,
 	.meet_peer = port_meet_peer,
 	.peer_of = port_peer_of,
+	.want_reload = port_want_reload,
 	.launch = port_launch,
 	.open_gate = port_open_gate,
 	.signal = port_signal,

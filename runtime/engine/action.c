@@ -222,6 +222,10 @@ void engine_respond_action(struct engine *g, const struct action_answer *r, cons
 		snprintf(e.field, sizeof e.field, "actionId");
 	} else if (found == 0 && strcmp(a.status, "pending") != 0) {
 		err_set(&e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a.actionId, a.decision, a.status);
+	} else if (found == 0 && r->scope && strcmp(r->scope, "always") == 0 && strcmp(a.kind, "permission") == 0) {
+		err_set(&e, ERR_UNAVAILABLE, "the runtime may not write policy files: answer with scope session, and add the rule to permissions.allow of "
+			"policy.json yourself (bailiff policy suggest %s shows it)", a.processId);
+		snprintf(e.field, sizeof e.field, "scope");
 	} else if (found == 0) {
 		check_decision(&a, r->decision, &e);
 	}

@@ -8,6 +8,7 @@
 #include "runtime/engine/history.h"
 #include "runtime/engine/subagent.h"
 #include "runtime/engine/action.h"
+#include "runtime/engine/permission.h"
 #include "runtime/engine/tool.h"
 #include "runtime/engine/waiter.h"
 
@@ -33,6 +34,7 @@ struct engine *engine_new(const struct engine_options *o)
 		g->o.max_tasks = 64;
 	g->task_look_ns = g->job_look_ns = UINT64_MAX;
 	TAILQ_INIT(&g->tools);
+	TAILQ_INIT(&g->reloads);
 	TAILQ_INIT(&g->waiters);
 	g->next_action_ns = UINT64_MAX;
 	snprintf(g->boot_id, sizeof g->boot_id, "%s", o->boot_id);
@@ -109,6 +111,7 @@ void engine_free(struct engine *g)
 	g->stopped = NULL;
 	engine_each(g, free_process, NULL);
 	waiters_free(g);
+	permission_done(g);
 	tools_free(g);
 	strmap_done(&g->processes);
 	subagent_done(g);

@@ -190,6 +190,12 @@ struct action_request {
 void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
 struct action_answer { const char *action_id, *decision, *scope, *note, *response_json, *source; };
 void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+/* permission_request.c */
+void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
+int engine_show_policy(struct engine *g, const char *session_id, const struct caller *c, struct buf *out, struct err *e);
+void engine_set_permission_mode(struct engine *g, const char *session_id, const char *mode, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_policy_loaded(struct engine *g, const char *problem); /* the files were read; problem NULL = and taken */
 struct session_change {
 	const char *session_id, *title;                 /* NULL = as it is */
 	const char *scope_json, *pinned_json;

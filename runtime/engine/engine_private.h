@@ -35,6 +35,7 @@ struct engine {
 	const struct policy_profiles *profiles; /* or NULL */
 	const struct policy_models *models;     /* or NULL */
 	const struct policy_rules *rules;       /* or NULL */
+	TAILQ_HEAD(, reload_waiter) reloads;    /* who waits for the policy files */
 	char policy_problem[256];     /* "" = none */
 	struct strmap task_workers;   /* task id → struct task_worker: on which connection a client's attempt hangs */
 	bool work_waits;              /* something could not be launched for want of room, or of a client to run it for */

@@ -73,6 +73,8 @@ struct ports {
 	int (*discard_changes)(void *world, const char *id, uint32_t uid);
 	/* Its tree is dead: true = refusals may still be on their way, and engine_on_settled follows. May be NULL. */
 	bool (*settle)(void *world, const char *id);
+	/* The policy files, please: they come as with SIGHUP. May be NULL. */
+	void (*want_reload)(void *world);
 };
 
 /* A process that the guard holds from before a restart. */

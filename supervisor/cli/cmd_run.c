@@ -191,6 +191,33 @@ static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool
 	return foreground_follow(&f);
 }
 
+/* Policy asks a person first. --yes: that is who typed this. */
+static int asked(struct cli *c, struct jval started)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT, why = BUF_INIT;
+	char action[TARGET_ID_MAX];
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+
+	if (!jval_is_str(jval_get(started, "status"), "waiting_permission"))
+		return 0;
+	jval_str(jval_get(started, "actionId"), action, sizeof(action));
+	if (!opts_has(&c->opts, OPT_run_YES)) {
+		jval_str_buf(jval_path(started, "permissionDecision.decisionReason"), &why);
+		cli_hint("it waits for permission: %s", buf_cstr(&why));
+		cli_hint("bailiff approve %s, or bailiff deny %s", action, action);
+		return 0;
+	}
+	jw_obj(&w);
+	jw_kstr(&w, "actionId", action);
+	jw_kstr(&w, "decision", "allow");
+	jw_kstr(&w, "note", "run --yes");
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	return cli_call(c, "respond_action", &params, &a, &e) < 0 ? cli_fail(c, -1, &e, "allow it") : 0;
+}
+
 static int detached(struct cli *c, struct jval started)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -233,6 +260,8 @@ int cmd_run(struct cli *c)
 	jw_obj_end(&w);
 	if (cli_call(c, "start_process", &params, &a, &e) < 0)
 		return refused(c, &a, &e);
+	if (asked(c, a.result) < 0)
+		return EXIT_BAILIFF;
 	if (detach)
 		return detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));

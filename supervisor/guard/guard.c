@@ -114,6 +114,11 @@ static void on_want_proxy(struct guard *g, struct guard_child *c, const struct g
 	g->child[GUARD_PROXY].wanted = true;
 }
 
+static void on_want_reload(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
+{
+	c->tell_reload = true;
+}
+
 #define BY(role) (1u << (role))
 #define BY_BOTH (BY(GUARD_RUNTIME) | BY(GUARD_SPAWNER))
 
@@ -131,6 +136,7 @@ static const struct {
 	{ GUARD_NEXT, BY(GUARD_RUNTIME), false, on_next },
 	{ GUARD_READY, BY_BOTH | BY(GUARD_PROXY), false, on_ready },
 	{ GUARD_WANT_PROXY, BY(GUARD_RUNTIME), false, on_want_proxy },
+	{ GUARD_WANT_RELOAD, BY(GUARD_RUNTIME), false, on_want_reload },
 };
 
 /* The init's pidfd comes from the spawner alone, everything else from the runtime alone. */

@@ -77,6 +77,7 @@ enum guard_kind {
 	GUARD_NEXT = 5,     /* index → ITEM with the entry at or after index, or END */
 	GUARD_READY = 6,    /* the child serves now (resets its restart delay) */
 	GUARD_WANT_PROXY = 7, /* start the proxy, if it is not there; its link comes as PEER */
+	GUARD_WANT_RELOAD = 8, /* → RELOAD, as if SIGHUP had come */
 	/* guard → child */
 	GUARD_RELEASED = 16, /* key, value = 1 if it was still alive */
 	GUARD_ITEM = 17,    /* key, slots + descriptors, pid, index of the next one */

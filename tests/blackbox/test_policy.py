@@ -284,5 +284,109 @@ def test_a_tool_waits_through_a_restart():
             valid(home, rpc)
 
 
+def test_a_dry_run_says_what_would_be_decided(home):
+    policy(home, ASK)
+    with home.rpc() as rpc:
+        rpc.call("reload_policy")
+        for line, answer in (("rm x", "deny"), ("touch x", "ask"), ("ls", "allow"), ("ls; touch x; rm y", "deny")):
+            said = rpc.call("evaluate_permission", commandLine=line, cwd=home.work)
+            assert said["permissionDecision"]["decision"] == answer, (line, said)
+            assert said["sandboxProfile"]["mode"] == "workspace", said
+        said = rpc.call("evaluate_permission", toolName="write_file", arguments={"path": "x"}, cwd=home.work)
+        assert said["permissionDecision"]["decision"] == "ask", said
+        assert rpc.events()[-1]["type"] == "permission.evaluated" and rpc.events()[-1]["payload"]["dryRun"]
+        assert not rpc.call("list_processes")["processes"] and not pending(rpc)
+        rpc.fails("evaluate_permission", code=-32602)
+        rpc.fails("evaluate_permission", command=["ls"], sessionId="sess_none", code=-32004)
+        valid(home, rpc)
+    done = home.cli("policy", "check", "--", "rm", "x", status=1)
+    assert "deny" in done.text and "Bash(rm:*)" in done.text and "line 8" in done.text, done.text
+    home.cli("policy", "check", "--", "ls")
+    os.unlink(os.path.join(home.dir, "policy.json"))
+    home.cli("policy", "reload")
+    home.cli("policy", "check", "--", "rm", "x")
+
+
+def test_the_policy_can_be_seen_and_read_again(home):
+    policy(home, {"permissions": {"deny": ["Bash(rm:*)"], "allow": ["no_such_tool"], "defaultMode": "plan"}})
+    with home.rpc() as rpc:
+        assert rpc.call("reload_policy")["rules"] == 2
+        seen = rpc.call("get_policy")
+        assert seen["mode"] == "plan" and seen["modeSource"] == "user" and not seen["bypassPermitted"], seen
+        assert [r["rule"] for r in seen["rules"]] == ["Bash(rm:*)", "no_such_tool"] and len(seen["notes"]) == 1, seen
+        policy(home, '{\n "permissions": {\n  "deny": ["Bash(rm"]}}')
+        error = rpc.fails("reload_policy", code=-32602)
+        assert "line 3" in error.message and "permissions.deny" in error.message, error
+        assert rpc.call("get_policy")["mode"] == "plan"
+        done = home.cli("policy", "lint", os.path.join(home.dir, "policy.json"), status=1)
+        assert "line 3" in done.text, done.text
+        policy(home, {"permissions": {"allow": ["Bash(make:*)"]}})
+        done = home.cli("policy", "lint", "--layer", "workspace", os.path.join(home.dir, "policy.json"))
+        assert "may only tighten" in done.text, done.text
+        assert "plan" in home.cli("policy", "show").text
+        os.unlink(os.path.join(home.dir, "policy.json"))
+        rpc.call("reload_policy")
+        with home.rpc() as agent:
+            agent.call("initialize", role="agent")
+            agent.fails("reload_policy", code=-32003)
+        valid(home, rpc)
+
+
+def test_modes_of_sessions(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+
+        def said(line):
+            return rpc.call("evaluate_permission", commandLine=line, cwd=home.work, sessionId=session)["permissionDecision"]["decision"]
+        expected = {"default": ("allow", "allow", "allow"), "untrusted": ("allow", "ask", "ask"), "on_request": ("allow", "allow", "ask"),
+                    "on_failure": ("allow", "allow", "allow"), "never": ("allow", "allow", "allow"), "plan": ("allow", "deny", "deny"),
+                    "auto": ("allow", "allow", "ask")}
+        for mode, answers in expected.items():
+            assert rpc.call("set_permission_mode", sessionId=session, mode=mode)["mode"] == mode
+            assert tuple(said(line) for line in ("ls", "touch x", "rm -rf x")) == answers, mode
+        rpc.fails("set_permission_mode", sessionId=session, mode="bypassPermissions", code=-32010)
+        assert "auto" in rpc.fails("set_permission_mode", sessionId=session, mode="yolo", code=-32602).message
+        rpc.fails("set_permission_mode", sessionId="sess_none", mode="plan", code=-32004)
+        rpc.call("set_permission_mode", sessionId=session, mode="plan")
+        with home.rpc() as agent:
+            agent.call("initialize", role="agent")
+            agent.fails("set_permission_mode", sessionId=session, mode="default", code=-32003)
+            agent.fails("resolve_permission", actionId="act_x", decision="allow", code=-32003)
+        rpc.fails("start_process", command=["touch", "x"], cwd=home.work, sessionId=session, code=-32010)
+        assert rpc.run(["ls"], cwd=home.work, sessionId=session)[1]["exitCode"] == 0
+    home.restart()
+    with home.rpc() as rpc:
+        assert rpc.call("get_policy", sessionId=session)["mode"] == "plan"
+        error = rpc.fails("start_process", command=["rm", "-rf", "x"], cwd=home.work, sessionId=session, code=-32010)
+        assert error.data["permissionDecision"]["destructive"] and error.data["permissionDecision"]["impact"], error.data
+        valid(home, rpc)
+
+
+def test_the_command_line_asks_explains_and_suggests():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        running = home.cli_start("run", "--", "touch", "made")
+        action = until("it is asked", lambda: pending(rpc))[0]["actionId"]
+        assert action in home.cli("pending").text
+        home.cli("approve", "--note", "ok", action)
+        assert running.wait(harness.PATIENCE) == 0, running.stderr.read()
+        assert b"approve" in running.stderr.read()
+        running.stdout.close()
+        running.stderr.close()
+        home.cli("run", "--yes", "--", "touch", "other")
+        assert sorted(os.listdir(home.work)) == ["made", "other"], os.listdir(home.work)
+        text = home.cli("policy", "explain", action).text
+        for word in ("ask", "Bash(touch:*)", "policy.json", "allowed", "approvalActionId"):
+            assert word in text or word == "approvalActionId", (word, text)
+        error = rpc.fails("start_process", command=["rm", "x"], cwd=home.work, code=-32010)
+        text = home.cli("policy", "suggest", error.data["processId"]).text
+        assert "Bash(rm:*)" in text and "Bash(rm x)" in text, text
+        started = ask(rpc, home, "touch", "x")
+        error = rpc.fails("respond_action", actionId=started["actionId"], decision="allow", scope="always", code=-32011)
+        assert "policy suggest" in error.message, error
+        assert rpc.call("resolve_permission", actionId=started["actionId"], decision="deny", note="no")["status"] == "resolved"
+        assert of(rpc, started["processId"], "permission.resolved")[0]["payload"]["source"] == "host"
+        valid(home, rpc)
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -1,0 +1,260 @@
+/* What clients ask about policy: a dry run, what is in force, another mode, the files read again. */
+
+#include "runtime/engine/permission.h"
+
+#include "policy/decision.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/confinement.h"
+#include "runtime/engine/deed.h"
+#include "runtime/engine/engine_private.h"
+#include "runtime/engine/permission_private.h"
+#include "runtime/view/view.h"
+
+#define RULES_SHOWN 1000u
+
+/* ---- evaluate_permission ---- */
+
+/* The session that the fact belongs to, or the system's when none is named. */
+static int place(struct engine *g, const char *session_id, const struct caller *c, struct deed *d, struct process *p, struct err *e)
+{
+	struct view_session_brief s;
+	int found;
+
+	if (!session_id) {
+		p->uid = g->o.owner_uid;
+		snprintf(p->session_id, sizeof p->session_id, "%s", g->system_session);
+		snprintf(p->thread_id, sizeof p->thread_id, "%s", g->system_thread);
+		snprintf(p->turn_id, sizeof p->turn_id, "%s", g->system_turn);
+		return 0;
+	}
+	found = view_session_brief(g->o.store, c->uid, session_id, &s, e);
+	if (found > 0) {
+		err_set(e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+		snprintf(e->field, sizeof e->field, "sessionId");
+	}
+	if (found != 0)
+		return -1;
+	p->uid = s.uid;
+	snprintf(p->session_id, sizeof p->session_id, "%s", session_id);
+	return session_system_turn(g, d->batch, s.uid, session_id, p->thread_id, p->turn_id, e);
+}
+
+static void evaluated(struct deed *d, struct process *p)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_PERMISSION_EVALUATED, p->uid, p->session_id, p->thread_id, p->turn_id);
+	f.draft.ids[ID_REQUEST] = d->caller.request_id;
+	jw_kraw(&f.w, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
+	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)p->mode));
+	jw_kbool(&f.w, "dryRun", true);
+	struct jw m = jw_on(&f.members);
+	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	fact_close(&f, d->batch);
+	jw_kraw(&d->w, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	jw_kraw(&d->w, "command", p->judged_json, strlen(p->judged_json));
+	jw_kraw(&d->w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
+	jw_kstr(&d->w, "mode", permission_mode_name((enum permission_mode)p->mode));
+}
+
+void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
+	const char *const *argv = r->command_line ? shell : r->argv;
+	size_t argc = r->command_line ? countof(shell) : r->argc;
+	struct deed *d = deed_new(g, c, fn, ctx);
+	confinement_auto struct confinement f = { 0 };
+	struct buf json = BUF_INIT;
+	char id[ID_TEXT_MAX];
+	struct err e = ERR_INIT;
+
+	id_make(ID_KIND_PROCESS, id);
+	struct process *p = process_new(g, id);
+	if (confinement_make(g, &r->sandbox, c, &f, &e) == 0 && place(g, r->session_id, c, d, p, &e) == 0) {
+		struct jw w = jw_on(&json);
+
+		p->by = requester_of(c);
+		p->command_line = mem_strdup(r->command_line);
+		p->cwd = mem_strdup(f.workspace.cwd);
+		p->profile = mem_strdup(f.profile.name);
+		p->home = mem_strdup(permission_home(&f, r));
+		p->limits = r->limits;
+		confinement_profile_json(&f, &p->limits, &w);
+		p->sandbox_json = buf_take(&json);
+		permission_judge(p, r, &f, argv, argc, c);
+		evaluated(d, p);
+	}
+	process_free(p);
+	if (e.code)
+		deed_refuse(d, &e);
+	else
+		deed_commit(d);
+}
+
+/* ---- get_policy ---- */
+
+static void rules_json(const struct policy_rules *s, struct jw *w)
+{
+	jw_karr(w, "rules");
+	for (size_t i = 0; i < s->count && i < RULES_SHOWN; i++)
+		policy_rule_json(&s->rule[i], w);
+	jw_arr_end(w);
+	jw_kuint(w, "ruleCount", s->count);
+	jw_karr(w, "notes");
+	for (size_t i = 0; i < s->nnotes && i < RULES_SHOWN; i++)
+		jw_str(w, s->note[i]);
+	jw_arr_end(w);
+}
+
+int engine_show_policy(struct engine *g, const char *session_id, const struct caller *c, struct buf *out, struct err *e)
+{
+	static const struct policy_rules none = { .mode = -1 };
+	const struct policy_rules *s = g->rules ? g->rules : &none;
+	struct view_session_brief brief;
+	struct jw w = jw_on(out);
+	int found = session_id ? view_session_brief(g->o.store, c->uid, session_id, &brief, e) : 0;
+
+	if (found > 0)
+		err_set(e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+	if (found != 0)
+		return -1;
+	enum permission_mode mode = permission_mode_of(g, session_id), usual = permission_mode_of(g, NULL);
+	jw_obj(&w);
+	jw_kstr(&w, "mode", permission_mode_name(mode));
+	jw_kstr(&w, "modeMeans", permission_mode_text(mode));
+	jw_kstr(&w, "modeSource", mode != usual ? "session" : s->mode < 0 ? "default" : rule_layer_name(s->mode_layer));
+	jw_kbool(&w, "bypassPermitted", s->bypass);
+	jw_kbool(&w, "interactive", !c->no_person);
+	jw_karr(&w, "sources");
+	for (int i = 0; i < RULE_LAYERS; i++)
+		if (s->file[i]) {
+			jw_obj(&w);
+			jw_kstr(&w, "layer", rule_layer_name((enum rule_layer)i));
+			jw_kstr(&w, "file", s->file[i]);
+			jw_obj_end(&w);
+		}
+	jw_arr_end(&w);
+	jw_kobj(&w, "workspaceLayer");
+	jw_kstr(&w, "status", "unavailable");
+	jw_kstr(&w, "reason", "the runtime does not read files of workspaces; .bailiff/policy.json is not acted on");
+	jw_obj_end(&w);
+	if (g->policy_problem[0])
+		jw_kstr(&w, "problem", g->policy_problem);
+	rules_json(s, &w);
+	jw_obj_end(&w);
+	return 0;
+}
+
+/* ---- set_permission_mode ---- */
+
+static int check_mode(const struct engine *g, int mode, const char *name, struct err *e)
+{
+	buf_auto struct buf names = BUF_INIT;
+
+	if (mode < 0) {
+		permission_mode_names(&names);
+		return err_field(e, "mode", "'%.40s' is none of %s", name, buf_cstr(&names));
+	}
+	if (mode == MODE_BYPASS && (!g->rules || !g->rules->bypass)) {
+		err_set(e, ERR_PERMISSION, "the host's policy does not permit mode bypass (permissions.allowBypass)");
+		return -1;
+	}
+	if (g->rules && g->rules->mode >= 0 && g->rules->mode_layer == RULE_OF_HOST && mode != g->rules->mode && mode != MODE_PLAN && mode != MODE_UNTRUSTED &&
+	    mode != MODE_NEVER) {
+		err_set(e, ERR_PERMISSION, "the host's policy sets mode %s; a session may only be stricter: untrusted, never or plan",
+			permission_mode_name((enum permission_mode)g->rules->mode));
+		return -1;
+	}
+	return 0;
+}
+
+void engine_set_permission_mode(struct engine *g, const char *session_id, const char *name, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct deed *d = deed_new(g, c, fn, ctx);
+	const struct requester by = requester_of(c);
+	int mode = permission_mode_find(name);
+	struct view_session_brief s;
+	struct err e = ERR_INIT;
+	struct fact f;
+	int found = view_session_brief(g->o.store, c->uid, session_id, &s, &e);
+
+	if (found > 0)
+		err_set(&e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+	if (found != 0 || check_mode(g, mode, name, &e) < 0) {
+		deed_refuse(d, &e);
+		return;
+	}
+	buf_auto struct buf summary = BUF_INIT;
+	buf_printf(&summary, "mode %s: %s", permission_mode_name((enum permission_mode)mode), permission_mode_text((enum permission_mode)mode));
+	fact_open(&f, EVENT_POLICY_CHANGED, s.uid, session_id, s.first_thread, NULL);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "layer", "session");
+	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)mode));
+	jw_kstr(&f.w, "summary", buf_cstr(&summary));
+	fact_requester(&f.w, "by", &by);
+	fact_close(&f, d->batch);
+	jw_kstr(&d->w, "sessionId", session_id);
+	jw_kstr(&d->w, "mode", permission_mode_name((enum permission_mode)mode));
+	deed_commit(d);
+}
+
+/* ---- reload_policy ---- */
+
+struct reload_waiter {
+	TAILQ_ENTRY(reload_waiter) link;
+	struct pending_reply reply;
+};
+
+void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct reload_waiter *w;
+	struct err e = ERR_INIT;
+
+	if (!g->o.ports->want_reload) {
+		err_set(&e, ERR_UNAVAILABLE, "the policy files cannot be asked for here");
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	w = mem_zalloc(1, sizeof *w);
+	reply_keep(&w->reply, c, fn, ctx);
+	TAILQ_INSERT_TAIL(&g->reloads, w, link);
+	g->o.ports->want_reload(g->o.world);
+}
+
+void engine_policy_loaded(struct engine *g, const char *problem)
+{
+	struct reload_waiter *w;
+
+	while ((w = TAILQ_FIRST(&g->reloads))) {
+		buf_auto struct buf out = BUF_INIT;
+		struct jw j = jw_on(&out);
+		struct err e = ERR_INIT;
+
+		TAILQ_REMOVE(&g->reloads, w, link);
+		if (problem) {
+			err_set(&e, ERR_INVALID, "the policy was not loaded, and what was in force still is: %s", problem);
+			reply_err(&w->reply, &e, NULL, 0);
+		} else {
+			jw_obj(&j);
+			jw_kstr(&j, "status", "loaded");
+			jw_kuint(&j, "rules", g->rules ? g->rules->count : 0);
+			jw_kuint(&j, "notes", g->rules ? g->rules->nnotes : 0);
+			jw_kuint(&j, "sequence", store_last_sequence(g->o.store));
+			jw_obj_end(&j);
+			reply_json(&w->reply, out.data, out.len);
+		}
+		free(w);
+	}
+}
+
+void permission_done(struct engine *g)
+{
+	struct reload_waiter *w;
+
+	while ((w = TAILQ_FIRST(&g->reloads))) {
+		TAILQ_REMOVE(&g->reloads, w, link);
+		reply_done(&w->reply);
+		free(w);
+	}
+}

@@ -1,0 +1,146 @@
+#include "supervisor/control/methods.h"
+
+#include "policy/models.h"
+#include "policy/profiles.h"
+#include "policy/rules.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/start_spec.h"
+#include "supervisor/config.h"
+#include "supervisor/control/control.h"
+
+#include <string.h>
+
+#define NOTE_MAX 4096u
+#define POLICY_TEXT_MAX (1u << 20)
+
+/* A tool's call, as the start that it would become. */
+static json_t *as_start(const struct call *c, const char *tool)
+{
+	json_t *all = json_copy(c->params), *args = call_obj(c, "arguments");
+	const json_t *command = json_object_get(args, "command");
+
+	json_object_del(all, "toolName");
+	json_object_del(all, "arguments");
+	if (tool && strcmp(tool, "shell") == 0 && json_is_string(command))
+		json_object_set(all, "commandLine", json_object_get(args, "command"));
+	else if (tool && strcmp(tool, "shell") == 0)
+		json_object_update(all, args);
+	else if (tool)
+		json_object_set_new(all, "command", json_pack("[s]", tool));
+	return all;
+}
+
+void method_evaluate_permission(struct call *c)
+{
+	const char *tool = call_str(c, "toolName"), *path = json_string_value(json_object_get(call_obj(c, "arguments"), "path"));
+	json_auto_t *start = as_start(c, tool);
+	start_spec_auto struct start_spec s = { 0 };
+	struct err e = ERR_INIT;
+
+	if (tool && (!tool[0] || strlen(tool) > 200))
+		err_field(&e, "toolName", "must have 1 to 200 bytes");
+	if (e.code || start_spec_of(call_engine(c), start, &s, &e) < 0) {
+		call_fail(c, &e);
+		return;
+	}
+	if (tool && strcmp(tool, "shell") != 0) {
+		s.request.tool = tool;
+		s.request.tool_paths = &path;
+		s.request.ntool_paths = path ? 1 : 0;
+	}
+	engine_evaluate_permission(call_engine(c), &s.request, &c->caller, call_engine_reply, c);
+}
+
+void method_resolve_permission(struct call *c)
+{
+	const struct action_answer r = {
+		.action_id = call_str(c, "actionId"),
+		.decision = call_str(c, "decision"),
+		.scope = call_str(c, "scope"),
+		.note = call_str(c, "note"),
+		.source = "host",
+	};
+	struct err e = ERR_INIT;
+
+	if (!config_may_approve(call_config(c), c->caller.uid, c->caller.gid))
+		err_set(&e, ERR_NOT_ALLOWED, "uid %u may not answer actions here (approvers)", c->caller.uid);
+	else if (r.note && strlen(r.note) > NOTE_MAX)
+		err_field(&e, "note", "must have at most %u bytes", NOTE_MAX);
+	if (e.code)
+		call_fail(c, &e);
+	else
+		engine_respond_action(call_engine(c), &r, &c->caller, call_engine_reply, c);
+}
+
+void method_get_policy(struct call *c)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (engine_show_policy(call_engine(c), call_str(c, "sessionId"), &c->caller, &out, &e) < 0)
+		call_fail(c, &e);
+	else
+		call_reply(c, out.data, out.len);
+}
+
+void method_set_permission_mode(struct call *c)
+{
+	struct err e = ERR_INIT;
+
+	if (!config_may_approve(call_config(c), c->caller.uid, c->caller.gid)) {
+		err_set(&e, ERR_NOT_ALLOWED, "uid %u may not change modes here (approvers)", c->caller.uid);
+		call_fail(c, &e);
+		return;
+	}
+	engine_set_permission_mode(call_engine(c), call_str(c, "sessionId"), call_str(c, "mode"), &c->caller, call_engine_reply, c);
+}
+
+void method_reload_policy(struct call *c)
+{
+	engine_reload_policy(call_engine(c), &c->caller, call_engine_reply, c);
+}
+
+static void check_result(const struct policy_rules *rules, const struct err *e, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kbool(&w, "ok", !e->code);
+	if (e->code)
+		jw_kstr(&w, "problem", e->message);
+	jw_kuint(&w, "rules", rules->count);
+	jw_karr(&w, "notes");
+	for (size_t i = 0; i < rules->nnotes; i++)
+		jw_str(&w, rules->note[i]);
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+}
+
+void method_check_policy(struct call *c)
+{
+	const char *text = call_str(c, "text"), *name = call_str(c, "file"), *layer = call_str(c, "layer");
+	enum rule_layer of = !layer || strcmp(layer, "user") == 0 ? RULE_OF_USER : strcmp(layer, "host") == 0 ? RULE_OF_HOST : RULE_OF_WORKSPACE;
+	struct policy_rules rules = RULES_INIT;
+	struct policy_profiles profiles = { 0 };
+	struct policy_models models = { 0 };
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	size_t n = strlen(text);
+
+	name = name ? name : "policy.json";
+	if (n > POLICY_TEXT_MAX) {
+		err_field(&e, "text", "must have at most %u bytes", POLICY_TEXT_MAX);
+		call_fail(c, &e);
+		return;
+	}
+	if (policy_rules_parse(&rules, of, name, text, n, &e) == 0 && policy_profiles_parse(&profiles, name, text, n, &e) == 0)
+		(void)policy_models_parse(&models, name, text, n, &e);
+	check_result(&rules, &e, &out);
+	policy_rules_done(&rules);
+	policy_profiles_done(&profiles);
+	policy_models_done(&models);
+	call_reply(c, out.data, out.len);
+}
