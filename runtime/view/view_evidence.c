@@ -86,7 +86,12 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 		event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
 		event_id_copy(ev, ID_TASK, d.taskId, sizeof(d.taskId));
 	}
-	view_take(&evidence_shape, &d, event_payload(ev));
+	struct jval outcomes = jval_get(event_payload(ev), "verificationOutcomes");
+	/* Of what the runtime exported a client may tell how it was verified, not what it is. */
+	if (!event_from_client(ev) || d.fromClient)
+		view_take(&evidence_shape, &d, event_payload(ev));
+	else if (outcomes.type == JT_ARRAY)
+		d.verificationOutcomes = outcomes;
 	if (!event_from_client(ev))
 		view_word(d.kind, jval_get(event_payload(ev), "kind"));
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));

@@ -328,7 +328,14 @@ def test_exports(home):
             for kind in {e["type"] for e in events}:
                 assert pack["runtimeSummary"]["eventCounts"].get(kind, 0) == sum(e["type"] == kind for e in events), kind
             harness.check_facts(home, rpc)
-    assert first["packRef"]
+    with home.rpc() as rpc:
+        # Whoever verified it tells the outcome; which bytes it is nobody else says.
+        about = {"type": "evidence.changed", "evidenceId": first["evidenceId"]}
+        emit(rpc, turn, dict(about, payload={"packRef": "out_other", "verificationOutcomes": [{"name": "tests", "status": "passed"}]}))
+        told = thread_of(rpc, turn)["evidenceSummary"]
+        assert "passed" in json.dumps(told["verificationOutcomes"]) and first["evidenceId"] in told["evidenceRefs"], told
+        summary = rpc.call("get_snapshot", kind="evidence_summary", sessionId=turn["sessionId"])["snapshot"]
+        assert first["packRef"] in json.dumps(summary) and "out_other" not in json.dumps(summary), summary
 
 
 # ---- 11: what is not known is said, never guessed ----
