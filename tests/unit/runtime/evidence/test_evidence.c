@@ -148,9 +148,11 @@ START_TEST(exports_are_no_part_of_themselves)
 	begin();
 	put_work();
 	mem_auto char *a = export(EVIDENCE_PACK, ID_SESSION, S, first);
+	ck_assert_ptr_null(strstr(a, "evidence.changed"));
 	put(EVENT_EVIDENCE_CHANGED, NULL, "{\"kind\":\"evidence_pack\",\"packRef\":\"out_1\",\"files\":[]}");
 	mem_auto char *b = export(EVIDENCE_PACK, ID_SESSION, S, second);
 	ck_assert_str_eq(first, second);
+	ck_assert_str_eq(a, b);
 	/* what a client says about evidence is */
 	put_as(7, EVENT_EVIDENCE_CHANGED, NULL, "{\"verificationOutcomes\":[{\"name\":\"t\",\"status\":\"passed\"}]}",
 	       "\"correlation\":{\"emittedBy\":{\"uid\":7,\"role\":\"agent\"}}");
@@ -210,8 +212,7 @@ START_TEST(what_is_no_pack_is_refused)
 		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[5],\"readModels\":[]}",
 		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":1}],\"readModels\":[]}",
 		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":1,\"type\":\"turn.started\"}],\"readModels\":[]}",
-		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":0,\"type\":\"turn.started\","
-		"\"timestamp\":\"2026-01-01T00:00:00Z\"}],\"readModels\":[]}",
+		"{\"packKind\":\"replay_case\",\"packVersion\":1,\"events\":[{\"sequence\":0,\"timestamp\":\"2026-01-01T00:00:00Z\"}],\"readModels\":[]}",
 	};
 	struct pack_verdict v;
 
