@@ -39,25 +39,55 @@ int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 	return 0;
 }
 
+/*
+ * The part of an id that sorts by time stands first: what is made together, say a session, its thread, its turn and its
+ * process, then lies on one page at the end of the table, and a commit touches that page instead of one for each field.
+ */
+void commit_index_prefix(int field, const char *id, size_t len, struct db_key *ret)
+{
+	const char *sep = memchr(id, '_', len);
+	size_t head = sep ? (size_t)(sep + 1 - id) : 0;
+
+	db_key_reset(ret);
+	db_key_add(ret, id + head, len - head);
+	db_key_u8(ret, 0);
+	db_key_u8(ret, (uint8_t)field);
+	db_key_add(ret, id, head);
+	db_key_u8(ret, 0);
+}
+
 bool commit_index_key(const struct event_view *ev, int field, struct db_key *ret)
 {
 	const struct id_text *id = &ev->ids[field];
 
 	if (!id->text || !id_field_indexed((enum id_field)field))
 		return false;
-	db_key_reset(ret);
-	db_key_u8(ret, (uint8_t)field);
-	db_key_add(ret, id->text, id->len);
-	db_key_u8(ret, 0);
+	commit_index_prefix(field, id->text, id->len, ret);
 	db_key_u64(ret, ev->sequence);
 	return db_key_ok(ret);
+}
+
+int commit_index(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e)
+{
+	MDB_val kv, none = { 0 };
+	struct db_key k;
+
+	for (int f = 0; f < ID_FIELD_COUNT; f++) {
+		if (!commit_index_key(ev, f, &k))
+			continue;
+		kv = db_key_val(&k);
+		int rc = mdb_put(txn, d->t[DB_INDEX], &kv, &none, 0);
+		if (rc != 0)
+			return db_err(e, rc, "write an index entry");
+	}
+	return 0;
 }
 
 static int put_event(struct store *s, MDB_txn *txn, const void *event, size_t len, struct tip *tip, struct models *m, struct err *e)
 {
 	struct event_view ev;
 	struct db_key k;
-	MDB_val kv, v = { .mv_size = record_size(len) }, none = { 0 };
+	MDB_val kv, v = { .mv_size = record_size(len) };
 	int rc;
 
 	if (event_view_of(event, len, tip->sequence + 1, &ev, e) != 0)
@@ -71,14 +101,8 @@ static int put_event(struct store *s, MDB_txn *txn, const void *event, size_t le
 	if (rc != 0)
 		return db_err(e, rc, "write an event");
 	record_write(v.mv_data, event, len, ev.real_us, tip);
-	for (int f = 0; f < ID_FIELD_COUNT; f++) {
-		if (!commit_index_key(&ev, f, &k))
-			continue;
-		kv = db_key_val(&k);
-		rc = mdb_put(txn, s->db.t[DB_INDEX], &kv, &none, 0);
-		if (rc != 0)
-			return db_err(e, rc, "write an index entry");
-	}
+	if (commit_index(&s->db, txn, &ev, e) != 0)
+		return -1;
 	if (s->fold && s->fold(m, &ev, e) != 0)
 		return err_wrap(e, "fold event %llu (%s)", (unsigned long long)ev.sequence, event_info(ev.type)->name);
 	return 0;

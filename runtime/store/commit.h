@@ -21,7 +21,11 @@ int commit_group(struct store *s, struct store_batch *group, bool *ret_in_doubt,
 /* After a commit in doubt turned out to have happened: what commit_group does on success. */
 void commit_done(struct store *s, struct store_batch *group);
 
+/* What the keys of all index entries of an id begin with; the event's sequence follows. */
+void commit_index_prefix(int field, const char *id, size_t len, struct db_key *ret);
 /* An index entry's key; false when the event has no such id or it is not indexed. */
 bool commit_index_key(const struct event_view *ev, int field, struct db_key *ret);
+/* Writes all of an event's. */
+int commit_index(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e);
 
 #endif

@@ -232,6 +232,11 @@ int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n
 	return 0;
 }
 
+bool db_seal_same(const MDB_val *value, const void *p, size_t n)
+{
+	return value->mv_size == n + sizeof(uint64_t) && (n == 0 || memcmp((const char *)value->mv_data + sizeof(uint64_t), p, n) == 0);
+}
+
 int db_seal_open(const MDB_val *key, const MDB_val *value, const void **ret, size_t *ret_len, struct err *e)
 {
 	uint64_t seal;

@@ -19,7 +19,7 @@ struct err;
 #define DB_TABLES(X)                                                                                     \
 	X(META, "meta")           /* name → sealed value; names of users start with "u:" */             \
 	X(EVENTS, "events")       /* sequence → record.h */                                             \
-	X(INDEX, "index")         /* id field, id, NUL, sequence → nothing */                           \
+	X(INDEX, "index")         /* id, id field, sequence (commit.h) → nothing */                    \
 	X(MODELS_A, "models_a")   /* kind, id → sealed document; meta "models" says which of the two */ \
 	X(MODELS_B, "models_b")                                                                         \
 	X(BASE, "base")           /* the models as they were before the first kept event */             \
@@ -71,6 +71,7 @@ uint64_t db_u64_at(const void *p); /* a big-endian number in a key */
 /* Sealed values. Get: 0 found, 1 not there, −1 (ERR_CORRUPT when the seal does not match). */
 int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, struct err *e);
 int db_seal_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void **ret, size_t *ret_len, struct err *e);
+bool db_seal_same(const MDB_val *value, const void *p, size_t n); /* whether it holds these bytes (its seal is not checked) */
 int db_seal_open(const MDB_val *key, const MDB_val *value, const void **ret, size_t *ret_len, struct err *e);
 
 /* Meta values of a fixed size, by name. */

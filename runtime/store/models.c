@@ -57,7 +57,10 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 		ahead_put(m->ahead, m->ordinal, kind, id, id_len, json, len);
 		return 0;
 	}
-	MDB_val kv = db_key_val(&k);
+	MDB_val kv = db_key_val(&k), old;
+	/* What is there already is not written again: in a copy-on-write tree that would cost its page, and those above it. */
+	if (mdb_get(m->txn, m->dbi, &kv, &old) == 0 && db_seal_same(&old, json, len))
+		return 0;
 	m->puts++;
 	if (db_seal_put(m->txn, m->dbi, &kv, json, len, e) != 0)
 		return wrap(e, kind, id, id_len);

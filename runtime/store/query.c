@@ -105,8 +105,7 @@ static int scan_index(struct scan *c, uint64_t last, struct err *e)
 	rc = mdb_cursor_open(r.txn, r.db->t[DB_INDEX], &cur);
 	if (rc != 0)
 		return db_err(e, rc, "read an index");
-	db_key_u8(&k, (uint8_t)c->q->index);
-	db_key_add(&k, c->q->id, c->id_len + 1);
+	commit_index_prefix(c->q->index, c->q->id, c->id_len, &k);
 	prefix = k.len;
 	db_key_u64(&k, c->next);
 	kv = db_key_val(&k);

@@ -55,6 +55,7 @@ struct store {
 	void *clock;
 	uint64_t map_bytes, soon_ns;
 	bool read_only, is_new;
+	uint32_t version;         /* as it was loaded */
 	int dir_fd, spool_fd, lock_fd, event_fd;
 
 	/* the loop thread's */
@@ -105,7 +106,7 @@ struct store {
 };
 
 /* Meta values. */
-#define STORE_VERSION 1u
+#define STORE_VERSION 2u
 #define META_VERSION "version"    /* uint32_t */
 #define META_RUNTIME "runtime_id" /* text */
 #define META_FLOOR "floor"        /* struct tip: of the last removed event */

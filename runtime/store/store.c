@@ -10,6 +10,7 @@
 #include "runtime/store/reader.h"
 #include "runtime/store/side.h"
 #include "runtime/store/state.h"
+#include "runtime/store/upgrade.h"
 #include "runtime/store/writer.h"
 
 #include <errno.h>
@@ -35,7 +36,7 @@ uint64_t store_mono_ns(void)
 
 /* ---- loading ---- */
 
-static int check_version(const struct db *d, MDB_txn *txn, struct err *e)
+static int check_version(const struct db *d, MDB_txn *txn, uint32_t *ret, struct err *e)
 {
 	uint32_t version;
 	int rc = db_meta_get(txn, d, META_VERSION, &version, sizeof(version), e);
@@ -47,6 +48,7 @@ static int check_version(const struct db *d, MDB_txn *txn, struct err *e)
 	if (version > STORE_VERSION)
 		return err_set(e, ERR_UNAVAILABLE, "the store is of version %u; this program knows up to version %u", version,
 			       STORE_VERSION);
+	*ret = version;
 	return 0;
 }
 
@@ -108,7 +110,7 @@ static int load_txn(struct store *s, struct db *d, MDB_txn *txn, struct err *e)
 	const void *id;
 	size_t n;
 
-	if (check_version(d, txn, e) != 0 || db_meta_get(txn, d, META_FLOOR, &floor, sizeof(floor), e) < 0 ||
+	if (check_version(d, txn, &s->version, e) != 0 || db_meta_get(txn, d, META_FLOOR, &floor, sizeof(floor), e) < 0 ||
 	    db_meta_get(txn, d, META_MODELS, &models, sizeof(models), e) < 0)
 		return -1;
 	if (db_seal_get(txn, d->t[DB_META], &key, &id, &n, e) != 0 || n >= sizeof(s->runtime_id))
@@ -231,7 +233,7 @@ static int open_database(struct store *s, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
 	if (empty && make_new(s, e) != 0)
 		return -1;
-	return store_load(s, &s->db, e);
+	return store_load(s, &s->db, e) != 0 ? -1 : upgrade_store(s, s->version, e);
 }
 
 int store_open(const struct store_options *o, struct store **ret, struct err *e)

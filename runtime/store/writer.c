@@ -558,6 +558,7 @@ static uint64_t due_time(const struct store *s, const struct store_batch *b)
 void writer_enqueue(struct store *s, struct store_batch *b)
 {
 	uint64_t due = due_time(s, b);
+	bool wake = false;
 
 	pthread_mutex_lock(&s->mutex);
 	b->next = NULL;
@@ -568,7 +569,9 @@ void writer_enqueue(struct store *s, struct store_batch *b)
 		due = 0; /* nobody gains by waiting longer */
 	if (due < s->ready_ns) {
 		s->ready_ns = due;
-		pthread_cond_signal(&s->wake);
+		wake = true;
 	}
 	pthread_mutex_unlock(&s->mutex);
+	if (wake)
+		pthread_cond_signal(&s->wake); /* after: it would wake up only to wait for the mutex */
 }

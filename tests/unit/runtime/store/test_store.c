@@ -324,7 +324,7 @@ static void a_newer_version_is_refused_untouched_in(struct rig *r)
 	rig_open(r);
 	rig_append(r, 3, "sess_a", NULL);
 	rig_close(r);
-	write_version(r, 2);
+	write_version(r, 3);
 	snprintf(path, sizeof(path), "%s/data.mdb", r->store_dir);
 	fd = open(path, O_RDONLY);
 	ck_assert_int_eq(fstat(fd, &before), 0);
@@ -333,7 +333,7 @@ static void a_newer_version_is_refused_untouched_in(struct rig *r)
 	ck_assert_int_eq(pread(fd, a, (size_t)before.st_size, 0), before.st_size);
 	ck_assert_int_lt(store_open(&r->o, &s, &e), 0);
 	ck_assert_int_eq(e.code, ERR_UNAVAILABLE);
-	ck_assert_ptr_nonnull(strstr(e.message, "version 2"));
+	ck_assert_ptr_nonnull(strstr(e.message, "version 3"));
 	ck_assert_int_eq(fstat(fd, &after), 0);
 	ck_assert_int_eq(before.st_size, after.st_size);
 	ck_assert_int_eq(pread(fd, b, (size_t)before.st_size, 0), before.st_size);
@@ -346,6 +346,63 @@ static void a_newer_version_is_refused_untouched_in(struct rig *r)
 	rig_verify_ok(r);
 }
 RIG_TEST(a_newer_version_is_refused_untouched)
+
+/* What version 1 had: the field first. */
+static void write_old_index(struct rig *r, unsigned events)
+{
+	unsigned char key[16] = { ID_SESSION, 's', 'e', 's', 's', '_', 'a', 0 };
+	MDB_val k = { 16, key }, none = { 0 };
+	MDB_env *env;
+	MDB_txn *txn;
+	MDB_dbi dbi;
+
+	ck_assert_int_eq(mdb_env_create(&env), 0);
+	mdb_env_set_maxdbs(env, 16);
+	mdb_env_set_mapsize(env, 1u << 30);
+	ck_assert_int_eq(mdb_env_open(env, r->store_dir, 0, 0600), 0);
+	ck_assert_int_eq(mdb_txn_begin(env, NULL, 0, &txn), 0);
+	ck_assert_int_eq(mdb_dbi_open(txn, "index", 0, &dbi), 0);
+	ck_assert_int_eq(mdb_drop(txn, dbi, 0), 0);
+	for (unsigned i = 1; i <= events; i++) {
+		key[14] = (unsigned char)(i >> 8);
+		key[15] = (unsigned char)i;
+		ck_assert_int_eq(mdb_put(txn, dbi, &k, &none, 0), 0);
+	}
+	ck_assert_int_eq(mdb_txn_commit(txn), 0);
+	mdb_env_close(env);
+}
+
+static void a_store_of_version_1_is_brought_up_in(struct rig *r)
+{
+	struct err e = ERR_INIT;
+	struct store *s = NULL;
+	struct rig_seen x;
+
+	rig_open(r);
+	rig_append(r, 400, "sess_a", "proc_1");
+	rig_close(r);
+	write_old_index(r, 400);
+	write_version(r, 1);
+	r->o.read_only = true;
+	ck_assert_int_lt(store_open(&r->o, &s, &e), 0);
+	ck_assert_int_eq(e.code, ERR_UNAVAILABLE);
+	r->o.read_only = false;
+	for (int i = 0; i < 2; i++) {
+		rig_open(r);
+		x = rig_events(r, 0, 0, ID_SESSION, "sess_a");
+		ck_assert_uint_eq(x.count, 400);
+		ck_assert_uint_eq(rig_events(r, 0, 0, ID_PROCESS, "proc_1").count, 400);
+		rig_verify_ok(r);
+		rig_close(r);
+		if (i == 0) { /* and it says so now */
+			r->o.read_only = true;
+			ck_assert_int_eq(store_open(&r->o, &s, &e), 0);
+			store_close(s);
+			r->o.read_only = false;
+		}
+	}
+}
+RIG_TEST(a_store_of_version_1_is_brought_up)
 
 static void folders_may_be_descriptors_in(struct rig *r)
 {
@@ -441,6 +498,6 @@ int main(void)
 	return SUITE("store", a_new_store_is_empty, events_come_back_in_order, thousands_of_batches_keep_their_order,
 		     soon_waits_and_now_takes_it_along, soon_comes_by_itself, close_commits_what_is_queued,
 		     a_bad_event_leaves_the_batch_alone, keys_are_remembered_and_replaced, a_second_opener_is_refused,
-		     nothing_to_read_is_not_found, a_newer_version_is_refused_untouched, folders_may_be_descriptors,
+		     nothing_to_read_is_not_found, a_newer_version_is_refused_untouched, a_store_of_version_1_is_brought_up, folders_may_be_descriptors,
 		     a_reader_beside_the_writer, a_file_cut_short_is_refused);
 }

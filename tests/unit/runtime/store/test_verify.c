@@ -127,14 +127,14 @@ RIG_TEST(a_tampered_record_is_never_data)
 
 static void a_missing_index_entry_is_found_in(struct rig *r)
 {
-	char key[32] = "\0sess_a\0\0\0\0\0\0\0\0\x0b";
+	char key[32] = "a\0\0sess_\0\0\0\0\0\0\0\0\x0b"; /* commit_index_prefix */
 	struct rig_verdict x;
 
-	key[0] = ID_SESSION;
+	key[2] = ID_SESSION;
 	rig_open(r);
 	fill(r, 20);
 	rig_close(r);
-	tamper(r, "index", key, 16, true);
+	tamper(r, "index", key, 17, true);
 	rig_open(r);
 	x = rig_verify(r);
 	ck_assert(!x.v.ok);
