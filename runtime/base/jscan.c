@@ -386,6 +386,9 @@ static bool jscan_equal(struct jval v, const char *s, size_t n)
 
 bool jval_is_str(struct jval v, const char *s)
 {
+	/* most are found different by their first byte, without a look at the rest */
+	if (v.type != JT_STRING || (v.len > 2 && v.text[1] != *s && v.text[1] != '\\'))
+		return false;
 	return jscan_equal(v, s, strlen(s));
 }
 

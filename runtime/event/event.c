@@ -289,9 +289,14 @@ void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_
 	dst[n] = '\0';
 }
 
+void event_view_payload(struct event_view *v)
+{
+	v->payload = event_member(v, "payload");
+}
+
 struct jval event_payload(const struct event_view *v)
 {
-	return event_member(v, "payload");
+	return v->payload.type != JT_NONE ? v->payload : event_member(v, "payload");
 }
 
 struct jval event_member(const struct event_view *v, const char *member)

@@ -116,10 +116,12 @@ struct event_view {
 	struct id_text ids[ID_FIELD_COUNT];
 	const char *json; /* `"type":…}` */
 	size_t json_len;
+	struct jval payload; /* none until event_view_payload */
 };
 /* ERR_CORRUPT on anything that event_encode cannot have written. */
 int event_view_of(const void *record, size_t len, uint64_t sequence, struct event_view *ret, struct err *e);
 void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_t cap); /* "" when absent */
+void event_view_payload(struct event_view *v); /* finds it once, where many are going to ask for it */
 struct jval event_payload(const struct event_view *v);
 struct jval event_member(const struct event_view *v, const char *member);
 bool event_from_client(const struct event_view *v); /* brought by emit_events: said, but not done by the runtime */

@@ -103,6 +103,7 @@ static int put_event(struct store *s, MDB_txn *txn, const void *event, size_t le
 	record_write(v.mv_data, event, len, ev.real_us, tip);
 	if (commit_index(&s->db, txn, &ev, e) != 0)
 		return -1;
+	event_view_payload(&ev);
 	if (s->fold && s->fold(m, &ev, e) != 0)
 		return err_wrap(e, "fold event %llu (%s)", (unsigned long long)ev.sequence, event_info(ev.type)->name);
 	return 0;
