@@ -31,6 +31,7 @@ enum {
 	FS_REFER = 1u << 13,     /* ABI 2: link and rename to another folder */
 	FS_TRUNCATE = 1u << 14,  /* ABI 3 */
 	FS_IOCTL_DEV = 1u << 15, /* ABI 5 */
+	FS_RESOLVE_UNIX = 1u << 16, /* ABI 9: connect and send to sockets by their names; those made inside are never in question */
 };
 enum { SCOPE_ABSTRACT_UNIX_SOCKET = 1u << 0, SCOPE_SIGNAL = 1u << 1 };
 enum { ASK_VERSION = 1u << 0 };
@@ -49,9 +50,9 @@ struct path_beneath_attr {
 /* Devices are made by nobody, and those that lie in a write root are inert. */
 #define FS_WRITING                                                                                                        \
 	(FS_READING | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO | \
-	 FS_MAKE_SYM | FS_REFER | FS_TRUNCATE)
+	 FS_MAKE_SYM | FS_REFER | FS_TRUNCATE | FS_RESOLVE_UNIX)
 /* Those that mean something for a path that is no folder. */
-#define FS_OF_FILES (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
+#define FS_OF_FILES (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV | FS_RESOLVE_UNIX)
 
 /* From which ABI on the kernel knows these. A row for each that brought something which is used here. */
 static const struct {
@@ -64,6 +65,7 @@ static const struct {
 	{ 3, FS_TRUNCATE, 0, 8 },
 	{ 5, FS_IOCTL_DEV, 0, 8 },
 	{ 6, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL, 24 },
+	{ LANDLOCK_ABI_NAMED_SOCKETS, FS_RESOLVE_UNIX, 0, 24 },
 };
 #define ABI_LOG 7
 
@@ -100,6 +102,20 @@ static int allow(int ruleset, uint64_t handled, const char *path, uint64_t acces
 	return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) < 0 ? -1 : 0;
 }
 
+/* A socket that was asked for by itself is there to be connected to; one that merely lies in what is shown is not. */
+static bool is_socket(const char *path)
+{
+	struct stat st;
+	return stat(path, &st) == 0 && S_ISSOCK(st.st_mode);
+}
+
+static uint64_t access_of(const struct plan_mount *m, uint64_t handled, const char *path)
+{
+	if (m->kind == PLAN_MOUNT_WRITE || m->kind == PLAN_MOUNT_EMPTY)
+		return FS_WRITING;
+	return m->kind == PLAN_MOUNT_READ && handled & FS_RESOLVE_UNIX && is_socket(path) ? FS_RESOLVE_UNIX : 0;
+}
+
 static int allow_all(int ruleset, uint64_t handled, const struct plan_head *plan, const char **ret_path)
 {
 	for (size_t i = 0; i < countof(common); i++) {
@@ -110,10 +126,9 @@ static int allow_all(int ruleset, uint64_t handled, const struct plan_head *plan
 	}
 	for (uint32_t i = 0; i < plan->mount_count; i++) {
 		const struct plan_mount *m = plan_mount(plan, i);
-		if (m->kind != PLAN_MOUNT_WRITE && m->kind != PLAN_MOUNT_EMPTY)
-			continue;
 		const char *path = plan_string(plan, m->path_off);
-		if (allow(ruleset, handled, path, FS_WRITING, m->flags & PLAN_MOUNT_OPTIONAL) < 0) {
+		uint64_t access = access_of(m, handled, path);
+		if (access && allow(ruleset, handled, path, access, m->flags & PLAN_MOUNT_OPTIONAL) < 0) {
 			*ret_path = path;
 			return -1;
 		}

@@ -15,6 +15,9 @@
 
 struct plan_head;
 
+/* From which on the host's sockets are shut that lie, by name, in what is shown but may not be written. */
+#define LANDLOCK_ABI_NAMED_SOCKETS 9
+
 /* The kernel's version of it; 0 = it has none, or it is switched off. */
 int landlock_abi(void);
 

@@ -314,6 +314,23 @@ def test_sockets_of_the_host(home):
                 check(rows, inside(home, profile, words_of(rows), "/tmp"), profile, "shut")
 
 
+def test_sockets_by_name(home):
+    """In a folder that is shown and may not be written; where the kernel can tell."""
+    number = {"x86_64": 444, "aarch64": 444}.get(platform.machine())
+    if not number or ctypes.CDLL(None).syscall(number, None, 0, 1) < 9:
+        raise Skip("needs Landlock ABI 9")
+    work = repository(home)
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listening:
+        path = os.path.join(work, "service.sock")
+        listening.bind(path)
+        os.chmod(path, 0o777)
+        listening.listen(8)
+        rows = [(f"unix={path}", "any", {"EACCES"})]
+        check(rows, outside(rows, "/"), "outside", "open")
+        check(rows, inside(home, "readonly", words_of(rows), "/tmp", cwd=work), "readonly", "shut")
+        check(rows, inside(home, "workspace", words_of(rows), "/tmp", cwd=work), "workspace", "open")
+
+
 # ---- bailiff itself ----
 
 def test_bailiff_is_not_there(home):
