@@ -101,10 +101,10 @@ void store_release(struct store **s)
 		reader_end(&(*s)->held);
 }
 
-/* The transaction that is held, or one of the caller's own. */
-static int begin(struct store *s, struct reader *own, MDB_txn **ret_txn, MDB_dbi *ret_models, struct err *e)
+/* The transaction that is held, or one of the caller's own; `now`: that in any case. */
+static int begin(struct store *s, bool now, struct reader *own, MDB_txn **ret_txn, MDB_dbi *ret_models, struct err *e)
 {
-	if (pthread_equal(s->loop, pthread_self()) && s->held.store) {
+	if (!now && pthread_equal(s->loop, pthread_self()) && s->held.store) {
 		*ret_txn = s->held.txn;
 		*ret_models = s->held_models;
 		return 0;
@@ -123,13 +123,8 @@ static int model_get(struct store *s, struct ahead *ahead, uint8_t kind, const c
 	size_t n;
 	int rc;
 
-	if (ahead) {
-		if (ahead_refresh(s, e) != 0 || reader_begin(s, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0)
-			return -1;
-		m.txn = r.txn;
-	} else if (begin(s, &r, &m.txn, &m.dbi, e) != 0) {
+	if ((ahead && ahead_refresh(s, e) != 0) || begin(s, ahead != NULL, &r, &m.txn, &m.dbi, e) != 0)
 		return -1;
-	}
 	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
 	if (rc == 0)
 		buf_append(out, p, n);
@@ -193,8 +188,8 @@ static int scan_start(MDB_cursor *cur, const struct db_key *prefix, const struct
 	return rc;
 }
 
-int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending,
-		     bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e)
+static int scan(struct store *s, bool now, uint8_t kind, const char *prefix, const char *after, bool descending,
+		bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	struct db_key pk = { .len = 0 }, ak = { .len = 0 };
@@ -212,7 +207,7 @@ int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const ch
 		db_key_add(&ak, after, strlen(after));
 	if (!db_key_ok(&pk) || !db_key_ok(&ak))
 		return 0; /* longer than any id is */
-	if (begin(s, &r, &txn, &dbi, e) != 0)
+	if (begin(s, now, &r, &txn, &dbi, e) != 0)
 		return -1;
 	rc = mdb_cursor_open(txn, dbi, &cur);
 	if (rc != 0)
@@ -233,6 +228,12 @@ int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const ch
 	}
 	mdb_cursor_close(cur);
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "list models");
+}
+
+int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending,
+		     bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e)
+{
+	return scan(s, false, kind, prefix, after, descending, fn, ctx, e);
 }
 
 /* ---- listing with what is not committed yet ---- */
@@ -283,7 +284,7 @@ int store_model_scan_ahead(struct store *s, uint8_t kind, const char *prefix,
 	if (ahead_refresh(s, e) != 0)
 		return -1;
 	m.over = ahead_list(&s->ahead, kind, prefix, &m.count);
-	rc = store_model_scan(s, kind, prefix, NULL, false, merge_committed, &m, e);
+	rc = scan(s, true, kind, prefix, NULL, false, merge_committed, &m, e);
 	while (rc == 0 && !m.stopped && m.at < m.count)
 		(void)merge_give(&m, m.over[m.at++]);
 	free(m.over);

@@ -142,8 +142,7 @@ int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, st
 
 /*
  * From store_hold to store_release, which nest, the loop thread reads documents as they were committed at one moment: what is
- * put together from several agrees with itself, and each of them costs less. Not for what is reckoned ahead; nothing may be
- * dispatched meanwhile.
+ * put together from several agrees with itself, and each of them costs less. What is reckoned ahead is always read as it is.
  */
 void store_hold(struct store *s);
 void store_release(struct store **s); /* for cleanup; of NULL: nothing */

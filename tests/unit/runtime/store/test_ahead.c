@@ -92,6 +92,34 @@ START_TEST(lists_are_merged_in_order)
 }
 END_TEST
 
+START_TEST(what_is_held_is_of_one_moment)
+{
+	struct rig r;
+
+	open_rig(&r);
+	submit(&r, "sess_a", 2);
+	store_flush(r.s);
+	{
+		store_held_auto struct store *held = r.s;
+
+		store_hold(held);
+		submit(&r, "sess_a", 3);
+		store_flush(r.s);
+		ck_assert_uint_eq(count_of(&r, "sess_a", false), 2);
+		ck_assert_uint_eq(count_of(&r, "sess_a", true), 5); /* decisions are made from what is */
+		{
+			store_held_auto struct store *again = r.s;
+
+			store_hold(again);
+			ck_assert_uint_eq(count_of(&r, "sess_a", false), 2);
+		}
+		ck_assert_uint_eq(count_of(&r, "sess_a", false), 2);
+	}
+	ck_assert_uint_eq(count_of(&r, "sess_a", false), 5);
+	rig_done(&r);
+}
+END_TEST
+
 /* A store that takes nothing more: what was folded ahead of refused batches must go, and of the others stay. */
 START_TEST(refused_batches_leave_nothing)
 {
@@ -137,5 +165,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("ahead", what_is_submitted_counts_at_once, lists_are_merged_in_order, refused_batches_leave_nothing, a_problem_of_an_event_is_kept);
+	return SUITE("ahead", what_is_submitted_counts_at_once, what_is_held_is_of_one_moment, lists_are_merged_in_order, refused_batches_leave_nothing, a_problem_of_an_event_is_kept);
 }
