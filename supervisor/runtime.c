@@ -88,6 +88,43 @@ static void boot_id(char out[40])
 
 /* ---- the store ---- */
 
+#define META_VIEWS "views.version"
+
+static void on_folded(void *ctx, const struct store_verdict *v, const struct err *e)
+{
+	*(int *)ctx = e ? -1 : 1;
+	if (e)
+		log_error("fold the log again: %s", e->message);
+}
+
+/* Models that an earlier program made with other folds are made anew, before anybody reads one. */
+static int store_renew(struct runtime *r, struct err *e)
+{
+	buf_auto struct buf version = BUF_INIT;
+	int done = 0, known = store_meta_get(r->store, META_VIEWS, &version, e);
+
+	if (known < 0)
+		return -1;
+	if (known == 0 && strcmp(buf_cstr(&version), VIEW_VERSION) == 0)
+		return 0;
+	if (!store_is_new(r->store)) {
+		log_info("the read models are of another version: folding the log again");
+		store_rebuild(r->store, on_folded, &done);
+		while (!done) {
+			struct pollfd p = { .fd = store_dispatch_fd(r->store), .events = POLLIN };
+
+			poll(&p, 1, -1);
+			store_dispatch(r->store);
+		}
+		if (done < 0)
+			return err_set(e, ERR_UNAVAILABLE, "the read models cannot be made anew");
+	}
+	struct store_batch *b = store_batch_new(r->store);
+	store_batch_meta(b, META_VIEWS, VIEW_VERSION, strlen(VIEW_VERSION));
+	store_submit(r->store, b, STORE_MUST, NULL, NULL);
+	return 0;
+}
+
 static int store_start(struct runtime *r, struct err *e)
 {
 	char dir[32], spool[32];
@@ -109,7 +146,7 @@ static int store_start(struct runtime *r, struct err *e)
 			return err_wrap(e, "open the store");
 		poll(NULL, 0, STORE_LOOK_MS);
 	}
-	return 0;
+	return store_renew(r, e);
 }
 
 static void on_store(evutil_socket_t fd, short what, void *ctx)

@@ -100,6 +100,12 @@ enum view_kind {
 	VIEW_JOB_PROCESS = 98,   /* processId, while it works on an item: which one */
 };
 
+/*
+ * Of the folds: another number than a store's models were made with, and the log is folded again before anything is read. Raise it
+ * whenever the same events would give other documents.
+ */
+#define VIEW_VERSION "2"
+
 /* The fold given to store_open. */
 int view_fold(struct models *m, const struct event_view *ev, struct err *e);
 /* Its part that is folded ahead of the commit: models that decisions are made from. */
