@@ -298,7 +298,9 @@ static void ending_of(const struct process *p, struct ending *r)
 		r->type = EVENT_PROCESS_FAILED;
 		r->status = r->turn_status = "failed";
 		r->category = r->turn_category = "sandbox";
-		snprintf(r->message, sizeof r->message, "the sandbox's init was killed from outside; how the command ended is not known");
+		/* A command may make itself the lesser victim when its memory is full (oom_score_adj): then only the init knew. */
+		snprintf(r->message, sizeof r->message, "the sandbox's init was killed from outside%s; how the command ended is not known",
+			 p->limits.memory_bytes ? ", or by the kernel because the memory limit was reached" : "");
 	} else if (!ending_resource(p, sig, r)) {
 		ending_completed(p, sig, r);
 	}
