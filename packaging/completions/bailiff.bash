@@ -8,13 +8,13 @@ _bailiff()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'run ps logs attach screen wait input resize kill diff apply discard events top session thread turn tool pending approve deny task job subagent channel snapshot sandbox export replay store call doctor completion version help' -- "$cur"))
+		COMPREPLY=($(compgen -W 'run ps logs attach screen wait input resize kill diff apply discard events top session thread turn tool pending approve deny policy task job subagent channel snapshot sandbox export replay store call doctor completion version help' -- "$cur"))
 		return
 	fi
 	case $verb in
 	run)
 		case $cur in
-		-*) words='--help --detach --interactive --tty --detach-keys --json --profile --ro --rw --hide --net --allow-host --tmp-size --memory --pids --cow --cwd --env --env-pass --timeout --idle-timeout --cpu-time --output-limit --keep-tree --session --task' ;;
+		-*) words='--help --detach --interactive --tty --detach-keys --json --profile --ro --rw --hide --net --allow-host --tmp-size --memory --pids --cow --cwd --env --env-pass --timeout --idle-timeout --cpu-time --output-limit --keep-tree --session --task --yes' ;;
 		*) words='' ;;
 		esac
 		;;
@@ -136,6 +136,12 @@ _bailiff()
 		case $cur in
 		-*) words='--help --note --always --session --decision --json' ;;
 		*) words='' ;;
+		esac
+		;;
+	policy)
+		case $cur in
+		-*) words='--help --cwd --profile --session --layer --json' ;;
+		*) words="check show lint explain suggest mode reload $(_bailiff_processes)" ;;
 		esac
 		;;
 	task)

@@ -12,6 +12,9 @@ struct permission_end {
 	bool tell_owner;
 };
 void permission_end_facts(struct process *p, const struct permission_end *how, struct store_batch *b);
+struct action_outcome;
+/* What an answer writes beside action.resolved. */
+void permission_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b);
 enum permission_mode permission_mode_of(struct engine *g, const char *session_id);
 
 #endif

@@ -187,7 +187,7 @@ static void refused_message(const struct action_outcome *o, struct buf *out)
 		buf_printf(out, "it was denied%s%.200s", o->note ? ": " : "", o->note ? o->note : "");
 }
 
-static void permission_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+void permission_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
 {
 	struct process *p = engine_process(g, o->action->processId);
 	buf_auto struct buf message = BUF_INIT;

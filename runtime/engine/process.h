@@ -233,6 +233,7 @@ unsigned process_unspilled(const struct process *p); /* streams that live in the
 int process_violations_flush(struct process *p, struct store_batch *b); /* adds events for what is untold; how many */
 uint64_t process_violations_tick(struct process *p, uint64_t now);      /* when it wants the next one */
 void process_violations_members(const struct process *p, struct jw *w);
+bool process_violations_open(const struct process *p, struct buf *out); /* what would let it pass: {"writeRoots":[…],…}; false = nothing would */
 void process_violations_free(struct process *p);
 
 /* process_network.c */

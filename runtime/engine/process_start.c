@@ -17,6 +17,7 @@
 #include "runtime/base/text.h"
 #include "runtime/engine/confinement.h"
 #include "runtime/engine/permission.h"
+#include "runtime/engine/start_record.h"
 
 /* Beside plan flags, in plan_kind. */
 #define KIND_MEMORY (1u << 30)
@@ -360,6 +361,12 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	struct engine *g = p->engine;
 	struct port_streams streams;
 
+	if (p->mode == MODE_ON_FAILURE && !p->owner) {
+		struct buf record = BUF_INIT;
+
+		start_record_write(r, &record);
+		p->record = buf_take(&record);
+	}
 	streams_make(p, f, &streams);
 	p->state = PROCESS_LAUNCHING;
 	g->o.ports->launch(g->o.world, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);

@@ -122,6 +122,70 @@ static const char *reason_of(const struct process *p, const struct violation *v)
 	return path_in(v->path, jval_get(made, "writeRoots")) ? "not permitted to its user" : "outside the write roots";
 }
 
+/* What one list of a wider sandbox would need for it; returns how many were added. */
+static size_t open_list(const struct process_violations *s, const char *key, bool (*wants)(const struct violation *, char[PATH_MAX]), struct jw *w)
+{
+	char have[DIFFERENT_MAX][PATH_MAX / 8];
+	size_t n = 0;
+
+	jw_karr(w, key);
+	for (size_t i = 0; i < s->count && n < DIFFERENT_MAX; i++) {
+		char what[PATH_MAX];
+		bool known = !wants(s->rows[i].what, what) || strlen(what) >= sizeof have[0];
+
+		for (size_t k = 0; k < n && !known; k++)
+			known = strcmp(have[k], what) == 0;
+		if (known)
+			continue;
+		memcpy(have[n++], what, strlen(what) + 1);
+		jw_str(w, what);
+	}
+	jw_arr_end(w);
+	return n;
+}
+
+static bool is_read(const struct violation *v)
+{
+	return strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
+}
+
+static bool wants_read(const struct violation *v, char ret[PATH_MAX])
+{
+	snprintf(ret, PATH_MAX, "%s", v->path);
+	return strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && v->path[1] && is_read(v);
+}
+
+/* The folder: what is to be written may not be there yet. */
+static bool wants_write(const struct violation *v, char ret[PATH_MAX])
+{
+	snprintf(ret, PATH_MAX, "%s", v->path);
+	char *slash = strrchr(ret, '/');
+	if (slash && !v->directory)
+		*(slash == ret ? slash + 1 : slash) = '\0';
+	return strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && ret[1] && !is_read(v);
+}
+
+static bool wants_host(const struct violation *v, char ret[PATH_MAX])
+{
+	snprintf(ret, PATH_MAX, v->port > 0 ? "%s:%d" : "%s", v->host, v->port);
+	return strcmp(v->kind, "network") == 0 && v->host[0];
+}
+
+bool process_violations_open(const struct process *p, struct buf *out)
+{
+	struct jw w = jw_on(out);
+	size_t n = 0;
+
+	if (!p->violations)
+		return false;
+	jw_obj(&w);
+	n += open_list(p->violations, "writeRoots", wants_write, &w);
+	n += open_list(p->violations, "readRoots", wants_read, &w);
+	n += open_list(p->violations, "allowHosts", wants_host, &w);
+	jw_obj_end(&w);
+	return n > 0;
+}
+
 static void row_fact(struct process *p, struct violation_row *r, struct store_batch *b)
 {
 	const struct violation *v = r->what;

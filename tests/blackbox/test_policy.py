@@ -388,5 +388,31 @@ def test_the_command_line_asks_explains_and_suggests():
         valid(home, rpc)
 
 
+def test_what_the_sandbox_stopped_can_be_allowed_to_run_again():
+    """Mode on_failure; the refusals of the proxy need no audit."""
+    with Policed({"permissions": {"defaultMode": "on_failure"}}) as home, home.rpc() as rpc:
+        script = ("import os,socket,sys\ns=socket.create_connection(('127.0.0.1',int(os.environ['HTTP_PROXY'].rsplit(':',1)[1])))\n"
+                  "s.sendall(b'CONNECT refused.example:443 HTTP/1.1\\r\\nHost: refused.example:443\\r\\n\\r\\n')\nprint(s.recv(99))\nsys.exit(3)")
+        one, done = rpc.run([sys.executable, "-c", script], cwd=home.work, sandbox={"network": "allow", "allowHosts": ["allowed.example"]})
+        assert done["exitCode"] == 3, done
+        action = until("it is offered", lambda: pending(rpc))[0]
+        assert action["processId"] == one["processId"] and "refused.example:443" in action["prompt"], action
+        assert action["scope"]["allowHosts"] == ["refused.example:443"], action
+        before = {p["processId"] for p in rpc.call("list_processes")["processes"]}
+        rpc.call("respond_action", actionId=action["actionId"], decision="allow")
+        again = until("it runs again", lambda: [p for p in rpc.call("list_processes")["processes"] if p["processId"] not in before])[0]
+        rpc.wait(again["processId"])
+        profile = of(rpc, again["processId"], "sandbox.applied")[0]["payload"]["sandboxProfile"]
+        assert set(profile["allowedHosts"]) == {"allowed.example", "refused.example:443"}, profile
+        assert action["actionId"] in of(rpc, again["processId"], "permission.evaluated")[0]["payload"]["justification"]
+        # Nothing is offered for what ends well, or fails by itself.
+        rpc.run(["true"], cwd=home.work)
+        rpc.run(["false"], cwd=home.work)
+        for a in pending(rpc):
+            rpc.call("respond_action", actionId=a["actionId"], decision="deny")
+        assert not [p for p in rpc.call("list_processes")["processes"] if p["status"] == "running"]
+        valid(home, rpc)
+
+
 if __name__ == "__main__":
     harness.main(globals())
