@@ -197,8 +197,8 @@ def test_ten_thousand_items(home):
         for part in range(0, 10000, 500):
             for request in [rpc.send("report_job_item", jobId=id, itemId=f"i{n}", status="completed") for n in range(part, part + 500)]:
                 rpc.reply(request)
-        record = job(rpc, id, limit=1)
-        assert record["status"] == "completed" and record["progress"]["completed"] == 10000, record
+        record = harness.until("the job has ended", lambda: (lambda r: r if r["status"] == "completed" else None)(job(rpc, id, limit=1)))
+        assert record["progress"]["completed"] == 10000, record
         progress = [e for e in events(rpc, id) if e["type"] == "job.progress"]
         assert len(progress) < 200, len(progress)
         assert home.cli("store", "verify").status == 0

@@ -337,7 +337,8 @@ def test_gdb():
 def test_tmux():
     with harness.Home() as home:
         env = {"TMUX_TMPDIR": "/tmp", "HOME": "/tmp", "LC_ALL": "C.UTF-8", "PS1": "inner> "}
-        command = [need("tmux"), "-f", "/dev/null", "new-session", "bash --norc --noprofile -i"]
+        # Keys that come at once are not taken for pasted text.
+        command = [need("tmux"), "-f", "/dev/null", "new-session", "bash --norc --noprofile -i", ";", "set-option", "-g", "assume-paste-time", "0"]
         with Terminal(home, command, env=env, rows=20, cols=60) as t:
             s = t.sees(text="inner> ")
             assert s["alternate"] and "[0]" in s["lines"][19], s["text"]

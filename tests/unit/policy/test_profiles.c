@@ -161,7 +161,9 @@ START_TEST(sections_that_nobody_acts_on_show)
 
 	take(&s, "{\"permissions\":{\"defaultMode\":\"default\",\"deny\":[]},\"hooks\":{}}");
 	ck_assert(!s.partial);
-	take(&s, "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"]}}");
+	take(&s, "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"]}}"); /* rules are acted on */
+	ck_assert(!s.partial);
+	take(&s, "{\"hooks\":{\"PreToolUse\":[]}}");
 	ck_assert(s.partial);
 	policy_profiles_done(&s);
 }

@@ -165,5 +165,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("ahead", what_is_submitted_counts_at_once, what_is_held_is_of_one_moment, lists_are_merged_in_order, refused_batches_leave_nothing, a_problem_of_an_event_is_kept);
+	return SUITE("ahead", what_is_submitted_counts_at_once, what_is_held_is_of_one_moment, lists_are_merged_in_order,
+		     refused_batches_leave_nothing, a_problem_of_an_event_is_kept);
 }
