@@ -7,6 +7,8 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 
+#include <string.h>
+
 /* What was read of a range. */
 struct part {
 	struct view_output_brief brief;
@@ -84,9 +86,21 @@ static int read_part(struct store *s, const struct output_range *o, struct part 
 	return 0;
 }
 
+static size_t drop_rest_of_character(struct buf *b)
+{
+	size_t n = 0;
+
+	while (n < b->len && n < 3 && ((unsigned char)b->data[n] & 0xc0) == 0x80)
+		n++;
+	if (n)
+		memmove(b->data, b->data + n, b->len -= n);
+	return n;
+}
+
 int output_range_write(struct store *s, uint32_t uid, const struct output_range *o, struct buf *out, struct err *e)
 {
 	struct part p = { .bytes = BUF_INIT };
+	struct output_range at = *o;
 	int r = view_output_brief(s, uid, o->ref, &p.brief, e);
 
 	if (r > 0)
@@ -95,8 +109,10 @@ int output_range_write(struct store *s, uint32_t uid, const struct output_range 
 		return err_set(e, ERR_EXPIRED, "output '%s' has expired", o->ref);
 	if (r == 0)
 		r = read_part(s, o, &p, e);
+	if (r == 0 && o->from_character)
+		at.offset += drop_rest_of_character(&p.bytes);
 	if (r == 0)
-		write_part(o, &p, out);
+		write_part(&at, &p, out);
 	buf_done(&p.bytes);
 	return r;
 }

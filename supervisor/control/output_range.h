@@ -23,6 +23,7 @@ struct output_range {
 	uint64_t offset;
 	size_t length; /* 1 … OUTPUT_RANGE_MAX */
 	bool base64;   /* also for text */
+	bool from_character; /* it may begin in the middle of one: that one's rest is left out */
 };
 
 /* ERR_NOT_FOUND, ERR_EXPIRED, ERR_CORRUPT. */

@@ -35,10 +35,38 @@ bool yield_wanted(const struct call *c)
 	return call_obj(c, "yieldMs") != NULL;
 }
 
+/* What came since the request, when that is too much: its beginning, with its end as `tail`, and what lies between counted. */
+static int write_both_ends(const struct yield *y, const struct output_range *all, uint64_t total, struct buf *out, struct err *e)
+{
+	struct output_range head = *all, tail = *all;
+	buf_auto struct buf first = BUF_INIT, last = BUF_INIT;
+
+	head.length = (all->length + 1) / 2;
+	tail.length = all->length - head.length;
+	tail.offset = total - tail.length;
+	tail.from_character = true;
+	if (output_range_write(call_store(y->call), VIEW_ANY_UID, &head, &first, e) < 0)
+		return -1;
+	if (tail.length && output_range_write(call_store(y->call), VIEW_ANY_UID, &tail, &last, e) < 0)
+		return -1;
+	uint64_t from = jval_uint(jval_get(jval_of(first.data, first.len), "nextOffset"), 0);
+	uint64_t to = last.len ? jval_uint(jval_get(jval_of(last.data, last.len), "offset"), 0) : total;
+	struct jw w = jw_on(out);
+
+	buf_append(out, first.data, first.len - 1); /* without its last brace */
+	w.need_comma = true;
+	jw_kuint(&w, "omittedBytes", to - from);
+	if (last.len)
+		jw_kraw(&w, "tail", last.data, last.len);
+	jw_obj_end(&w);
+	return 0;
+}
+
 /* The range of one stream; one that cannot be read says so in its place. */
 static void write_stream(const struct yield *y, const char *stream, struct jval output, struct jw *w)
 {
 	struct jval known = jval_get(jval_get(jval_of(buf_cstr(&y->before), y->before.len), "outputs"), stream);
+	uint64_t total = jval_uint(jval_get(output, "bytes"), 0);
 	char ref[72] = "";
 	struct output_range o = {
 		.ref = ref,
@@ -50,7 +78,8 @@ static void write_stream(const struct yield *y, const char *stream, struct jval 
 
 	(void)jval_str(jval_get(output, "outputRef"), ref, sizeof(ref));
 	jw_key(w, stream);
-	if (output_range_write(call_store(y->call), VIEW_ANY_UID, &o, &range, &e) == 0) {
+	bool long_one = total > o.offset && total - o.offset > o.length;
+	if ((long_one ? write_both_ends(y, &o, total, &range, &e) : output_range_write(call_store(y->call), VIEW_ANY_UID, &o, &range, &e)) == 0) {
 		jw_raw(w, range.data, range.len);
 		return;
 	}

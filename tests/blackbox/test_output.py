@@ -169,5 +169,20 @@ def test_same_bytes_after_a_restart(home):
         assert rpc.outputs(started["processId"]) == before
 
 
+def test_yield_keeps_both_ends(home):
+    text = "".join(f"{n}\n" for n in range(1, 20001))
+    with home.rpc() as rpc:
+        for limit in (1, 2, 7, 200, 5000):
+            out = rpc.call("start_process", command=["seq", "1", "20000"], yieldMs=60000, maxOutputBytes=limit)["output"]["stdout"]
+            tail = out.get("tail", {"data": "", "offset": len(text)})
+            assert len(out["data"]) + len(tail["data"]) == limit, out
+            assert text.startswith(out["data"]) and text.endswith(tail["data"]) and out["totalBytes"] == len(text), out
+            assert out["omittedBytes"] == len(text) - limit and tail["offset"] == len(text) - len(tail["data"]), out
+        whole = rpc.call("start_process", command=["seq", "1", "10"], yieldMs=60000, maxOutputBytes=5000)["output"]["stdout"]
+        assert "tail" not in whole and "omittedBytes" not in whole and whole["eof"], whole
+        accents = rpc.call("start_process", commandLine="for i in $(seq 100); do printf é; done", yieldMs=60000, maxOutputBytes=11)["output"]["stdout"]
+        assert set(accents["data"]) == set(accents["tail"]["data"]) == {"é"} and accents["tail"]["encoding"] == "utf8", accents
+
+
 if __name__ == "__main__":
     harness.main(globals())
