@@ -63,6 +63,16 @@ static void input_fact(struct process *p, struct store_batch *b, const struct pr
 	jw_kbool(&f.w, "redacted", in->redacted);
 	fact_requester(&f.w, "by", &in->by);
 	fact_close(&f, b);
+	if (!in->redacted)
+		return;
+	/* What was typed while the terminal did not show it is shown nowhere, and that this was done is a fact. */
+	fact_open_process(&f, EVENT_OUTPUT_REDACTED, p);
+	f.draft.ids[ID_OUTPUT] = p->streams[STREAM_PTY].ref;
+	jw_kstr(&f.w, "outputRef", p->streams[STREAM_PTY].ref);
+	jw_kuint(&f.w, "count", in->len);
+	jw_kstr(&f.w, "rule", "echo_off");
+	fact_requester(&f.w, "by", &in->by);
+	fact_close(&f, b);
 }
 
 static void input_free(struct process_input *in)

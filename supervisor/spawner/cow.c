@@ -201,6 +201,9 @@ static int open_host(const struct cow_root *r)
 	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
 	struct stat st;
 	fd_auto int fd = (int)syscall(SYS_openat2, AT_FDCWD, r->path, &how, sizeof how);
+	/* Gone or something else by now is not "nothing was changed". */
+	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+		return fail(ESTALE);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
 	if (st.st_dev != r->device || st.st_ino != r->inode)

@@ -216,6 +216,18 @@ def test_a_write_root_that_was_replaced(home):
         assert get(os.path.join(home.work, "f")) == "other\n"
 
 
+def test_a_write_root_that_is_gone_loses_no_changes(home):
+    put(os.path.join(home.work, "f"), "old\n")
+    old_enough(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, "echo new >f")
+        os.rename(home.work, home.work + ".away")
+        rpc.fails("apply_changes", {"processId": process})
+        os.rename(home.work + ".away", home.work)
+        done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert done == {"f"} and not conflicts and get(os.path.join(home.work, "f")) == "new\n", (done, conflicts)
+
+
 def test_no_set_user_id_reaches_the_host(home):
     with home.rpc() as rpc:
         process = run(rpc, home, "echo '#!/bin/sh' >tool; chmod 755 tool; chmod u+s tool || true; mkdir shared; mkfifo pipe")

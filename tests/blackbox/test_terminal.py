@@ -190,6 +190,8 @@ def test_secrets_are_not_kept(home):
         assert first["redacted"] is True and first["bytes"] == 17 and "preview" not in first, first
         assert second["redacted"] is False and second["preview"] == "anna\n", second
         assert second["by"]["uid"] == os.getuid()
+        told = [e["payload"] for e in t.rpc.events() if e["type"] == "output.redacted"]
+        assert [(r["count"], r["rule"]) for r in told] == [(17, "echo_off")], told
         everything = repr(t.rpc.events())
         assert "hunter2" not in everything and "hunter2" not in t.output()
 
