@@ -271,6 +271,7 @@ static void disconnected_fact(struct engine *g, struct store_batch *b, const str
 	time_member(&f.w, "lastSeenAt", l ? l->seen_us : doc->lastSeenAt);
 	jw_kuint(&f.w, "lastAcked", view_channel_acked(g->o.store, doc->channelId));
 	fact_close(&f, b);
+	peer_tasks_unreachable(g, doc->channelId, b);
 }
 
 void engine_disconnect_channel(struct engine *g, const char *channel_id, const char *reason, const struct caller *c, engine_reply_fn fn, void *ctx)

@@ -37,6 +37,10 @@ struct json_t;
 void engine_link_peer_task(struct engine *g, const struct json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_update_peer_task(struct engine *g, const struct json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx);
 
+struct store_batch;
+/* Its channel is gone: peers' tasks that were under way are unreachable until somebody tells of them again. */
+void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct store_batch *b);
+
 /* After a restart: channels that were bound to a connection are disconnected. */
 void channel_recover(struct engine *g);
 uint64_t channel_tick(struct engine *g, uint64_t now_ns);
@@ -46,7 +50,6 @@ void channel_client_gone(struct engine *g, uint64_t connection);
  * The permission bridge. An action was opened in this session: if a connected channel of it can answer (capability
  * "permissions"), channel.permission_forwarded. It was resolved: channel.permission_returned, saying which side decided.
  */
-struct store_batch;
 void channel_action_opened(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id, const char *turn_id,
 			   const char *action_id, const char *about);
 void channel_action_resolved(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id,

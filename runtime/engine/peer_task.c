@@ -4,6 +4,7 @@
  * was taken over. A channel that is disconnected ends nothing: the peer's task is then `unreachable`, not failed.
  */
 
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/channel.h"
 #include "runtime/engine/deed.h"
@@ -56,18 +57,21 @@ static void peer_fact(struct fact *f, enum event_type type, const struct task_do
 	f->draft.ids[ID_CHANNEL] = channel_id;
 }
 
-/* The mapping as the task's record shows it. */
-static json_t *mapping_of(const char *channel_id, const json_t *params, const char *state)
+/* The mapping as the task's record shows it: what it was, if anything, with what is told now. */
+static json_t *mapping_of(const char *channel_id, struct jval before, const json_t *params, const char *state)
 {
 	static const char *const members[] = { "nativeProtocol", "remoteTaskId", "remoteContextId", "agentCardRef", "deliveryMechanism", "remoteStatus",
 		"remoteArtifactRefs" };
-	json_t *peer = json_object();
+	json_t *peer = before.type == JT_OBJECT ? json_loadb(before.text, before.len, 0, NULL) : NULL;
 
+	if (!peer)
+		peer = json_object();
 	json_object_set_new(peer, "channelId", json_string(channel_id));
 	for (size_t i = 0; i < countof(members); i++)
 		if (json_object_get(params, members[i]))
 			json_object_set(peer, members[i], json_object_get(params, members[i]));
-	if (state && *state)
+	json_object_del(peer, "remoteState");
+	if (*state)
 		json_object_set_new(peer, "remoteState", json_string(state));
 	return peer;
 }
@@ -112,7 +116,7 @@ static void link_facts(struct engine *g, struct linking *l, const char *task_id,
 	const struct remote_word *word = word_of(status ? status : "submitted");
 	struct deed *d = l->deed;
 	task_auto struct task t = TASK_INIT;
-	json_auto_t *peer = mapping_of(l->channel_id, l->params, word->state);
+	json_auto_t *peer = mapping_of(l->channel_id, (struct jval){ 0 }, l->params, word->state);
 	struct err e = ERR_INIT;
 	struct fact f;
 
@@ -329,7 +333,7 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 	jw_kopt(&f.w, "message", message);
 	param_write(&f.w, "remoteArtifactRefs", artifacts);
 	fact_close(&f, d->batch);
-	json_auto_t *mapping = mapping_of(peer.channelId, params, word->state);
+	json_auto_t *mapping = mapping_of(peer.channelId, t.d.peer, params, word->state);
 	updated_fact(&t.d, d->batch, c, status, mapping);
 	artifact_facts(g, &t.d, peer.channelId, artifacts, d->batch, c);
 	status_facts(g, &t, word, status, message, d->batch, c);
@@ -338,4 +342,53 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 	jw_kstr(&d->w, "taskId", peer.taskId);
 	jw_kstr(&d->w, "remoteState", word->state);
 	deed_commit(d);
+}
+
+/* ---- a channel that is gone ---- */
+
+struct unreachable {
+	struct engine *engine;
+	struct store_batch *batch;
+	const char *channel_id;
+};
+
+static void tell_unreachable(const struct unreachable *u, const struct peer_task_doc *peer)
+{
+	task_auto struct task t = TASK_INIT;
+	char remote[VIEW_ID_MAX], status[VIEW_ID_MAX];
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (task_read(u->engine, peer->taskId, &t, &e) != 0 || task_status_ended(t.status))
+		return;
+	jval_str(peer->remoteTaskId, remote, sizeof remote);
+	jval_str(peer->remoteStatus, status, sizeof status);
+	peer_fact(&f, EVENT_CHANNEL_PEER_TASK_UPDATED, &t.d, u->channel_id, NULL);
+	jw_kstr(&f.w, "remoteTaskId", remote);
+	jw_kstr(&f.w, "remoteStatus", status); /* its last word stays what it was */
+	jw_kstr(&f.w, "remoteState", "unreachable");
+	fact_close(&f, u->batch);
+	json_auto_t *mapping = mapping_of(u->channel_id, t.d.peer, NULL, "unreachable");
+	updated_fact(&t.d, u->batch, NULL, NULL, mapping);
+}
+
+/* One that has ended, is missing, or waits to be taken over stays so: that is known without its channel. */
+static bool see_peer(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct peer_task_doc d;
+
+	view_decode(&peer_task_shape, jval_of(json, len), &d);
+	if (strcmp(d.remoteState, "running") == 0 || strcmp(d.remoteState, "idle") == 0 || strcmp(d.remoteState, "waiting") == 0)
+		tell_unreachable(ctx, &d);
+	return true;
+}
+
+void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct store_batch *b)
+{
+	struct unreachable u = { .engine = g, .batch = b, .channel_id = channel_id };
+	mem_auto char *prefix = mem_printf("%s/", channel_id);
+	struct err e = ERR_INIT;
+
+	if (store_model_scan_ahead(g->o.store, VIEW_PEER_TASK, prefix, see_peer, &u, &e) < 0)
+		log_error("look for peers' tasks: %s", e.message);
 }

@@ -94,6 +94,30 @@ def test_messages_and_mistakes(home):
         rpc.fails("disconnect_channel", {"channelId": made["channelId"]}, code=-32015)
 
 
+def test_a_gone_channel_makes_its_peers_tasks_unreachable(home):
+    with home.rpc() as rpc:
+        made = connect(rpc, heartbeatMs=600000)
+
+        def link(remote, status):
+            task = rpc.call("link_peer_task", channelId=made["channelId"], remoteTaskId=remote)["taskId"]
+            harness.until("it runs", lambda: rpc.call("get_task", taskId=task)["status"] == "running")
+            if status:
+                rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId=remote, remoteStatus=status)
+            return task
+
+        states = {link(remote, status): state for remote, status, state in (
+            ("r-1", None, "unreachable"), ("r-2", "idle", "unreachable"), ("r-3", "input-required", "unreachable"),
+            ("r-4", "completed", "completed_undelivered"), ("r-5", "missing", "missing"))}
+        before = {task: rpc.call("get_task", taskId=task)["status"] for task in states}
+        rpc.call("disconnect_channel", channelId=made["channelId"])
+        for task, state in states.items():
+            record = rpc.call("get_task", taskId=task)
+            assert record["peer"]["remoteState"] == state and record["status"] == before[task], "not failed, and not completed"
+        rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteStatus="working")
+        assert rpc.call("get_task", taskId=next(iter(states)))["peer"]["remoteState"] == "running"
+        assert rpc.call("verify_store")["ok"]
+
+
 def test_questions_cross_the_channel(home):
     with home.rpc() as rpc, home.rpc() as peer:
         made = connect(rpc, capabilities=["permissions"], heartbeatMs=600000)
@@ -137,6 +161,7 @@ def test_a_peers_task_and_ours(home):
         record = rpc.call("get_task", taskId=task)
         assert record["status"] == "waiting_resource" and record["nativeStatus"] == "completed", "the peer's end is not ours"
         assert record["peer"]["remoteState"] == "completed_undelivered" and record["peer"]["remoteTaskId"] == "r-1", record
+        assert record["peer"]["remoteContextId"] == "ctx" and record["peer"]["nativeProtocol"] == "a2a", "what was told before stays"
         assert [r["kind"] for r in record["relationships"]] == ["produced_artifact"], record
         rpc.call("complete_task", taskId=task, summary="taken over")
         assert rpc.call("get_task", taskId=task)["status"] == "completed"
