@@ -1,5 +1,4 @@
 #include "runtime/base/buf.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
@@ -24,13 +23,6 @@ static const struct place_options place = {
 
 /* ---- list and show ---- */
 
-struct jobs {
-	struct show_table table;
-	struct buf json;
-	uint64_t now_us;
-	bool as_json;
-};
-
 static void number(struct jval j, const char *path, struct buf *out)
 {
 	buf_printf(out, "%llu", (unsigned long long)jval_uint(jval_path(j, path), 0));
@@ -38,15 +30,12 @@ static void number(struct jval j, const char *path, struct buf *out)
 
 static void on_job(void *ctx, struct jval j)
 {
-	struct jobs *l = ctx;
+	struct show_list *l = ctx;
 	buf_auto struct buf ago = BUF_INIT, done = BUF_INIT, running = BUF_INIT, failed = BUF_INIT;
 	char id[TARGET_ID_MAX], status[32];
 
-	if (l->as_json) {
-		buf_str(&l->json, l->json.len > 1 ? ",\n" : "\n");
-		buf_append(&l->json, j.text, j.len);
+	if (show_list_takes(l, j))
 		return;
-	}
 	jval_str(jval_get(j, "jobId"), id, sizeof(id));
 	jval_str(jval_get(j, "status"), status, sizeof(status));
 	buf_printf(&done, "%llu/%llu", (unsigned long long)(jval_uint(jval_path(j, "progress.completed"), 0) + jval_uint(jval_path(j, "progress.reported"), 0)),
@@ -65,25 +54,15 @@ static void on_job(void *ctx, struct jval j)
 static int list(struct cli *c)
 {
 	static const char *const heads[] = { "JOB", "STATUS", "DONE", "RUNNING", "FAILED", "UPDATED" };
-	struct jobs l = { .now_us = clock_real_us(), .as_json = opts_has(&c->opts, OPT_job_JSON) };
-	buf_auto struct buf out = BUF_INIT;
+	show_list_auto struct show_list l;
 	struct err e = ERR_INIT;
-	int status = EXIT_FAILED;
 
-	show_table_init(&l.table, heads, 6);
-	buf_byte(&l.json, '[');
+	show_list_init(&l, heads, 6, opts_has(&c->opts, OPT_job_JSON));
 	if (listing_of(c, "list_jobs", "jobs", !opts_has(&c->opts, OPT_job_ALL), on_job, &l, &e) < 0) {
 		cli_fail(c, EXIT_FAILED, &e, "list jobs");
-	} else if (l.as_json) {
-		buf_str(&l.json, "\n]\n");
-		status = show_out(&l.json);
-	} else {
-		show_table_render(&l.table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), &out);
-		status = show_out(&out);
+		return EXIT_FAILED;
 	}
-	show_table_done(&l.table);
-	buf_done(&l.json);
-	return status;
+	return show_list_print(&l);
 }
 
 static int print(struct cli *c, struct jval result, const char *plain)

@@ -1,19 +1,10 @@
 #include "runtime/base/buf.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/remote.h"
 #include "supervisor/cli/show.h"
 
-#include <unistd.h>
-
-struct ps {
-	struct show_table table;
-	struct buf json;
-	uint64_t now_us;
-	bool as_json;
-};
 
 static void add_row(struct show_table *t, struct jval p, uint64_t now_us)
 {
@@ -36,40 +27,26 @@ static void add_row(struct show_table *t, struct jval p, uint64_t now_us)
 
 static void on_process(void *ctx, struct jval process)
 {
-	struct ps *ps = ctx;
+	struct show_list *l = ctx;
 
-	if (!ps->as_json) {
-		add_row(&ps->table, process, ps->now_us);
-		return;
-	}
-	buf_str(&ps->json, ps->json.len > 1 ? ",\n" : "\n");
-	buf_append(&ps->json, process.text, process.len);
+	if (!show_list_takes(l, process))
+		add_row(&l->table, process, l->now_us);
 }
 
 int cmd_ps(struct cli *c)
 {
 	static const char *const heads[] = { "PROCESS", "STATUS", "EXIT", "STARTED", "DURATION", "COMMAND" };
-	struct ps ps = { .now_us = clock_real_us(), .as_json = opts_has(&c->opts, OPT_ps_JSON) };
-	buf_auto struct buf out = BUF_INIT;
-	int status = EXIT_FAILED;
+	show_list_auto struct show_list l;
 	struct err e = ERR_INIT;
 
+	show_list_init(&l, heads, 6, opts_has(&c->opts, OPT_ps_JSON));
 	if (c->opts.nargs)
 		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
-	show_table_init(&ps.table, heads, 6);
-	buf_byte(&ps.json, '[');
-	if (listing_processes(c, !opts_has(&c->opts, OPT_ps_ALL), on_process, &ps, &e) < 0) {
+	if (listing_processes(c, !opts_has(&c->opts, OPT_ps_ALL), on_process, &l, &e) < 0) {
 		cli_fail(c, EXIT_FAILED, &e, "list processes");
-	} else if (ps.as_json) {
-		buf_str(&ps.json, "\n]\n");
-		status = show_out(&ps.json);
-	} else {
-		show_table_render(&ps.table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), &out);
-		status = show_out(&out);
+		return EXIT_FAILED;
 	}
-	show_table_done(&ps.table);
-	buf_done(&ps.json);
-	return status;
+	return show_list_print(&l);
 }

@@ -1,5 +1,4 @@
 #include "runtime/base/buf.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
@@ -9,26 +8,15 @@
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 
-#include <unistd.h>
-
-struct sessions {
-	struct show_table table;
-	struct buf json;
-	uint64_t now_us;
-	bool as_json;
-};
 
 static void on_session(void *ctx, struct jval s)
 {
-	struct sessions *l = ctx;
+	struct show_list *l = ctx;
 	buf_auto struct buf ago = BUF_INIT, title = BUF_INIT;
 	char id[TARGET_ID_MAX], kind[32];
 
-	if (l->as_json) {
-		buf_str(&l->json, l->json.len > 1 ? ",\n" : "\n");
-		buf_append(&l->json, s.text, s.len);
+	if (show_list_takes(l, s))
 		return;
-	}
 	jval_str(jval_get(s, "sessionId"), id, sizeof(id));
 	jval_str(jval_get(s, "kind"), kind, sizeof(kind));
 	show_ago(jval_get(s, "updatedAt"), l->now_us, &ago);
@@ -42,25 +30,15 @@ static void on_session(void *ctx, struct jval s)
 static int list(struct cli *c)
 {
 	static const char *const heads[] = { "SESSION", "KIND", "UPDATED", "TITLE" };
-	struct sessions l = { .now_us = clock_real_us(), .as_json = opts_has(&c->opts, OPT_session_JSON) };
-	buf_auto struct buf out = BUF_INIT;
+	show_list_auto struct show_list l;
 	struct err e = ERR_INIT;
-	int status = EXIT_FAILED;
 
-	show_table_init(&l.table, heads, 4);
-	buf_byte(&l.json, '[');
+	show_list_init(&l, heads, 4, opts_has(&c->opts, OPT_session_JSON));
 	if (listing_sessions(c, on_session, &l, &e) < 0) {
 		cli_fail(c, EXIT_FAILED, &e, "list sessions");
-	} else if (l.as_json) {
-		buf_str(&l.json, "\n]\n");
-		status = show_out(&l.json);
-	} else {
-		show_table_render(&l.table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), &out);
-		status = show_out(&out);
+		return EXIT_FAILED;
 	}
-	show_table_done(&l.table);
-	buf_done(&l.json);
-	return status;
+	return show_list_print(&l);
 }
 
 static int show(struct cli *c)

@@ -1,5 +1,4 @@
 #include "runtime/base/buf.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
@@ -11,7 +10,6 @@
 #include "supervisor/cli/target.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 static const struct place_options place = {
 	OPT_task_PROFILE, OPT_task_CWD, OPT_task_RO, OPT_task_RW, OPT_task_HIDE, OPT_task_NET, OPT_task_ALLOW_HOST, OPT_task_TMP_SIZE,
@@ -20,11 +18,8 @@ static const struct place_options place = {
 /* ---- list and show ---- */
 
 struct tasks {
-	struct show_table table;
-	struct buf json;
-	uint64_t now_us;
-	const char *status, *session;
-	bool as_json;
+	struct show_list list;
+	const char *status, *session; /* only these; NULL = any */
 };
 
 static void on_task(void *ctx, struct jval t)
@@ -36,52 +31,41 @@ static void on_task(void *ctx, struct jval t)
 	jval_str(jval_get(t, "status"), status, sizeof(status));
 	if ((l->status && strcmp(l->status, status) != 0) || (l->session && !jval_is_str(jval_get(t, "sessionId"), l->session)))
 		return;
-	if (l->as_json) {
-		buf_str(&l->json, l->json.len > 1 ? ",\n" : "\n");
-		buf_append(&l->json, t.text, t.len);
+	if (show_list_takes(&l->list, t))
 		return;
-	}
 	struct jval number = jval_path(t, "progress.percent");
 	if (number.type == JT_NUMBER)
 		snprintf(percent, sizeof(percent), "%.*s%%", (int)(number.len < 8 ? number.len : 8), number.text);
 	jval_str(jval_get(t, "taskId"), id, sizeof(id));
-	show_ago(jval_get(t, "updatedAt"), l->now_us, &ago);
+	show_ago(jval_get(t, "updatedAt"), l->list.now_us, &ago);
 	jval_str_buf(jval_get(t, jval_get(t, "title").type == JT_STRING ? "title" : "objective"), &text);
-	show_table_cell(&l->table, SHOW_PLAIN, id);
-	show_table_cell(&l->table, show_status_colour(status), status);
-	show_table_cell(&l->table, SHOW_DIM, percent[0] ? percent : "-");
-	show_table_cell(&l->table, SHOW_DIM, buf_cstr(&ago));
-	show_table_cell(&l->table, SHOW_PLAIN, buf_cstr(&text));
+	show_table_cell(&l->list.table, SHOW_PLAIN, id);
+	show_table_cell(&l->list.table, show_status_colour(status), status);
+	show_table_cell(&l->list.table, SHOW_DIM, percent[0] ? percent : "-");
+	show_table_cell(&l->list.table, SHOW_DIM, buf_cstr(&ago));
+	show_table_cell(&l->list.table, SHOW_PLAIN, buf_cstr(&text));
 }
 
 static int list(struct cli *c)
 {
 	static const char *const heads[] = { "TASK", "STATUS", "DONE", "UPDATED", "TITLE" };
-	struct tasks l = { .now_us = clock_real_us(), .as_json = opts_has(&c->opts, OPT_task_JSON), .status = opts_get(&c->opts, OPT_task_STATUS) };
+	struct tasks l = { .status = opts_get(&c->opts, OPT_task_STATUS) };
 	bool live = !opts_has(&c->opts, OPT_task_ALL) && !l.status;
 	char session[TARGET_ID_MAX];
-	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
-	int status = EXIT_FAILED;
 
 	if (opts_get(&c->opts, OPT_task_SESSION)) {
 		if (target_session(c, opts_get(&c->opts, OPT_task_SESSION), session) < 0)
 			return EXIT_FAILED;
 		l.session = session;
 	}
-	show_table_init(&l.table, heads, 5);
-	buf_byte(&l.json, '[');
-	if (listing_of(c, "list_tasks", "tasks", live, on_task, &l, &e) < 0) {
+	show_list_init(&l.list, heads, 5, opts_has(&c->opts, OPT_task_JSON));
+	int status = EXIT_FAILED;
+	if (listing_of(c, "list_tasks", "tasks", live, on_task, &l, &e) < 0)
 		cli_fail(c, EXIT_FAILED, &e, "list tasks");
-	} else if (l.as_json) {
-		buf_str(&l.json, "\n]\n");
-		status = show_out(&l.json);
-	} else {
-		show_table_render(&l.table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), &out);
-		status = show_out(&out);
-	}
-	show_table_done(&l.table);
-	buf_done(&l.json);
+	else
+		status = show_list_print(&l.list);
+	show_list_done(&l.list);
 	return status;
 }
 

@@ -307,3 +307,39 @@ int show_out(const struct buf *b)
 		fprintf(stderr, "bailiff: write to stdout: %s\n", strerror(errno));
 	return 1;
 }
+
+/* ---- lists ---- */
+
+void show_list_init(struct show_list *l, const char *const *heads, size_t n, bool as_json)
+{
+	*l = (struct show_list){ .now_us = clock_real_us(), .as_json = as_json };
+	show_table_init(&l->table, heads, n);
+	buf_byte(&l->json, '[');
+}
+
+bool show_list_takes(struct show_list *l, struct jval element)
+{
+	if (!l->as_json)
+		return false;
+	buf_str(&l->json, l->json.len > 1 ? ",\n" : "\n");
+	buf_append(&l->json, element.text, element.len);
+	return true;
+}
+
+int show_list_print(struct show_list *l)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	if (l->as_json) {
+		buf_str(&l->json, "\n]\n");
+		return show_out(&l->json);
+	}
+	show_table_render(&l->table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), &out);
+	return show_out(&out);
+}
+
+void show_list_done(struct show_list *l)
+{
+	show_table_done(&l->table);
+	buf_done(&l->json);
+}

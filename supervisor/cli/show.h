@@ -36,6 +36,20 @@ void show_table_cell(struct show_table *t, enum show_colour colour, const char *
 void show_table_render(const struct show_table *t, bool coloured, unsigned width, struct buf *out);
 void show_table_done(struct show_table *t);
 
+/* A list of records: a table for people, a JSON array for programs. */
+struct show_list {
+	struct show_table table;
+	struct buf json;
+	uint64_t now_us;       /* when it was begun, for ages */
+	bool as_json;
+};
+void show_list_init(struct show_list *l, const char *const *heads, size_t n, bool as_json);
+/* With as_json the element is taken as it is; false: its cells are wanted. */
+bool show_list_takes(struct show_list *l, struct jval element);
+int show_list_print(struct show_list *l); /* the exit status */
+void show_list_done(struct show_list *l);
+#define show_list_auto __attribute__((cleanup(show_list_done)))
+
 void show_ago(struct jval timestamp, uint64_t now_us, struct buf *out);     /* "3s ago" */
 /* Of a process: its command as one line, quoted where a shell would need it; not sanitised. */
 void show_command(struct jval process, struct buf *out);
