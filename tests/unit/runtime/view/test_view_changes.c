@@ -1,75 +1,24 @@
 /* What copy-on-write runs leave in the read models: whose changes may be kept, and diffs as outputs that expire. */
 
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
-#include "runtime/base/mem.h"
-#include "runtime/store/store.h"
-#include "runtime/view/view.h"
-#include "tests/unit/suite.h"
+#include "tests/unit/runtime/view/rig.h"
 
-#include <ftw.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define P1 "proc_00000000000000000000000001"
-#define P2 "proc_00000000000000000000000002"
-
-static char home[64];
-static struct store *store;
-static uint64_t now_us = 1700000000000000ull;
-
-static void set_up(void)
+static void put_of(enum event_type type, const char *process, const char *payload)
 {
-	static char dir[96], spool[96];
-	struct err e = ERR_INIT;
-	(void)snprintf(home, sizeof home, "/tmp/bailiff-view.XXXXXX");
-	ck_assert_ptr_nonnull(mkdtemp(home));
-	(void)snprintf(dir, sizeof dir, "%s/store", home);
-	(void)snprintf(spool, sizeof spool, "%s/spool", home);
-	ck_assert(mkdir(dir, 0700) == 0 && mkdir(spool, 0700) == 0);
-	const struct store_options o = { .dir = dir, .spool_dir = spool, .fold = view_fold, .map_bytes = 64 << 20 };
-	ck_assert_msg(store_open(&o, &store, &e) == 0, "%s", e.message);
+	put(type, (struct ids){ S1, T1, U1, process }, NULL, payload);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	return remove(path);
-}
-
-static void tear_down(void)
-{
-	store_close(store);
-	nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
-static void put(enum event_type type, const char *process, const char *payload)
-{
-	struct store_batch *b = store_batch_new(store);
-	struct err e = ERR_INIT;
-	struct event_draft d = { .type = type, .uid = 1000, .real_us = ++now_us, .payload = payload, .payload_len = strlen(payload) };
-	d.ids[ID_SESSION] = "sess_a";
-	d.ids[ID_THREAD] = "thr_a";
-	d.ids[ID_TURN] = "turn_a";
-	d.ids[ID_PROCESS] = process;
-	ck_assert_msg(store_batch_event(b, &d, &e) == 0, "%s: %s", e.field, e.message);
-	store_submit(store, b, 0, NULL, NULL);
-	store_flush(store);
-}
-
-static void put_process(const char *id, const char *cow)
+static void put_run(const char *id, const char *cow)
 {
 	mem_auto char *payload = mem_printf("{\"command\":[\"ls\"],\"cwd\":\"/tmp\",\"tty\":false,\"pid\":42,\"startTime\":9,\"bootId\":\"b\","
 					    "\"startedBootNs\":5,\"attempt\":1,\"planHash\":\"h\",\"profile\":\"workspace\",%s\"stdin\":\"none\","
 					    "\"stderr\":\"separate\",\"keepTree\":false,\"onDisconnect\":\"keep\",\"ownsTurn\":true,\"limits\":{},"
 					    "\"outputRefs\":[]}", cow);
-	put(EVENT_PROCESS_STARTED, id, payload);
+	put_of(EVENT_PROCESS_STARTED, id, payload);
 }
 
-static void put_end(const char *id)
+static void put_run_end(const char *id)
 {
-	put(EVENT_PROCESS_COMPLETED, id, "{\"exitCode\":0,\"durationMs\":5,\"status\":\"completed\",\"usage\":{},\"outputs\":{},\"leftBehind\":0}");
+	put_of(EVENT_PROCESS_COMPLETED, id, "{\"exitCode\":0,\"durationMs\":5,\"status\":\"completed\",\"usage\":{},\"outputs\":{},\"leftBehind\":0}");
 }
 
 static bool note(void *ctx, const char *id)
@@ -90,9 +39,8 @@ START_TEST(runs_are_known_until_nothing_is_kept)
 {
 	struct view_process_brief b;
 	struct err e = ERR_INIT;
-	set_up();
-	put_process(P1, "\"cow\":true,");
-	put_process(P2, "");
+	put_run(P1, "\"cow\":true,");
+	put_run(P2, "");
 	check_kept(0, P1 " ");
 	ck_assert_int_eq(view_process_brief(store, 1000, P1, &b, &e), 0);
 	ck_assert(b.cow && !b.ended && b.uid == 1000);
@@ -100,16 +48,15 @@ START_TEST(runs_are_known_until_nothing_is_kept)
 	ck_assert_int_eq(view_process_brief(store, 1001, P1, &b, &e), 1);
 	ck_assert_int_eq(view_process_brief(store, 1000, P2, &b, &e), 0);
 	ck_assert(!b.cow);
-	put_end(P1);
+	put_run_end(P1);
 	ck_assert_int_eq(view_process_brief(store, 1000, P1, &b, &e), 0);
 	ck_assert(b.ended && b.end_sequence == 3);
 	check_kept(3, "");
 	check_kept(4, P1 " ");
-	put(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"run\",\"change\":\"summary\",\"kept\":true}");
+	put_of(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"run\",\"change\":\"summary\",\"kept\":true}");
 	check_kept(0, P1 " ");
-	put(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"discard\",\"change\":\"summary\",\"kept\":false}");
+	put_of(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"discard\",\"change\":\"summary\",\"kept\":false}");
 	check_kept(0, "");
-	tear_down();
 }
 END_TEST
 
@@ -123,18 +70,16 @@ START_TEST(diffs_are_outputs_of_the_process)
 {
 	struct view_output_brief o;
 	struct err e = ERR_INIT;
-	set_up();
-	put_process(P1, "\"cow\":true,");
-	put_end(P1);
-	put(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
+	put_run(P1, "\"cow\":true,");
+	put_run_end(P1);
+	put_of(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
 	/* A second one must not take over what the first said. */
-	put(EVENT_ARTIFACT_CHANGED, P2, "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/b\",\"diffRef\":\"out_d\",\"diffBytes\":99}");
-	put(EVENT_ARTIFACT_CHANGED, NULL, "{\"diffRef\":\"out_c\"}");
+	put_of(EVENT_ARTIFACT_CHANGED, P2, "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/b\",\"diffRef\":\"out_d\",\"diffBytes\":99}");
+	put_of(EVENT_ARTIFACT_CHANGED, NULL, "{\"diffRef\":\"out_c\"}");
 	ck_assert_int_eq(view_output_brief(store, 1000, "out_d", &o, &e), 0);
 	ck_assert(o.ended && o.bytes == 12);
 	ck_assert_str_eq(o.process_id, P1);
 	ck_assert_int_eq(view_output_brief(store, 1000, "out_c", &o, &e), 1);
-	tear_down();
 }
 END_TEST
 
@@ -142,19 +87,17 @@ START_TEST(diffs_expire_with_the_outputs)
 {
 	buf_auto struct buf found = BUF_INIT;
 	struct err e = ERR_INIT;
-	set_up();
-	put(EVENT_PROCESS_STARTED, P1, "{\"command\":[\"ls\"],\"cwd\":\"/tmp\",\"tty\":false,\"pid\":42,\"startTime\":9,\"bootId\":\"b\",\"startedBootNs\":5,"
+	put_of(EVENT_PROCESS_STARTED, P1, "{\"command\":[\"ls\"],\"cwd\":\"/tmp\",\"tty\":false,\"pid\":42,\"startTime\":9,\"bootId\":\"b\",\"startedBootNs\":5,"
 	    "\"attempt\":1,\"planHash\":\"h\",\"profile\":\"workspace\",\"cow\":true,\"stdin\":\"none\",\"stderr\":\"separate\",\"keepTree\":false,"
 	    "\"onDisconnect\":\"keep\",\"ownsTurn\":true,\"limits\":{},\"outputRefs\":[{\"outputRef\":\"out_1\",\"stream\":\"stdout\"}]}");
-	put_end(P1);
-	put(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
+	put_run_end(P1);
+	put_of(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
 	ck_assert_msg(view_expirable_outputs(store, 100, 10, take, &found, &e) == 0, "%s", e.message);
 	ck_assert_str_eq(buf_cstr(&found), "out_1:0 out_d:12 ");
-	tear_down();
 }
 END_TEST
 
 int main(void)
 {
-	return SUITE("view of changes", runs_are_known_until_nothing_is_kept, diffs_are_outputs_of_the_process, diffs_expire_with_the_outputs);
+	return VIEW_SUITE("view of changes", { runs_are_known_until_nothing_is_kept }, { diffs_are_outputs_of_the_process }, { diffs_expire_with_the_outputs });
 }

@@ -1,0 +1,99 @@
+/* Sessions: the snapshot, windows of it, and lists by owner. */
+
+#include "tests/unit/runtime/view/rig.h"
+
+START_TEST(a_session_snapshot_holds_what_the_schemas_want)
+{
+	static const char *const required[] = { "schemaVersion", "runtimeId", "sessionId", "updatedAt", "threads", "tasks", "taskSummary",
+						"routingLimitSummary", "telemetrySummary", "evidenceRefs" };
+	static const char *const of_thread[] = { "threadId", "status", "turns", "pendingRequests", "queuedTurns", "incidents",
+						 "evidenceSummary" };
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct jval d, thread, turn;
+
+	put_start();
+	put_output(0, 5, "hello", "utf8", 5);
+	put_end();
+	ck_assert_msg(view_session(store, 1000, S1, NULL, &out, &e) == 0, "%s", e.message);
+	d = value_of(&out);
+	for (size_t i = 0; i < countof(required); i++)
+		ck_assert_msg(jval_get(d, required[i]).type != JT_NONE, "%s", required[i]);
+	thread = element(jval_get(d, "threads"), 0);
+	for (size_t i = 0; i < countof(of_thread); i++)
+		ck_assert_msg(jval_get(thread, of_thread[i]).type != JT_NONE, "%s", of_thread[i]);
+	is_text(d, "title", "a title");
+	is_text(thread, "status", "failed");
+	is_absent(thread, "activeTurnId");
+	turn = element(jval_get(thread, "turns"), 0);
+	is_text(turn, "status", "failed");
+	is_text(turn, "permissionState.decision", "allow");
+	is_text(element(jval_get(turn, "processes"), 0), "processId", P1);
+	is_text(element(jval_get(thread, "incidents"), 0), "category", "exit");
+	if (getenv("VIEW_TEST_PRINT"))
+		printf("%s\n", out.data);
+	folds_again();
+}
+END_TEST
+
+START_TEST(windows_go_back_through_a_session)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct view_window w = { .limit = 2 };
+	struct err e = ERR_INIT;
+	struct jval d;
+
+	put_session();
+	for (int i = 0; i < 3; i++) {
+		char id[16];
+
+		(void)snprintf(id, sizeof(id), "thr_b%d", i);
+		put(EVENT_THREAD_STARTED, (struct ids){ .session = S1, .thread = id }, NULL, "{\"origin\":\"process\"}");
+	}
+	ck_assert_int_eq(view_session(store, 1000, S1, &w, &out, &e), 0);
+	d = value_of(&out);
+	is_text(element(jval_get(d, "threads"), 0), "threadId", "thr_b1");
+	is_text(element(jval_get(d, "threads"), 1), "threadId", "thr_b2");
+	is_text(d, "historyCursor", "thr_b1");
+	buf_reset(&out);
+	w.before = "thr_b1";
+	ck_assert_int_eq(view_session(store, 1000, S1, &w, &out, &e), 0);
+	d = value_of(&out);
+	is_text(element(jval_get(d, "threads"), 0), "threadId", T1);
+	is_absent(d, "historyCursor");
+	w.before = T1;
+	ck_assert_int_lt(view_session(store, 1000, S1, &w, &out, &e), 0);
+	ck_assert_str_eq(e.field, "window.before");
+}
+END_TEST
+
+START_TEST(sessions_are_listed_by_owner)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct view_session_brief b;
+	struct err e = ERR_INIT;
+
+	put_session();
+	put_as(1001, EVENT_SESSION_CREATED, (struct ids){ .session = "sess_b", .thread = "thr_c" }, NULL,
+	       "{\"kind\":\"user\",\"createdBy\":{\"uid\":1001,\"pid\":7}}");
+	ck_assert_int_eq(view_sessions(store, 1001, 10, NULL, &out, &e), 0);
+	ck_assert_uint_eq(count(jval_get(value_of(&out), "sessions")), 1);
+	buf_reset(&out);
+	ck_assert_int_eq(view_sessions(store, 0, 1, NULL, &out, &e), 0);
+	is_text(element(jval_get(value_of(&out), "sessions"), 0), "sessionId", "sess_b");
+	is_text(value_of(&out), "nextCursor", "sess_b");
+	buf_reset(&out);
+	ck_assert_int_eq(view_sessions(store, 0, 1, "sess_b", &out, &e), 0);
+	is_text(element(jval_get(value_of(&out), "sessions"), 0), "sessionId", S1);
+	is_absent(value_of(&out), "nextCursor");
+	ck_assert_int_eq(view_session_brief(store, 1000, S1, &b, &e), 0);
+	ck_assert_str_eq(b.first_thread, T1);
+	ck_assert_int_eq(view_session_brief(store, 1001, S1, &b, &e), 1);
+}
+END_TEST
+
+int main(void)
+{
+	return VIEW_SUITE("view_session", { a_session_snapshot_holds_what_the_schemas_want },
+			  { windows_go_back_through_a_session }, { sessions_are_listed_by_owner });
+}
