@@ -6,26 +6,40 @@
 #include <check.h>
 #include <stddef.h>
 
-static inline int suite_run(const char *name, const TTest *const *tests, size_t n)
+struct suite_case {
+	const char *name;
+	SFun setup, teardown; /* of every test; or NULL */
+	double seconds;       /* that a test may take */
+	const TTest *const *tests;
+	size_t n;
+};
+
+/* The last two members. */
+#define SUITE_TESTS(...)                                                      \
+	(const TTest *const[]){ __VA_ARGS__ },                                \
+		sizeof((const TTest *const[]){ __VA_ARGS__ }) / sizeof(const TTest *)
+
+static inline int suite_run_cases(const char *name, const struct suite_case *cases, size_t n)
 {
 	Suite *s = suite_create(name);
-	TCase *t = tcase_create(name);
 	SRunner *r;
 	int failed;
 
-	tcase_set_timeout(t, 120);
-	for (size_t i = 0; i < n; i++)
-		tcase_add_test(t, tests[i]);
-	suite_add_tcase(s, t);
+	for (const struct suite_case *c = cases; c < cases + n; c++) {
+		TCase *t = tcase_create(c->name);
+		tcase_add_checked_fixture(t, c->setup, c->teardown);
+		tcase_set_timeout(t, c->seconds);
+		for (size_t i = 0; i < c->n; i++)
+			tcase_add_test(t, c->tests[i]);
+		suite_add_tcase(s, t);
+	}
 	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
+	srunner_run_all(r, CK_ENV);
 	failed = srunner_ntests_failed(r);
 	srunner_free(r);
 	return failed ? 1 : 0;
 }
 
-#define SUITE(name, ...)                                                      \
-	suite_run(name, (const TTest *const[]){ __VA_ARGS__ },                \
-		sizeof((const TTest *const[]){ __VA_ARGS__ }) / sizeof(const TTest *))
+#define SUITE(name, ...) suite_run_cases(name, (const struct suite_case[]){ { name, NULL, NULL, 120, SUITE_TESTS(__VA_ARGS__) } }, 1)
 
 #endif

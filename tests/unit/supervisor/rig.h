@@ -18,8 +18,8 @@
 #include "supervisor/proxy/proxy.h"
 #include "supervisor/spawner/spawner.h"
 #include "supervisor/title.h"
+#include "tests/unit/suite.h"
 
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -457,5 +457,17 @@ static inline void run_close(struct run *run)
 }
 
 #define SH(script) ((const char *const[]){ "sh", "-c", script, NULL })
+
+/* ---- the program ---- */
+
+static inline int rig_suite(int argc, char **argv, const char *name, const struct suite_case *cases, size_t n)
+{
+	int role = rig_role(argc, argv);
+	return role >= 0 ? role : suite_run_cases(name, cases, n);
+}
+
+/* int main(int argc, char **argv) { return RIG_SUITE(argc, argv, "noun", "case", setup, teardown, 300, a_test, another_test); } */
+#define RIG_SUITE(argc, argv, name, case_name, setup, teardown, seconds, ...)                                                    \
+	rig_suite(argc, argv, name, (const struct suite_case[]){ { case_name, setup, teardown, seconds, SUITE_TESTS(__VA_ARGS__) } }, 1)
 
 #endif

@@ -299,30 +299,9 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	int role = rig_role(argc, argv);
-	if (role >= 0)
-		return role;
-	Suite *s = suite_create("guard");
-	TCase *t = tcase_create("guard");
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 600);
-	tcase_add_test(t, release_of_the_unknown);
-	tcase_add_test(t, release_kills_and_reaps);
-	tcase_add_test(t, kill_leaves_the_entry);
-	tcase_add_test(t, process_survives_the_runtime);
-	tcase_add_test(t, process_survives_the_spawner);
-	tcase_add_test(t, process_survives_both);
-	tcase_add_test(t, exit_while_nobody_looks);
-	tcase_add_test(t, start_whose_sender_died);
-	tcase_add_test(t, spawner_dies_during_a_start);
-	tcase_add_test(t, bad_messages_end_the_sender);
-	tcase_add_test(t, upgrade_under_a_running_process);
-	tcase_add_test(t, stop_and_reload_reach_the_runtime);
-	tcase_add_test(t, nothing_survives_the_guard);
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return RIG_SUITE(argc, argv, "guard", "guard", setup, teardown, 600,
+		release_of_the_unknown, release_kills_and_reaps, kill_leaves_the_entry, process_survives_the_runtime,
+		process_survives_the_spawner, process_survives_both, exit_while_nobody_looks, start_whose_sender_died,
+		spawner_dies_during_a_start, bad_messages_end_the_sender, upgrade_under_a_running_process,
+		stop_and_reload_reach_the_runtime, nothing_survives_the_guard);
 }

@@ -253,21 +253,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	int role = rig_role(argc, argv);
-	if (role >= 0)
-		return role;
-	Suite *s = suite_create("proxy");
-	TCase *t = tcase_create("proxy");
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, serves_reports_and_ends);
-	tcase_add_test(t, another_runtime_is_told_what_went_through);
-	tcase_add_test(t, what_another_runtime_does_not_name_is_dropped);
-	tcase_add_test(t, bad_messages_end_the_proxy);
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return RIG_SUITE(argc, argv, "proxy", "proxy", setup, teardown, 120,
+		serves_reports_and_ends, another_runtime_is_told_what_went_through,
+		what_another_runtime_does_not_name_is_dropped, bad_messages_end_the_proxy);
 }

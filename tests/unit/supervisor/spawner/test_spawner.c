@@ -456,40 +456,11 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	int role = rig_role(argc, argv);
-	if (role >= 0)
-		return role;
-	Suite *s = suite_create("spawner");
-	TCase *t = tcase_create("runs");
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 300);
-	tcase_add_test(t, echo_speaks);
-	tcase_add_test(t, a_terminal_comes_with_ready);
-	tcase_add_test(t, wait_status_is_raw);
-	tcase_add_test(t, failures_name_their_step);
-	tcase_add_test(t, required_layers_that_are_missing);
-	tcase_add_test(t, init_works_confined);
-	tcase_add_test(t, gate_that_closes_aborts);
-	tcase_add_test(t, kill_at_the_gate);
-	tcase_add_test(t, signals_reach_the_command);
-	tcase_add_test(t, no_tree_survives_a_kill);
-	tcase_add_test(t, what_is_left_behind_is_killed);
-	tcase_add_test(t, or_kept_when_asked);
-	tcase_add_test(t, descriptors_and_environment_are_declared_ones);
-	tcase_add_test(t, identity_and_hygiene);
-	tcase_add_test(t, outputs_can_be_opened_again);
-	tcase_add_test(t, stderr_merged);
-	tcase_add_test(t, stdin_ends_when_all_copies_are_closed);
-	tcase_add_test(t, cpu_limit_of_the_tree);
-	tcase_add_test(t, limits_are_set);
-	tcase_add_test(t, script_without_interpreter_line);
-	tcase_add_test(t, unexpected_messages_are_fatal);
-	tcase_add_test(t, wrong_descriptors_are_refused);
-	tcase_add_test(t, many_at_once);
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return RIG_SUITE(argc, argv, "spawner", "runs", setup, teardown, 300,
+		echo_speaks, a_terminal_comes_with_ready, wait_status_is_raw, failures_name_their_step,
+		required_layers_that_are_missing, init_works_confined, gate_that_closes_aborts, kill_at_the_gate,
+		signals_reach_the_command, no_tree_survives_a_kill, what_is_left_behind_is_killed, or_kept_when_asked,
+		descriptors_and_environment_are_declared_ones, identity_and_hygiene, outputs_can_be_opened_again,
+		stderr_merged, stdin_ends_when_all_copies_are_closed, cpu_limit_of_the_tree, limits_are_set,
+		script_without_interpreter_line, unexpected_messages_are_fatal, wrong_descriptors_are_refused, many_at_once);
 }

@@ -227,25 +227,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	int role = rig_role(argc, argv);
-	if (role >= 0)
-		return role;
-	Suite *s = suite_create("zygote");
-	TCase *t = tcase_create("pool");
-	tcase_add_checked_fixture(t, setup, teardown);
-	tcase_set_timeout(t, 300);
-	tcase_add_test(t, none_before_the_first_command);
-	tcase_add_test(t, each_is_used_once);
-	tcase_add_test(t, only_of_the_same_shape);
-	tcase_add_test(t, they_leave_with_the_spawner);
-	tcase_add_test(t, they_leave_with_the_guard);
-	tcase_add_test(t, a_dead_one_is_not_missed);
-	tcase_add_test(t, they_know_the_hosts_mounts);
-	tcase_add_test(t, their_cgroups_go);
-	suite_add_tcase(s, t);
-	SRunner *runner = srunner_create(s);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return RIG_SUITE(argc, argv, "zygote", "pool", setup, teardown, 300,
+		none_before_the_first_command, each_is_used_once, only_of_the_same_shape, they_leave_with_the_spawner,
+		they_leave_with_the_guard, a_dead_one_is_not_missed, they_know_the_hosts_mounts, their_cgroups_go);
 }

@@ -1,0 +1,163 @@
+#ifndef BAILIFF_TESTS_PRIVATE_ROOT_H
+#define BAILIFF_TESTS_PRIVATE_ROOT_H
+
+/*
+ * Plans with a private root, run for real and looked at from the inside. As root the peer is root, so that commands run
+ * as an id of their own with mapped write roots; as a plain user everything happens in a user namespace.
+ *
+ * All of it is done twice: in sandboxes that are made for the command, and in such as were built ahead. Nothing may differ.
+ */
+
+#include "tests/unit/supervisor/rig.h"
+
+#include <ftw.h>
+#include <sys/stat.h>
+
+static struct rig rig;
+static bool ahead; /* commands get sandboxes that were built ahead */
+static char place[64], work[80], other[80], out[16384];
+
+/* A tree of the peer's that is not below /tmp, where the private /tmp would hide it anyway. */
+static inline const char *base_folder(void)
+{
+	return geteuid() == 0 ? "/var/lib" : "/var/tmp";
+}
+
+static inline void put(const char *folder, const char *name, const char *text)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	fd_auto int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	ck_assert_msg(fd >= 0, "%s", path);
+	ck_assert_int_eq(fd_write_all(fd, text, strlen(text)), 0);
+}
+
+static inline void folder(const char *at, const char *name)
+{
+	char path[200];
+	snprintf(path, sizeof path, "%s/%s", at, name);
+	ck_assert_int_eq(mkdir(path, 0755), 0);
+}
+
+static inline bool there(const char *at, const char *name, struct stat *st)
+{
+	char path[200];
+	struct stat unused;
+	snprintf(path, sizeof path, "%s/%s", at, name);
+	return lstat(path, st ? st : &unused) == 0;
+}
+
+static inline void setup(void)
+{
+	snprintf(place, sizeof place, "%s/rig-root-XXXXXX", base_folder());
+	ck_assert_ptr_nonnull(mkdtemp(place));
+	snprintf(work, sizeof work, "%s/work", place);
+	snprintf(other, sizeof other, "%s/other", place);
+	folder(place, "work");
+	folder(place, "other");
+	put(other, "secret", "secret\n");
+	folder(work, ".git");
+	folder(work, ".git/hooks");
+	put(work, ".git/config", "config\n");
+	put(work, "file", "text\n");
+	rig_start(&rig);
+}
+
+static inline struct status_msg run_in(const char *script, const struct plan_mount_spec *mounts, size_t n, const char *cwd);
+
+#define SYSTEM_MOUNT { .kind = PLAN_MOUNT_SYSTEM, .path = "/" }
+
+static inline void setup_ahead(void)
+{
+	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
+	setenv("RIG_ZYGOTES", "1", 1);
+	setup();
+	run_in("true", mounts, 1, "/");
+	ahead = true;
+}
+
+static inline int unlink_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+	return remove(path);
+}
+
+static inline void teardown(void)
+{
+	rig_stop(&rig);
+	nftw(place, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
+	unsetenv("RIG_ZYGOTES");
+	ahead = false;
+}
+
+/* Both are there, so the next command gets one of them. */
+static inline void await_zygotes(void)
+{
+	if (ahead)
+		rig_await_zygotes(&rig, 2);
+}
+
+/* Runs to the end with the system, the given mounts and everything needed to look around; stdout and stderr in `out`. */
+static inline struct status_msg run_in(const char *script, const struct plan_mount_spec *mounts, size_t n, const char *cwd)
+{
+	struct run run;
+	struct run_spec s = { .argv = SH(script), .cwd = cwd, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts,
+			      .nmounts = n, .network = PLAN_NET_NONE };
+	await_zygotes();
+	run_start(&rig, &run, &s);
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	struct status_msg m = run_status(&run);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	run_release(&rig, &run);
+	run_close(&run);
+	return m;
+}
+
+static inline int code(const char *script)
+{
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_HIDE, .path = place },
+		{ .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = mem_printf("%s/.git/hooks", work) },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = mem_printf("%s/.git/config", work) },
+	};
+	struct status_msg m = run_in(script, mounts, countof(mounts), work);
+	free((char *)mounts[3].path);
+	free((char *)mounts[4].path);
+	return WIFEXITED(m.wait_status) ? WEXITSTATUS(m.wait_status) : -1;
+}
+
+#define succeeds(script) ck_assert_msg(code(script) == 0, "%s: %s", script, out)
+#define fails(script) ck_assert_msg(code(script) > 0, "%s: %s", script, out)
+
+static inline struct status_msg failing(const struct run_spec *s)
+{
+	struct run run;
+	await_zygotes();
+	run_send(&rig, &run, s);
+	run_answer(&rig, &run);
+	ck_assert_msg(run.answer.kind == SPAWN_STARTED, "%s", run.answer.path);
+	struct status_msg m = run_status(&run);
+	if (m.kind == STATUS_READY) {
+		run_open_gate(&run);
+		m = run_status(&run);
+	}
+	ck_assert_uint_eq(m.kind, STATUS_FAILED);
+	run_release(&rig, &run);
+	run_close(&run);
+	return m;
+}
+
+/* A container that masks its /proc does not let its users mount one: the layer is then reported as missing. */
+static inline bool has_proc(void)
+{
+	return code("test -d /proc/self") == 0;
+}
+
+/* int main(int argc, char **argv) { return PRIVATE_ROOT_SUITE(argc, argv, "noun", a_test, another_test); } */
+#define PRIVATE_ROOT_SUITE(argc, argv, name, ...)                                                        \
+	rig_suite(argc, argv, name,                                                                      \
+		  (const struct suite_case[]){ { "runs", setup, teardown, 300, SUITE_TESTS(__VA_ARGS__) }, \
+					       { "ahead", setup_ahead, teardown, 300, SUITE_TESTS(__VA_ARGS__) } }, 2)
+
+#endif
