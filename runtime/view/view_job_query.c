@@ -1,5 +1,5 @@
-#include "runtime/view/view_ids.h"
 #include "runtime/view/view_job.h"
+#include "runtime/view/view_page.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -8,9 +8,6 @@
 #include "runtime/store/store.h"
 
 #define PIECE_BYTES (4u << 20)
-#define SEEN_MAX 20000u
-#define PAGE 256u
-#define PAGE_BYTES (4u << 20)
 
 static bool visible(uint32_t uid, uint64_t owner)
 {
@@ -90,7 +87,7 @@ static int write_items(struct store *s, const struct job_doc *d, uint64_t from, 
 	uint64_t index = from, end = from + limit < d->itemCount ? from + limit : d->itemCount;
 
 	jw_karr(w, "items");
-	while (index < end && w->buf->len < PAGE_BYTES) {
+	while (index < end && w->buf->len < VIEW_PAGE_BYTES) {
 		uint64_t at = index / VIEW_JOB_PIECE * VIEW_JOB_PIECE;
 
 		buf_reset(&piece);
@@ -145,71 +142,49 @@ static void write_brief(const struct buf *text, const struct job_doc *d, struct 
 	jw_obj_end(w);
 }
 
-static int page(struct store *s, uint32_t uid, const struct view_job_query *q, struct view_ids_query ids_query, const char *owner, struct jw *w,
-		struct err *e)
+struct job_list {
+	uint32_t uid;
+	const struct view_job_query *query;
+	struct buf text;
+};
+
+static int give_job(struct view_page *p, void *ctx, const char *id, struct err *e)
 {
-	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	buf_auto struct buf text = BUF_INIT;
-	char after[VIEW_KEY_MAX + VIEW_ID_MAX], last[VIEW_KEY_MAX], next[VIEW_ID_MAX] = "";
-	unsigned found = 0, seen = 0;
-	bool full = false;
-	int more;
+	struct job_list *l = ctx;
+	const struct view_job_query *q = l->query;
+	struct job_doc d;
+	int r = view_read(p->store, &job_shape, id, &l->text, &d, e);
 
-	if (q->cursor) {
-		(void)snprintf(after, sizeof(after), "%s%s", owner, q->cursor);
-		ids_query.after = after;
-	}
-	do {
-		more = view_ids(s, &ids_query, &ids, last, e);
-		if (more < 0)
-			return -1;
-		for (size_t i = 0; i < ids.n && !full; i++) {
-			struct job_doc d;
-			int r = view_read(s, &job_shape, ids.id[i], &text, &d, e);
-
-			if (r < 0)
-				return -1;
-			seen++;
-			view_word_set(next, ids.id[i]);
-			if (r == 0 && visible(uid, d.uid) && (!q->session_id || strcmp(q->session_id, d.sessionId) == 0) &&
-			    (!q->task_id || strcmp(q->task_id, d.taskId) == 0) && (!q->status || strcmp(q->status, d.status) == 0)) {
-				write_brief(&text, &d, w);
-				found++;
-			}
-			full = found == q->limit || seen == SEEN_MAX || w->buf->len > PAGE_BYTES;
-			if (full && i + 1 < ids.n)
-				more = 1;
-		}
-		memcpy(after, last, sizeof(last));
-		ids_query.after = after;
-	} while (more && !full);
-	jw_arr_end(w);
-	if (more && *next)
-		jw_kstr(w, "nextCursor", next);
-	return 0;
+	if (r != 0)
+		return r < 0 ? -1 : 0;
+	if (!visible(l->uid, d.uid) || (q->session_id && strcmp(q->session_id, d.sessionId) != 0) ||
+	    (q->task_id && strcmp(q->task_id, d.taskId) != 0) || (q->status && strcmp(q->status, d.status) != 0))
+		return 0;
+	write_brief(&l->text, &d, &p->w);
+	return 1;
 }
 
 int view_jobs(struct store *s, uint32_t uid, const struct view_job_query *q, struct buf *out, struct err *e)
 {
+	struct view_ids_query ids = { .kind = q->live_only ? VIEW_LIVE_JOB : VIEW_JOB, .descending = true, .max = VIEW_PAGE_IDS };
+	struct job_list l = { .uid = uid, .query = q };
+	struct view_page p = { .store = s, .limit = q->limit, .cursor = q->cursor, .give = give_job, .ctx = &l };
 	buf_auto struct buf whole = BUF_INIT;
-	struct view_ids_query ids = { .kind = q->live_only ? VIEW_LIVE_JOB : VIEW_JOB, .descending = true, .max = PAGE };
 	char prefix[VIEW_KEY_MAX] = "";
-	struct jw w = jw_on(&whole);
 
-	if (q->limit < 1 || q->limit > 1000)
-		return err_field(e, "limit", "must be 1 to 1000");
-	if (q->cursor && !id_valid(q->cursor, strlen(q->cursor)))
-		return err_field(e, "cursor", "not an id");
+	if (view_page_check(q->limit, q->cursor, e) < 0)
+		return -1;
 	if (!q->live_only && (q->task_id || q->session_id)) {
 		(void)snprintf(prefix, sizeof(prefix), "%s/", q->task_id ? q->task_id : q->session_id);
 		ids.kind = q->task_id ? VIEW_TASK_JOB : VIEW_SESSION_JOB;
 		ids.prefix = prefix;
 	}
-	jw_obj(&w);
-	jw_karr(&w, "jobs");
-	if (page(s, uid, q, ids, prefix, &w, e) < 0)
+	view_page_begin(&p, "jobs", &whole);
+	int r = view_page_scan(&p, ids, prefix, e);
+	buf_done(&l.text);
+	if (r < 0)
 		return -1;
-	jw_obj_end(&w);
+	view_page_end(&p);
 	buf_append(out, whole.data, whole.len);
 	return 0;
 }

@@ -5,7 +5,7 @@
  * so an ended process is never shown with outputs from before its end.
  */
 
-#include "runtime/view/view_ids.h"
+#include "runtime/view/view_page.h"
 #include "runtime/view/view_shapes.h"
 
 #include "runtime/base/buf.h"
@@ -16,9 +16,6 @@
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 
-#define SEEN_MAX 20000u    /* documents that one list call looks at */
-#define SEEN_IDS_MAX 200000u
-#define PAGE 256u
 
 static bool visible(uint32_t uid, uint64_t owner)
 {
@@ -212,83 +209,39 @@ int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool
 
 /* ---- lists ---- */
 
-struct process_page {
-	struct store *store;
+struct process_list {
 	uint32_t uid;
 	const struct view_process_query *query;
-	struct jw w;
-	unsigned found, seen;
-	bool more;
-	char last[VIEW_ID_MAX];  /* looked at last: the next cursor */
+	struct buf text;
 };
 
-static bool wanted(const struct process_page *p, const struct process_doc *d)
+static bool wanted(const struct process_list *l, const struct process_doc *d)
 {
-	const struct view_process_query *q = p->query;
+	const struct view_process_query *q = l->query;
 
-	return visible(p->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
+	return visible(l->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
 	       (!q->task_id || strcmp(q->task_id, d->taskId) == 0) && (!q->status || strcmp(q->status, d->status) == 0) &&
 	       !(q->live_only && process_doc_ended(d));
 }
 
-static int page_ids(struct process_page *p, const struct view_ids *ids, struct err *e)
+static int give_process(struct view_page *p, void *ctx, const char *id, struct err *e)
 {
-	buf_auto struct buf text = BUF_INIT;
+	struct process_list *l = ctx;
+	struct process_doc d;
+	int r = view_read(p->store, &process_shape, id, &l->text, &d, e);
 
-	for (size_t i = 0; i < ids->n; i++) {
-		struct process_doc d;
-		int r;
-
-		if (p->found == p->query->limit || p->seen == SEEN_MAX) {
-			p->more = true;
-			return 0;
-		}
-		r = view_read(p->store, &process_shape, ids->id[i], &text, &d, e);
-		if (r < 0)
-			return -1;
-		p->seen++;
-		view_word_set(p->last, ids->id[i]);
-		if (r > 0 || !wanted(p, &d))
-			continue;
-		if (p->w.need_comma)
-			buf_byte(p->w.buf, ',');
-		if (write_process(p->store, &text, &d, false, p->w.buf, e) < 0)
-			return -1;
-		p->w.need_comma = true;
-		p->found++;
-	}
-	return 0;
-}
-
-/* Pages through the ids until the answer is full. */
-static int scan_processes(struct process_page *p, struct view_ids_query ids_query, const char *owner, struct err *e)
-{
-	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	char after[VIEW_KEY_MAX], last[VIEW_KEY_MAX];
-	int more;
-
-	if (p->query->cursor) {
-		(void)snprintf(after, sizeof(after), "%s%s", owner, p->query->cursor);
-		ids_query.after = after;
-	}
-	do {
-		more = view_ids(p->store, &ids_query, &ids, last, e);
-		if (more < 0 || page_ids(p, &ids, e) < 0)
-			return -1;
-		memcpy(after, last, sizeof(after));
-		ids_query.after = after;
-	} while (more && !p->more && ids.n && p->found < p->query->limit && p->seen < SEEN_MAX);
-	/* A full answer that ends with the last id of a page: there may be more. */
-	if (more)
-		p->more = true;
-	return 0;
+	if (r != 0 || !wanted(l, &d))
+		return r < 0 ? -1 : 0;
+	if (p->w.need_comma)
+		buf_byte(p->w.buf, ',');
+	p->w.need_comma = true;
+	return write_process(p->store, &l->text, &d, false, p->w.buf, e) < 0 ? -1 : 1;
 }
 
 /* Chooses the shortest list that holds everything asked for. */
-static int find_processes(struct process_page *p, struct err *e)
+static int find_processes(struct view_page *p, const struct view_process_query *q, struct err *e)
 {
-	const struct view_process_query *q = p->query;
-	struct view_ids_query ids = { .kind = VIEW_PROCESS, .descending = true, .max = PAGE };
+	struct view_ids_query ids = { .kind = VIEW_PROCESS, .descending = true, .max = VIEW_PAGE_IDS };
 	char prefix[VIEW_KEY_MAX];
 
 	if (q->match) {
@@ -296,26 +249,26 @@ static int find_processes(struct process_page *p, struct err *e)
 
 		(void)snprintf(prefix, sizeof(prefix), "%s%s", strncmp(q->match, "proc_", n < 5 ? n : 5) == 0 ? "" : "proc_", q->match);
 		ids.prefix = prefix;
-		if (scan_processes(p, ids, "", e) < 0)
+		if (view_page_scan(p, ids, "", e) < 0)
 			return -1;
 		if (p->found || p->more || n < 4)
 			return 0;
 		ids.prefix = NULL;
 		ids.ending = q->match;
-		ids.max_seen = SEEN_IDS_MAX;
-		return scan_processes(p, ids, "", e);
+		ids.max_seen = VIEW_PAGE_SEEN_IDS;
+		return view_page_scan(p, ids, "", e);
 	}
 	if (q->live_only || (q->status && strcmp(q->status, "running") == 0)) {
 		ids.kind = VIEW_LIVE_PROCESS;
-		return scan_processes(p, ids, "", e);
+		return view_page_scan(p, ids, "", e);
 	}
 	if (q->session_id) {
 		(void)snprintf(prefix, sizeof(prefix), "%s/", q->session_id);
 		ids.kind = VIEW_SESSION_PROCESS;
 		ids.prefix = prefix;
-		return scan_processes(p, ids, prefix, e);
+		return view_page_scan(p, ids, prefix, e);
 	}
-	return scan_processes(p, ids, "", e);
+	return view_page_scan(p, ids, "", e);
 }
 
 static int check_id(const char *text, const char *field, struct err *e)
@@ -327,68 +280,54 @@ static int check_id(const char *text, const char *field, struct err *e)
 
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e)
 {
+	struct process_list l = { .uid = uid, .query = q };
+	struct view_page p = { .store = s, .limit = q->limit, .cursor = q->cursor, .give = give_process, .ctx = &l };
 	buf_auto struct buf whole = BUF_INIT;
-	struct process_page p = { .store = s, .uid = uid, .query = q, .w = jw_on(&whole) };
 
-	if (q->limit < 1 || q->limit > 1000)
-		return err_field(e, "limit", "must be 1 to 1000");
-	if (check_id(q->cursor, "cursor", e) < 0 || check_id(q->match, "match", e) < 0 ||
-	    check_id(q->session_id, "sessionId", e) < 0)
+	if (view_page_check(q->limit, q->cursor, e) < 0 || check_id(q->match, "match", e) < 0 || check_id(q->session_id, "sessionId", e) < 0)
 		return -1;
-	jw_obj(&p.w);
-	jw_karr(&p.w, "processes");
-	if (find_processes(&p, e) < 0)
+	view_page_begin(&p, "processes", &whole);
+	int r = find_processes(&p, q, e);
+	buf_done(&l.text);
+	if (r < 0)
 		return -1;
-	jw_arr_end(&p.w);
-	if (p.more && p.last[0])
-		jw_kstr(&p.w, "nextCursor", p.last);
-	jw_obj_end(&p.w);
+	view_page_end(&p);
 	buf_append(out, whole.data, whole.len);
 	return 0;
 }
 
+struct session_list {
+	uint32_t uid;
+	struct buf text;
+};
+
+static int give_session(struct view_page *p, void *ctx, const char *id, struct err *e)
+{
+	struct session_list *l = ctx;
+	struct session_doc d;
+	int r = view_read(p->store, &session_shape, id, &l->text, &d, e);
+
+	if (r != 0 || !visible(l->uid, d.uid))
+		return r < 0 ? -1 : 0;
+	jw_raw(&p->w, l->text.data, l->text.len);
+	return 1;
+}
+
 int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cursor, struct buf *out, struct err *e)
 {
-	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	buf_auto struct buf whole = BUF_INIT, text = BUF_INIT;
-	struct view_ids_query q = { .kind = VIEW_SESSION, .after = cursor, .descending = true, .max = PAGE };
-	struct jw w = jw_on(&whole);
-	char after[VIEW_KEY_MAX], last[VIEW_ID_MAX] = "";
-	unsigned found = 0, seen = 0;
-	int more;
+	const struct view_ids_query q = { .kind = VIEW_SESSION, .descending = true, .max = VIEW_PAGE_IDS };
+	struct session_list l = { .uid = uid };
+	struct view_page p = { .store = s, .limit = limit, .cursor = cursor, .give = give_session, .ctx = &l };
+	buf_auto struct buf whole = BUF_INIT;
 
-	if (limit < 1 || limit > 1000)
-		return err_field(e, "limit", "must be 1 to 1000");
-	if (check_id(cursor, "cursor", e) < 0)
+	if (view_page_check(limit, cursor, e) < 0)
 		return -1;
-	jw_obj(&w);
-	jw_karr(&w, "sessions");
-	do {
-		size_t i;
-
-		more = view_ids(s, &q, &ids, after, e);
-		if (more < 0)
-			return -1;
-		for (i = 0; i < ids.n && found < limit && seen < SEEN_MAX; i++, seen++) {
-			struct session_doc d;
-			int r = view_read(s, &session_shape, ids.id[i], &text, &d, e);
-
-			if (r < 0)
-				return -1;
-			view_word_set(last, ids.id[i]);
-			if (r > 0 || !visible(uid, d.uid))
-				continue;
-			jw_raw(&w, text.data, text.len);
-			found++;
-		}
-		if (i < ids.n)
-			more = 1;
-		q.after = after;
-	} while (more && found < limit && seen < SEEN_MAX);
-	jw_arr_end(&w);
-	if (more && *last)
-		jw_kstr(&w, "nextCursor", last);
-	jw_obj_end(&w);
+	view_page_begin(&p, "sessions", &whole);
+	int r = view_page_scan(&p, q, "", e);
+	buf_done(&l.text);
+	if (r < 0)
+		return -1;
+	view_page_end(&p);
 	buf_append(out, whole.data, whole.len);
 	return 0;
 }
@@ -401,7 +340,7 @@ static int each_live(struct store *s, enum view_kind kind, int (*each)(struct st
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	char after[VIEW_KEY_MAX];
-	struct view_ids_query q = { .kind = kind, .max = PAGE };
+	struct view_ids_query q = { .kind = kind, .max = VIEW_PAGE_IDS };
 	int more;
 
 	do {

@@ -3,7 +3,7 @@
  * in a short transaction of its own.
  */
 
-#include "runtime/view/view_ids.h"
+#include "runtime/view/view_page.h"
 #include "runtime/view/view_task.h"
 #include "runtime/view/view_write.h"
 
@@ -15,10 +15,6 @@
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 
-#define SEEN_MAX 20000u
-#define SEEN_IDS_MAX 200000u
-#define PAGE 256u
-#define PAGE_BYTES (4u << 20)
 #define DEPTH_MAX 64          /* of parents */
 #define ATTEMPTS_SHOWN 50u
 #define EDGES_SHOWN 1000u
@@ -218,97 +214,58 @@ int view_task(struct store *s, uint32_t uid, const char *task_id, struct buf *ou
 
 /* ---- lists ---- */
 
-struct task_page {
-	struct store *store;
+struct task_list {
 	uint32_t uid;
 	const struct view_task_query *query;
-	struct jw w;
-	unsigned found, seen;
-	bool more;
-	char last[VIEW_ID_MAX];
+	struct buf text;
 };
 
-static bool wanted(const struct task_page *p, const struct task_doc *d)
+static bool wanted(const struct task_list *l, const struct task_doc *d)
 {
-	const struct view_task_query *q = p->query;
+	const struct view_task_query *q = l->query;
 
-	return visible(p->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
+	return visible(l->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
 	       (!q->thread_id || strcmp(q->thread_id, d->threadId) == 0) &&
 	       (!q->parent_id || strcmp(q->parent_id, d->parentTaskId) == 0) && (!q->status || strcmp(q->status, d->status) == 0) &&
 	       !(q->live_only && task_status_ended(task_doc_status(d)));
 }
 
-static int page_ids(struct task_page *p, const struct view_ids *ids, struct err *e)
+static int give_task(struct view_page *p, void *ctx, const char *id, struct err *e)
 {
-	buf_auto struct buf text = BUF_INIT;
+	struct task_list *l = ctx;
+	struct task_doc d;
+	int r = view_read(p->store, &task_shape, id, &l->text, &d, e);
 
-	for (size_t i = 0; i < ids->n; i++) {
-		struct task_doc d;
-
-		if (p->found == p->query->limit || p->seen == SEEN_MAX || p->w.buf->len > PAGE_BYTES) {
-			p->more = true;
-			return 0;
-		}
-		int r = view_read(p->store, &task_shape, ids->id[i], &text, &d, e);
-		if (r < 0)
-			return -1;
-		p->seen++;
-		view_word_set(p->last, ids->id[i]);
-		if (r > 0 || !wanted(p, &d))
-			continue;
-		jw_raw(&p->w, text.data, text.len);
-		p->found++;
-	}
-	return 0;
-}
-
-static int scan_tasks(struct task_page *p, struct view_ids_query q, const char *owner, struct err *e)
-{
-	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	char after[VIEW_EDGE_KEY_MAX], last[VIEW_KEY_MAX];
-	int more;
-
-	if (p->query->cursor) {
-		(void)snprintf(after, sizeof(after), "%s%s", owner, p->query->cursor);
-		q.after = after;
-	}
-	do {
-		more = view_ids(p->store, &q, &ids, last, e);
-		if (more < 0 || page_ids(p, &ids, e) < 0)
-			return -1;
-		memcpy(after, last, sizeof(last));
-		q.after = after;
-	} while (more && !p->more && ids.n && p->found < p->query->limit && p->seen < SEEN_MAX);
-	if (more)
-		p->more = true;
-	return 0;
+	if (r != 0 || !wanted(l, &d))
+		return r < 0 ? -1 : 0;
+	jw_raw(&p->w, l->text.data, l->text.len);
+	return 1;
 }
 
 /* Chooses the shortest list that holds everything asked for. */
-static int find_tasks(struct task_page *p, struct err *e)
+static int find_tasks(struct view_page *p, const struct view_task_query *q, struct err *e)
 {
-	const struct view_task_query *q = p->query;
-	struct view_ids_query ids = { .kind = VIEW_TASK, .descending = true, .max = PAGE };
+	struct view_ids_query ids = { .kind = VIEW_TASK, .descending = true, .max = VIEW_PAGE_IDS };
 	char prefix[VIEW_EDGE_KEY_MAX] = "";
 
 	if (q->match) {
 		size_t n = strlen(q->match);
 
 		ids.prefix = q->match;
-		if (scan_tasks(p, ids, "", e) < 0)
+		if (view_page_scan(p, ids, "", e) < 0)
 			return -1;
 		if (!p->found && !p->more) {
 			(void)snprintf(prefix, sizeof(prefix), "task_%s", q->match);
 			ids.prefix = prefix;
-			if (scan_tasks(p, ids, "", e) < 0)
+			if (view_page_scan(p, ids, "", e) < 0)
 				return -1;
 		}
 		if (p->found || p->more || n < 4)
 			return 0;
 		ids.prefix = NULL;
 		ids.ending = q->match;
-		ids.max_seen = SEEN_IDS_MAX;
-		return scan_tasks(p, ids, "", e);
+		ids.max_seen = VIEW_PAGE_SEEN_IDS;
+		return view_page_scan(p, ids, "", e);
 	}
 	if (q->parent_id) {
 		view_edge_key(q->parent_id, "child", NULL, prefix);
@@ -320,26 +277,23 @@ static int find_tasks(struct task_page *p, struct err *e)
 		ids.kind = VIEW_LIVE_TASK;
 	}
 	ids.prefix = *prefix ? prefix : NULL;
-	return scan_tasks(p, ids, prefix, e);
+	return view_page_scan(p, ids, prefix, e);
 }
 
 int view_tasks(struct store *s, uint32_t uid, const struct view_task_query *q, struct buf *out, struct err *e)
 {
+	struct task_list l = { .uid = uid, .query = q };
+	struct view_page p = { .store = s, .limit = q->limit, .cursor = q->cursor, .give = give_task, .ctx = &l };
 	buf_auto struct buf whole = BUF_INIT;
-	struct task_page p = { .store = s, .uid = uid, .query = q, .w = jw_on(&whole) };
 
-	if (q->limit < 1 || q->limit > 1000)
-		return err_field(e, "limit", "must be 1 to 1000");
-	if (q->cursor && !id_valid(q->cursor, strlen(q->cursor)))
-		return err_field(e, "cursor", "not an id");
-	jw_obj(&p.w);
-	jw_karr(&p.w, "tasks");
-	if (find_tasks(&p, e) < 0)
+	if (view_page_check(q->limit, q->cursor, e) < 0)
 		return -1;
-	jw_arr_end(&p.w);
-	if (p.more && p.last[0])
-		jw_kstr(&p.w, "nextCursor", p.last);
-	jw_obj_end(&p.w);
+	view_page_begin(&p, "tasks", &whole);
+	int r = find_tasks(&p, q, e);
+	buf_done(&l.text);
+	if (r < 0)
+		return -1;
+	view_page_end(&p);
 	buf_append(out, whole.data, whole.len);
 	return 0;
 }
@@ -441,7 +395,7 @@ static int write_tasks(struct store *s, const struct view_ids *ids, struct jw *w
 
 		if (r < 0)
 			return -1;
-		cut |= w->buf->len - began > PAGE_BYTES / 4;
+		cut |= w->buf->len - began > VIEW_PAGE_BYTES / 4;
 		if (r > 0 || cut)
 			continue;
 		buf_auto struct buf one = BUF_INIT;
