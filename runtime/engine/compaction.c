@@ -60,6 +60,16 @@ void history_turns_of(struct engine *g, const char *thread_id, struct history_tu
 	*ret = (struct history_turns){ .ids = mem_zalloc(TURNS_MAX, ID_ROOM) };
 	if (store_model_scan_ahead(g->o.store, VIEW_THREAD_TURN, prefix, look_at_turn, ret, &e) < 0)
 		log_error("list turns: %s", e.message);
+	/* The runtime's own turn only carries facts: it is no part of the past, and never ends. */
+	size_t kept = 0;
+	for (size_t i = 0; i < ret->count; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct turn_doc d;
+
+		if (view_read_ahead(g->o.store, &turn_shape, ret->ids[i], &text, &d, &e) == 0 && !jval_is_str(d.source, "system"))
+			memmove(ret->ids[kept++], ret->ids[i], ID_ROOM);
+	}
+	ret->count = kept;
 }
 
 void history_turns_done(struct history_turns *t)

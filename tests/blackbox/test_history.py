@@ -79,6 +79,26 @@ def test_rollback_takes_turns_and_files_back(home):
         assert rpc.call("verify_store")["ok"]
 
 
+def test_an_open_question_survives_compaction_rollback_and_restart(home):
+    with home.rpc() as rpc:
+        session, thr, turns = thread(rpc, 2)
+        task = rpc.call("create_task", objective="x", sessionId=session)["taskId"]
+        action = rpc.call("request_action", taskId=task, actionType="approval", prompt="may it?")["actionId"]
+
+        def is_open(rpc):
+            return [a["status"] for a in rpc.call("list_actions")["actions"] if a["actionId"] == action] == ["pending"]
+
+        rpc.call("compact_context", threadId=thr, trigger="manual", summary="so far")
+        assert is_open(rpc)
+        rpc.call("rollback_thread", threadId=thr, toTurnId=turns[0])
+        assert is_open(rpc)
+    home.restart()
+    with home.rpc() as rpc:
+        assert is_open(rpc) and not [e for e in rpc.events(taskId=task) if e["type"] == "action.resolved"]
+        rpc.call("respond_action", actionId=action, decision="deny")
+        rpc.fails("respond_action", {"actionId": action, "decision": "allow"}, code=-32009)
+
+
 def test_older_windows_are_noted_once(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
