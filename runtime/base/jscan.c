@@ -3,6 +3,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 
+#include <endian.h>
 #include <string.h>
 
 /*
@@ -18,24 +19,33 @@ static const char *jscan_space(const char *p, const char *end)
 	return p;
 }
 
-/* True if none of the eight bytes is a quote, a backslash or a control character (the bit tricks are exact for that). */
-static bool jscan_plain8(const char *p)
+/*
+ * Which of the eight bytes is the first that is a quote, a backslash or a control character; 8 = none. Each of the bit tricks marks
+ * such bytes, and may mark others behind the first of them, because a subtraction borrows.
+ */
+static unsigned jscan_plain8(const char *p)
 {
 	const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
 	uint64_t v, quote, slash;
 
 	memcpy(&v, p, sizeof(v));
+	v = le64toh(v);
 	quote = v ^ ones * '"';
 	slash = v ^ ones * '\\';
-	return !((((v - ones * 0x20) & ~v) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops);
+	v = (((v - ones * 0x20) & ~v) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops;
+	return v ? (unsigned)__builtin_ctzll(v) / 8 : 8;
 }
 
 /* p stands on the opening quote; returns what follows the closing one, or NULL. Strings may be a megabyte of base64. */
 static const char *jscan_string(const char *p, const char *end)
 {
 	for (p++; p < end; p++) {
-		while (end - p > 8 && jscan_plain8(p))
-			p += 8;
+		unsigned plain = 8;
+
+		while (plain == 8 && end - p > 8) {
+			plain = jscan_plain8(p);
+			p += plain;
+		}
 		if (*p == '"')
 			return p + 1;
 		if (*p == '\\')

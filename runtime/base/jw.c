@@ -2,7 +2,9 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/text.h"
 
+#include <endian.h>
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +62,20 @@ static void jw_escape(struct buf *b, unsigned char c)
 	buf_append(b, text, text[1] == 'u' ? 6 : 2);
 }
 
+/* How many of the eight bytes, from the first, are ASCII that needs no other form. The bit tricks are jscan.c's. */
+static unsigned jw_plain8(const unsigned char *p)
+{
+	const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+	uint64_t v, quote, slash;
+
+	memcpy(&v, p, sizeof(v));
+	v = le64toh(v);
+	quote = v ^ ones * '"';
+	slash = v ^ ones * '\\';
+	v = (v | (v - ones * 0x20) | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & tops;
+	return v ? (unsigned)__builtin_ctzll(v) / 8 : 8;
+}
+
 /* Plain runs are copied whole; only what needs another form is looked at byte by byte. */
 static void jw_quoted(struct buf *b, const char *s, size_t n)
 {
@@ -71,6 +87,10 @@ static void jw_quoted(struct buf *b, const char *s, size_t n)
 		unsigned unshowable;
 		size_t len;
 
+		if (end - p >= 8 && (len = jw_plain8(p))) {
+			p += len;
+			continue;
+		}
 		if (*p >= 0x20 && *p < 0x80 && *p != '"' && *p != '\\') {
 			p++;
 			continue;

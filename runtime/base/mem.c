@@ -23,6 +23,11 @@ void *mem_alloc(size_t size)
 	return mem_check(malloc(size ? size : 1));
 }
 
+void *mem_aligned(size_t alignment, size_t size)
+{
+	return mem_check(aligned_alloc(alignment, size));
+}
+
 void *mem_zalloc(size_t count, size_t size)
 {
 	if (!count || !size)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 void *mem_alloc(size_t size);              /* not zeroed */
+void *mem_aligned(size_t alignment, size_t size); /* not zeroed; size is a multiple of it */
 void *mem_zalloc(size_t count, size_t size); /* zeroed; aborts on overflow */
 void *mem_realloc(void *p, size_t size);
 void *mem_dup(const void *p, size_t size);

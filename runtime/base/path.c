@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 
+#include <errno.h>
 #include <string.h>
 
 bool path_up(char path[PATH_MAX])
@@ -59,4 +60,19 @@ int path_compare(const char *a, const char *b)
 	/* '/' sorts before every other character, so that "/a/b" comes before "/a-b". */
 	int x = *a == '/' ? 1 : (unsigned char)*a, y = *b == '/' ? 1 : (unsigned char)*b;
 	return x - y;
+}
+
+int path_step(const char **at, char name[NAME_MAX + 1])
+{
+	const char *p = *at + 1;
+	size_t n = strcspn(p, "/");
+
+	if (n > NAME_MAX) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(name, p, n);
+	name[n] = '\0';
+	*at = p + n;
+	return 0;
 }

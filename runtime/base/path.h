@@ -16,5 +16,7 @@ bool path_within(const char *dir, const char *path);
 int path_compare(const char *a, const char *b);
 /* The parent, in place; false at "/". */
 bool path_up(char path[PATH_MAX]);
+/* `*at` stands before a slash: the name behind that, and `*at` goes behind the name. −1 with ENAMETOOLONG. */
+int path_step(const char **at, char name[NAME_MAX + 1]);
 
 #endif

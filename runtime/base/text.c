@@ -3,6 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 
+#include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -387,4 +388,14 @@ int text_signal_number(const char *name)
 			return sig;
 	}
 	return strcasecmp(name, "RTMAX") == 0 ? SIGRTMAX : -1;
+}
+
+bool text_http_token(const char *s)
+{
+	if (!*s)
+		return false;
+	for (; *s; s++)
+		if (!isalnum((unsigned char)*s) && !strchr("!#$%&'*+-.^_`|~", *s))
+			return false;
+	return true;
 }

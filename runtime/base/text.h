@@ -28,6 +28,8 @@ void text_format_duration(uint64_t ms, char out[16]);       /* "1.2s", "3m05s" *
 
 /* '*' any run, '?' one character; used for event types ("process.*"). */
 bool text_glob(const char *pattern, const char *s);
+/* What the name of an HTTP header is made of. */
+bool text_http_token(const char *s);
 
 /*
  * Appends s so that no control sequence of it reaches a terminal: tab and newline stay, every other control

@@ -1,4 +1,5 @@
 #include "runtime/base/buf.h"
+#include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 #include "tests/unit/suite.h"
 
@@ -97,8 +98,48 @@ START_TEST(base64_is_a_string)
 }
 END_TEST
 
+/* Long strings are gone through in steps of eight bytes: what is special is seen wherever it stands, and nothing else is. */
+START_TEST(every_byte_at_every_place)
+{
+	char text[48], back[48];
+
+	for (size_t len = 1; len < 28; len++)
+		for (size_t at = 0; at < len; at++)
+			for (int c = 1; c < 0x80; c++) {
+				buf_auto struct buf b = BUF_INIT;
+				struct jw w = jw_on(&b);
+				struct jval v;
+
+				memset(text, 'a' + (int)at % 20, len);
+				text[len] = '\0';
+				text[at] = (char)c;
+				jw_arr(&w);
+				jw_str(&w, text);
+				jw_str(&w, "next");
+				jw_arr_end(&w);
+				struct jiter it = jiter_on(jval_of(b.data, b.len));
+				if (!jiter_next(&it))
+					ck_abort_msg("%s", b.data);
+				v = it.value;
+				if (jval_str(v, back, sizeof(back)) != len || strcmp(text, back) != 0)
+					ck_abort_msg("byte %d at %zu of %zu: %s", c, at, len, b.data);
+				if ((c == '"' || c == '\\' || c < 0x20) == (v.len == len + 2))
+					ck_abort_msg("byte %d at %zu of %zu is %.*s", c, at, len, (int)v.len, v.text);
+				if (!jiter_next(&it) || !jval_is_str(it.value, "next"))
+					ck_abort_msg("%s", b.data);
+				if (c >= 0x20 && c != '"' && c != '\\')
+					continue;
+				/* and as it is, it is either the end or no JSON */
+				b.data[1 + 1 + at] = (char)c;
+				it = jiter_on((struct jval){ .type = JT_ARRAY, .text = b.data, .len = b.len });
+				if (c < 0x20 && jiter_next(&it))
+					ck_abort_msg("a control character in a string: %s", b.data);
+			}
+}
+END_TEST
+
 int main(void)
 {
 	return SUITE("jw", commas_come_by_themselves, strings_are_escaped, strings_become_valid_utf8, numbers_to_their_ends,
-		base64_is_a_string);
+		base64_is_a_string, every_byte_at_every_place);
 }

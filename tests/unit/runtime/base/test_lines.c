@@ -1,4 +1,4 @@
-#include "supervisor/control/lines.h"
+#include "runtime/base/lines.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_CONTROL_LINES_H
-#define BAILIFF_CONTROL_LINES_H
+#ifndef BAILIFF_BASE_LINES_H
+#define BAILIFF_BASE_LINES_H
 
 /*
  * Bytes in any pieces to lines. A line that is longer than `max` is announced once and the rest of it skipped, so that
