@@ -50,7 +50,6 @@ struct batch_item {
 	uint64_t real_us;
 	char *key;        /* output ref, idempotency key or meta name */
 	struct buf value;
-	uint64_t freed;   /* ITEM_EXPIRE: spool bytes that went, known after the transaction */
 };
 
 struct store_batch {

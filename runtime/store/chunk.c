@@ -4,6 +4,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/state.h"
 
@@ -157,6 +158,7 @@ static int sync_name(struct store *s, struct batch_range *r, struct chunk_syncs 
 	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
 	known = rc == 0 && kv.mv_size > prefix && memcmp(kv.mv_data, r->ref, prefix) == 0;
 	mdb_cursor_close(cur);
+	known |= layer_note(rd.over, 1u << GROUP_RANGE, 0, r->ref) != NULL;
 	reader_end(&rd);
 	r->first_cited = !known;
 	if (known || y->dir_synced)
@@ -220,15 +222,16 @@ int chunk_prepare(struct store *s, struct store_batch *b, struct chunk_syncs *y,
 	return 0;
 }
 
-int chunk_put(MDB_txn *txn, const struct db *d, const struct batch_range *r, struct err *e)
+int chunk_put(MDB_txn *txn, const struct db *d, const struct group_entry *range, struct err *e)
 {
-	for (size_t i = 0; i < r->nchunks; i++) {
-		struct chunk_row row = { .length = r->chunks[i].length, .checksum = r->chunks[i].checksum };
+	for (size_t i = 0; i < group_chunks(range); i++) {
+		struct chunk c = group_chunk(range, i);
+		struct chunk_row row = { .length = c.length, .checksum = c.checksum };
 		MDB_val kv, v = { .mv_size = sizeof(row), .mv_data = &row };
 		struct db_key k;
 		int rc;
 
-		chunk_key(&k, r->ref, r->chunks[i].offset);
+		chunk_key(&k, range->key, c.offset);
 		kv = db_key_val(&k);
 		rc = mdb_put(txn, d->t[DB_CHUNKS], &kv, &v, 0);
 		if (rc != 0)

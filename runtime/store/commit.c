@@ -1,8 +1,9 @@
 #include "runtime/store/commit.h"
 
-#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
 #include "runtime/store/idem.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/models.h"
 #include "runtime/store/state.h"
 
@@ -12,7 +13,7 @@ int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 	       bool *ret_in_doubt, struct err *e)
 {
 	MDB_txn *txn;
-	uint64_t start = store_mono_ns(), took;
+	uint64_t start = store_mono_ns();
 	int rc;
 
 	*ret_in_doubt = false;
@@ -29,14 +30,21 @@ int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 		*ret_in_doubt = true;
 		return db_err(e, rc, "commit");
 	}
-	took = (store_mono_ns() - start) / 1000;
+	pthread_mutex_lock(&s->mutex);
+	s->stats.sync_us_total += (store_mono_ns() - start) / 1000;
+	pthread_mutex_unlock(&s->mutex);
+	return 0;
+}
+
+void commit_count(struct store *s, uint64_t start_ns)
+{
+	uint64_t took = (store_mono_ns() - start_ns) / 1000;
+
 	pthread_mutex_lock(&s->mutex);
 	s->stats.commits++;
-	s->stats.sync_us_total += took;
 	if (took > s->stats.max_commit_us)
 		s->stats.max_commit_us = took;
 	pthread_mutex_unlock(&s->mutex);
-	return 0;
 }
 
 /*
@@ -83,14 +91,14 @@ int commit_index(const struct db *d, MDB_txn *txn, const struct event_view *ev, 
 	return 0;
 }
 
-static int put_event(struct store *s, MDB_txn *txn, const void *event, size_t len, struct tip *tip, struct models *m, struct err *e)
+static int put_event(struct store *s, MDB_txn *txn, const struct group_entry *n, struct tip *tip, struct err *e)
 {
 	struct event_view ev;
 	struct db_key k;
-	MDB_val kv, v = { .mv_size = record_size(len) };
+	MDB_val kv, v = { .mv_size = record_size(n->len) };
 	int rc;
 
-	if (event_view_of(event, len, tip->sequence + 1, &ev, e) != 0)
+	if (event_view_of(n->data, n->len, tip->sequence + 1, &ev, e) != 0)
 		return -1;
 	db_key_reset(&k);
 	db_key_u64(&k, ev.sequence);
@@ -100,87 +108,174 @@ static int put_event(struct store *s, MDB_txn *txn, const void *event, size_t le
 		return err_set(e, ERR_CORRUPT, "the log goes on after its last event");
 	if (rc != 0)
 		return db_err(e, rc, "write an event");
-	record_write(v.mv_data, event, len, ev.real_us, tip);
-	if (commit_index(&s->db, txn, &ev, e) != 0)
+	record_write(v.mv_data, n->data, n->len, ev.real_us, tip);
+	return commit_index(&s->db, txn, &ev, e);
+}
+
+/* What the transaction at hand settles, and what it found. */
+struct settling {
+	const struct layer *head;
+	struct tip tip;
+	uint64_t freed;
+	char **expired;
+	size_t nexpired;
+};
+
+static int put_expiry(struct store *s, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
+{
+	uint64_t freed = 0;
+
+	if (chunk_expire(txn, &s->db, n->key, &freed, e) != 0)
 		return -1;
-	event_view_payload(&ev);
-	if (s->fold && s->fold(m, &ev, e) != 0)
-		return err_wrap(e, "fold event %llu (%s)", (unsigned long long)ev.sequence, event_info(ev.type)->name);
+	g->freed += freed;
+	g->expired = mem_realloc(g->expired, (g->nexpired + 1) * sizeof(*g->expired));
+	g->expired[g->nexpired++] = mem_strdup(n->key);
 	return 0;
 }
 
-static int put_item(struct store *s, MDB_txn *txn, struct batch_item *it, struct err *e)
+static int put_entry(struct store *s, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
 {
-	MDB_val key = { .mv_size = strlen(it->key), .mv_data = it->key };
+	MDB_val key = { .mv_size = n->key_len, .mv_data = (void *)(uintptr_t)n->key };
 	struct db_key k;
 
-	switch (it->kind) {
-	case ITEM_INLINE:
-		return db_seal_put(txn, s->db.t[DB_BLOBS], &key, it->value.data, it->value.len, e);
-	case ITEM_EXPIRE:
-		return chunk_expire(txn, &s->db, it->key, &it->freed, e);
-	case ITEM_IDEM:
-		return idem_put(txn, &s->db, it, e);
-	case ITEM_META:
+	switch (n->tag) {
+	case GROUP_EVENT:
+		return put_event(s, txn, n, &g->tip, e);
+	case GROUP_RANGE:
+		return chunk_put(txn, &s->db, n, e);
+	case GROUP_INLINE:
+		return db_seal_put(txn, s->db.t[DB_BLOBS], &key, n->data, n->len, e);
+	case GROUP_EXPIRE:
+		return put_expiry(s, txn, n, g, e);
+	case GROUP_IDEM:
+		return idem_put(txn, &s->db, n, e);
+	case GROUP_META:
 		db_key_reset(&k);
 		db_key_add(&k, META_USER, strlen(META_USER));
-		db_key_add(&k, it->key, key.mv_size);
-		if (!db_key_ok(&k))
-			return err_set(e, ERR_INVALID, "a meta name of %zu bytes", key.mv_size);
+		db_key_add(&k, n->key, n->key_len);
 		key = db_key_val(&k);
-		return db_seal_put(txn, s->db.t[DB_META], &key, it->value.data, it->value.len, e);
+		return db_seal_put(txn, s->db.t[DB_META], &key, n->data, n->len, e);
+	case GROUP_TAGS:
+		break;
 	}
-	return err_set(e, ERR_INTERNAL, "an unknown item in a batch");
+	return err_set(e, ERR_INTERNAL, "an unknown entry in a group");
 }
 
-static int put_group(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
+static int put_group(struct store *s, MDB_txn *txn, const struct layer *l, struct settling *g, struct err *e)
 {
+	struct group_entry n;
+	size_t at = 0;
+	int rc;
+
+	while ((rc = group_next(l->group.data, l->group.len, &at, &n, e)) > 0)
+		if (put_entry(s, txn, &n, g, e) != 0)
+			return -1;
+	if (rc == 0 && g->tip.sequence != l->last_sequence)
+		return err_set(e, ERR_INTERNAL, "group %llu ends at event %llu instead of %llu", (unsigned long long)l->ordinal,
+			       (unsigned long long)g->tip.sequence, (unsigned long long)l->last_sequence);
+	return rc;
+}
+
+/* Each document once, as the newest layer has it. */
+static int put_docs(struct store *s, MDB_txn *txn, const struct layer *head, struct err *e)
+{
+	docs_list_auto struct docs_list list = DOCS_LIST_INIT;
 	struct models m = { .txn = txn, .dbi = s->db.t[s->models] };
-	struct tip tip = s->tip;
 
-	for (struct store_batch *b = ctx; b; b = b->next) {
-		for (size_t i = 0; i < b->nevents; i++)
-			if (put_event(s, txn, b->records.data + b->events[i].offset, b->events[i].length, &tip, &m, e) != 0)
-				return -1;
-		for (size_t i = 0; i < b->nranges; i++)
-			if (chunk_put(txn, &s->db, &b->ranges[i], e) != 0)
-				return -1;
-		for (size_t i = 0; i < b->nitems; i++)
-			if (put_item(s, txn, &b->items[i], e) != 0)
-				return -1;
+	layer_docs(head, &list, -1, NULL);
+	for (size_t i = 0; i < list.count; i++) {
+		const struct doc *n = list.all[i];
+		int rc = n->gone ? models_del(&m, n->kind, n->id, n->id_len, e) : models_put(&m, n->kind, n->id, n->id_len, n->json, n->len, e);
+
+		if (rc != 0)
+			return -1;
 	}
-	s->next_tip = tip;
 	return 0;
 }
 
-void commit_done(struct store *s, struct store_batch *group)
+static int put_layers(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
 {
-	uint64_t next = s->next_tip.sequence + 1;
-	int64_t bytes = 0, files = 0;
+	struct settling *g = ctx;
+	mem_auto const struct layer **all = mem_zalloc(g->head->depth, sizeof(*all));
+	unsigned n = g->head->depth, i = n;
 
-	for (struct store_batch *b = group; b; b = b->next)
-		next -= b->nevents;
-	for (struct store_batch *b = group; b; b = b->next) {
-		b->status = 0;
-		if (b->nevents) {
-			b->first_sequence = next;
-			b->last_sequence = next + b->nevents - 1;
-			next += b->nevents;
-		}
-		for (size_t i = 0; i < b->nranges; i++) {
-			bytes += (int64_t)b->ranges[i].length;
-			files += b->ranges[i].first_cited;
-		}
-	}
-	s->tip = s->next_tip;
-	if (bytes)
-		space_spool_add(s, bytes, files);
-}
-
-int commit_group(struct store *s, struct store_batch *group, bool *ret_in_doubt, struct err *e)
-{
-	if (commit_txn(s, put_group, group, ret_in_doubt, e) != 0)
+	for (const struct layer *l = g->head; l; l = l->older)
+		all[--i] = l;
+	g->tip = s->settled;
+	for (i = 0; i < n; i++)
+		if (put_group(s, txn, all[i], g, e) != 0)
+			return -1;
+	if (put_docs(s, txn, g->head, e) != 0)
 		return -1;
-	commit_done(s, group);
+	pthread_mutex_lock(&s->mutex);
+	s->settling = s->txn_id; /* from its commit on readers need no layers */
+	pthread_mutex_unlock(&s->mutex);
+	return db_meta_put(txn, &s->db, META_APPLIED, &s->ordinal, sizeof(s->ordinal), e);
+}
+
+static void settling_done(struct settling *g)
+{
+	for (size_t i = 0; i < g->nexpired; i++)
+		free(g->expired[i]);
+	free(g->expired);
+	free(g);
+}
+
+/* The files go when no backup copies them; the rows are gone. */
+static void take_expired(struct store *s, struct settling *g)
+{
+	if (!g->nexpired)
+		return;
+	space_spool_add(s, -(int64_t)g->freed, -(int64_t)g->nexpired);
+	s->unlinks = mem_realloc(s->unlinks, (s->nunlinks + g->nexpired) * sizeof(*s->unlinks));
+	for (size_t i = 0; i < g->nexpired; i++)
+		s->unlinks[s->nunlinks++] = g->expired[i];
+	g->nexpired = 0;
+}
+
+int commit_layers(struct store *s, const struct layer *head, struct settling **ret, bool *ret_in_doubt, struct err *e)
+{
+	struct settling *g = mem_zalloc(1, sizeof(*g));
+
+	g->head = head;
+	if (commit_txn(s, put_layers, g, ret_in_doubt, e) != 0) {
+		if (*ret_in_doubt) {
+			*ret = g;
+			return -1;
+		}
+		commit_undone(s, g);
+		return -1;
+	}
+	*ret = g;
 	return 0;
+}
+
+void commit_undone(struct store *s, struct settling *g)
+{
+	pthread_mutex_lock(&s->mutex);
+	s->settling = SIZE_MAX;
+	pthread_mutex_unlock(&s->mutex);
+	settling_done(g);
+}
+
+void commit_settled(struct store *s, struct settling *g)
+{
+	struct layer *layers;
+
+	if (g) {
+		s->settled = g->tip;
+		take_expired(s, g);
+		settling_done(g);
+	}
+	pthread_mutex_lock(&s->mutex);
+	layers = s->layers;
+	s->layers = NULL;
+	s->settling = SIZE_MAX;
+	s->applied = s->ordinal;
+	s->owing = s->settle_asked = false;
+	s->stats.settles++;
+	s->stats.journal_groups = 0;
+	pthread_cond_broadcast(&s->decided);
+	pthread_mutex_unlock(&s->mutex);
+	layer_unref(layers);
 }

@@ -7,8 +7,7 @@
 #include "runtime/store/db.h"
 
 struct event_view;
-struct models;
-struct tip;
+struct layer;
 
 /*
  * Runs fn in a write transaction and commits it. On failure *ret_in_doubt says that the commit itself failed, so that
@@ -16,10 +15,18 @@ struct tip;
  */
 int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
 	       bool *ret_in_doubt, struct err *e);
-/* A list of batches as one transaction. On success their sequences are set and the store's tip has moved on. */
-int commit_group(struct store *s, struct store_batch *group, bool *ret_in_doubt, struct err *e);
-/* After a commit in doubt turned out to have happened: what commit_group does on success. */
-void commit_done(struct store *s, struct store_batch *group);
+/* Statistics: a commit that somebody waited for since then. */
+void commit_count(struct store *s, uint64_t start_ns);
+
+/*
+ * Puts layers into the database, all of them in one transaction. On success, and when a commit in doubt turned out to have happened,
+ * commit_settled takes *ret: nothing lies over the database any more (NULL: it was found there). When it did not happen commit_undone
+ * does; a failure that is not in doubt returns nothing.
+ */
+struct settling;
+int commit_layers(struct store *s, const struct layer *head, struct settling **ret, bool *ret_in_doubt, struct err *e);
+void commit_settled(struct store *s, struct settling *g);
+void commit_undone(struct store *s, struct settling *g);
 
 /* What the keys of all index entries of an id begin with; the event's sequence follows. */
 void commit_index_prefix(int field, const char *id, size_t len, struct db_key *ret);

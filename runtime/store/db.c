@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 /* A value larger than this was not written by us. */
-#define SEALED_MAX (64u << 20)
 
 static const char *const table_names[DB_TABLE_COUNT] = {
 #define X(name, text) [DB_##name] = text,
@@ -221,7 +220,7 @@ int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n
 	uint64_t seal = seal_of(key, p, n);
 	int rc;
 
-	if (n > SEALED_MAX)
+	if (n > DB_SEALED_MAX)
 		return err_set(e, ERR_EXHAUSTED, "a value of %zu bytes is too large for the store", n);
 	rc = mdb_put(txn, dbi, key, &v, MDB_RESERVE);
 	if (rc != 0)
@@ -243,7 +242,7 @@ int db_seal_open(const MDB_val *key, const MDB_val *value, const void **ret, siz
 	const char *p;
 	size_t n;
 
-	if (value->mv_size < sizeof(seal) || value->mv_size > SEALED_MAX + sizeof(seal))
+	if (value->mv_size < sizeof(seal) || value->mv_size > DB_SEALED_MAX + sizeof(seal))
 		return err_set(e, ERR_CORRUPT, "a stored value has an impossible length");
 	memcpy(&seal, value->mv_data, sizeof(seal));
 	p = (const char *)value->mv_data + sizeof(seal);

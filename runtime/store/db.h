@@ -68,6 +68,7 @@ bool db_key_ok(const struct db_key *k);
 MDB_val db_key_val(struct db_key *k);
 uint64_t db_u64_at(const void *p); /* a big-endian number in a key */
 
+#define DB_SEALED_MAX (64u << 20)
 /* Sealed values. Get: 0 found, 1 not there, −1 (ERR_CORRUPT when the seal does not match). */
 int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, struct err *e);
 int db_seal_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void **ret, size_t *ret_len, struct err *e);

@@ -2,7 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/store/batch.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 
 #include <string.h>
@@ -38,6 +38,16 @@ static void time_key(struct db_key *k, uint64_t real_us, uint32_t uid, const voi
 	db_key_add(k, key, len);
 }
 
+static int row_open(const void *p, size_t n, struct idem_row *ret, const char **ret_result, size_t *ret_len, struct err *e)
+{
+	if (n < sizeof(*ret))
+		return err_set(e, ERR_CORRUPT, "an idempotency record is too short");
+	memcpy(ret, p, sizeof(*ret));
+	*ret_result = (const char *)p + sizeof(*ret);
+	*ret_len = n - sizeof(*ret);
+	return 0;
+}
+
 static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key, struct idem_row *ret, const char **ret_result,
 		   size_t *ret_len, struct err *e)
 {
@@ -49,27 +59,27 @@ static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *k
 	row_key(&k, uid, key, strlen(key));
 	MDB_val kv = db_key_val(&k);
 	rc = db_seal_get(txn, d->t[DB_IDEM], &kv, &p, &n, e);
-	if (rc != 0)
-		return rc;
-	if (n < sizeof(*ret))
-		return err_set(e, ERR_CORRUPT, "an idempotency record is too short");
-	memcpy(ret, p, sizeof(*ret));
-	*ret_result = (const char *)p + sizeof(*ret);
-	*ret_len = n - sizeof(*ret);
-	return 0;
+	return rc != 0 ? rc : row_open(p, n, ret, ret_result, ret_len, e);
 }
 
-int idem_put(MDB_txn *txn, const struct db *d, const struct batch_item *it, struct err *e)
+bool idem_known(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key)
 {
-	size_t len = strlen(it->key), n;
+	struct idem_row row;
+	const char *result;
+	size_t n;
+
+	return row_get(txn, d, uid, key, &row, &result, &n, NULL) == 0;
+}
+
+int idem_put(MDB_txn *txn, const struct db *d, const struct group_entry *it, struct err *e)
+{
+	size_t len = it->key_len, n;
 	struct idem_row old;
 	const char *result;
 	struct db_key k;
 	MDB_val kv, none = { 0 };
 	int rc;
 
-	if (len > IDEM_KEY_MAX)
-		return err_field(e, "idempotencyKey", "longer than %d bytes", IDEM_KEY_MAX);
 	rc = row_get(txn, d, it->uid, it->key, &old, &result, &n, NULL);
 	if (rc == 0) {
 		time_key(&k, old.real_us, it->uid, it->key, len);
@@ -80,7 +90,7 @@ int idem_put(MDB_txn *txn, const struct db *d, const struct batch_item *it, stru
 	}
 	row_key(&k, it->uid, it->key, len);
 	kv = db_key_val(&k);
-	if (db_seal_put(txn, d->t[DB_IDEM], &kv, it->value.data, it->value.len, e) != 0)
+	if (db_seal_put(txn, d->t[DB_IDEM], &kv, it->data, it->len, e) != 0)
 		return err_wrap(e, "idempotency record");
 	time_key(&k, it->real_us, it->uid, it->key, len);
 	kv = db_key_val(&k);
@@ -123,6 +133,7 @@ int store_idem_get(struct store *s, uint32_t uid, const char *key, char method[6
 		   struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
+	const struct group_entry *newer;
 	struct idem_row row;
 	const char *text;
 	size_t n;
@@ -132,7 +143,8 @@ int store_idem_get(struct store *s, uint32_t uid, const char *key, char method[6
 		return 1;
 	if (reader_begin(s, &r, e) != 0)
 		return -1;
-	rc = row_get(r.txn, r.db, uid, key, &row, &text, &n, e);
+	newer = layer_note(r.over, 1u << GROUP_IDEM, uid, key);
+	rc = newer ? row_open(newer->data, newer->len, &row, &text, &n, e) : row_get(r.txn, r.db, uid, key, &row, &text, &n, e);
 	if (rc != 0)
 		return rc;
 	memcpy(method, row.method, sizeof(row.method));

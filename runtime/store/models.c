@@ -3,6 +3,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/store/ahead.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/state.h"
 #include "runtime/store/store.h"
@@ -32,7 +33,9 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 
 	if (id_len == 0 || id_len > MODEL_ID_MAX)
 		return 1;
-	if (m->ahead && (rc = ahead_get(m->ahead, kind, id, id_len, ret, ret_len)) < 2)
+	if (m->docs && (rc = docs_get(m->docs, kind, id, id_len, ret, ret_len)) < 2)
+		return rc;
+	if (m->over && (rc = layer_doc(m->over, kind, id, id_len, ret, ret_len)) < 2)
 		return rc;
 	if (!m->txn)
 		return 1; /* in memory only (memory.h) */
@@ -53,8 +56,10 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
-	if (m->ahead) {
-		ahead_put(m->ahead, m->ordinal, kind, id, id_len, json, len);
+	if (m->docs) {
+		if (len > DB_SEALED_MAX)
+			return err_set(e, ERR_EXHAUSTED, "a document of %zu bytes is too large for the store", len);
+		docs_put(m->docs, m->ordinal, kind, id, id_len, json, len);
 		return 0;
 	}
 	MDB_val kv = db_key_val(&k), old;
@@ -74,8 +79,8 @@ int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, st
 
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
-	if (m->ahead) {
-		ahead_del(m->ahead, m->ordinal, kind, id, id_len);
+	if (m->docs) {
+		docs_del(m->docs, m->ordinal, kind, id, id_len);
 		return 0;
 	}
 	MDB_val kv = db_key_val(&k);
@@ -102,28 +107,30 @@ void store_release(struct store **s)
 }
 
 /* The transaction that is held, or one of the caller's own; `now`: that in any case. */
-static int begin(struct store *s, bool now, struct reader *own, MDB_txn **ret_txn, MDB_dbi *ret_models, struct err *e)
+static int begin(struct store *s, bool now, struct reader *own, struct models *ret, struct err *e)
 {
 	if (!now && pthread_equal(s->loop, pthread_self()) && s->held.store) {
-		*ret_txn = s->held.txn;
-		*ret_models = s->held_models;
+		ret->txn = s->held.txn;
+		ret->over = s->held.over;
+		ret->dbi = s->held_models;
 		return 0;
 	}
-	if (reader_begin(s, own, e) != 0 || reader_models(own, ret_models, e) != 0)
+	if (reader_begin(s, own, e) != 0 || reader_models(own, &ret->dbi, e) != 0)
 		return -1;
-	*ret_txn = own->txn;
+	ret->txn = own->txn;
+	ret->over = own->over;
 	return 0;
 }
 
 static int model_get(struct store *s, struct ahead *ahead, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	struct models m = { .ahead = ahead };
+	struct models m = { .docs = ahead ? &ahead->docs : NULL };
 	const char *p;
 	size_t n;
 	int rc;
 
-	if ((ahead && ahead_refresh(s, e) != 0) || begin(s, ahead != NULL, &r, &m.txn, &m.dbi, e) != 0)
+	if ((ahead && ahead_refresh(s, e) != 0) || begin(s, ahead != NULL, &r, &m, e) != 0)
 		return -1;
 	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
 	if (rc == 0)
@@ -188,15 +195,94 @@ static int scan_start(MDB_cursor *cur, const struct db_key *prefix, const struct
 	return rc;
 }
 
-static int scan(struct store *s, bool now, uint8_t kind, const char *prefix, const char *after, bool descending,
-		bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e)
+typedef bool (*scan_fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len);
+
+/* A scan of the table, and the documents that lie over it, both in the scan's order. */
+struct scan {
+	struct docs_list over;
+	size_t at;
+	bool descending, stopped;
+	scan_fn fn;
+	void *ctx;
+};
+
+static bool give_doc(struct scan *c, const struct doc *n)
+{
+	if (!n->gone)
+		c->stopped = !c->fn(c->ctx, n->id, n->id_len, n->json, n->len);
+	return !c->stopped;
+}
+
+/* What lies over the table up to this id; true when a document of it stands for the table's, or the scan has ended. */
+static bool give_over(struct scan *c, const char *id, size_t id_len)
+{
+	for (; c->at < c->over.count; c->at++) {
+		const struct doc *n = c->over.all[c->at];
+		size_t common = n->id_len < id_len ? n->id_len : id_len;
+		int cmp = memcmp(n->id, id, common);
+
+		if (cmp == 0 && n->id_len == id_len) {
+			c->at++;
+			(void)give_doc(c, n);
+			return true;
+		}
+		if (cmp == 0)
+			cmp = n->id_len > id_len ? 1 : -1;
+		if (c->descending ? cmp < 0 : cmp > 0)
+			return false;
+		if (!give_doc(c, n))
+			return true;
+	}
+	return false;
+}
+
+static int scan_table(struct scan *c, const struct models *m, const struct db_key *pk, const struct db_key *after, struct err *e)
+{
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	int rc = mdb_cursor_open(m->txn, m->dbi, &cur);
+
+	if (rc != 0)
+		return db_err(e, rc, "list models");
+	rc = scan_start(cur, pk, after, c->descending, &kv, &v);
+	for (; rc == 0 && !c->stopped; rc = mdb_cursor_get(cur, &kv, &v, c->descending ? MDB_PREV : MDB_NEXT)) {
+		const char *id = (const char *)kv.mv_data + 1;
+		const void *json;
+		size_t len;
+
+		if (kv.mv_size < pk->len || memcmp(kv.mv_data, pk->bytes, pk->len) != 0)
+			break;
+		if (c->over.count && give_over(c, id, kv.mv_size - 1))
+			continue;
+		if (db_seal_open(&kv, &v, &json, &len, e) != 0) {
+			mdb_cursor_close(cur);
+			return wrap(e, pk->bytes[0], id, kv.mv_size - 1);
+		}
+		c->stopped = !c->fn(c->ctx, id, kv.mv_size - 1, json, len);
+	}
+	mdb_cursor_close(cur);
+	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "list models");
+}
+
+/* Of the documents over the table those that the scan has passed already: `after` may lie anywhere. */
+static void skip_over(struct scan *c, const char *after)
+{
+	while (after && c->at < c->over.count) {
+		int cmp = strcmp(c->over.all[c->at]->id, after);
+
+		if (c->descending ? cmp < 0 : cmp > 0)
+			break;
+		c->at++;
+	}
+}
+
+static int scan(struct store *s, const struct ahead *ahead, uint8_t kind, const char *prefix, const char *after, bool descending, scan_fn fn,
+		void *ctx, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	struct db_key pk = { .len = 0 }, ak = { .len = 0 };
-	MDB_cursor *cur;
-	MDB_val kv, v;
-	MDB_txn *txn;
-	MDB_dbi dbi;
+	struct scan c = { .descending = descending, .fn = fn, .ctx = ctx };
+	struct models m = { 0 };
 	int rc;
 
 	db_key_u8(&pk, kind);
@@ -207,86 +293,29 @@ static int scan(struct store *s, bool now, uint8_t kind, const char *prefix, con
 		db_key_add(&ak, after, strlen(after));
 	if (!db_key_ok(&pk) || !db_key_ok(&ak))
 		return 0; /* longer than any id is */
-	if (begin(s, now, &r, &txn, &dbi, e) != 0)
+	if (begin(s, ahead != NULL, &r, &m, e) != 0)
 		return -1;
-	rc = mdb_cursor_open(txn, dbi, &cur);
-	if (rc != 0)
-		return db_err(e, rc, "list models");
-	rc = scan_start(cur, &pk, after ? &ak : NULL, descending, &kv, &v);
-	for (; rc == 0; rc = mdb_cursor_get(cur, &kv, &v, descending ? MDB_PREV : MDB_NEXT)) {
-		const void *json;
-		size_t len;
-
-		if (kv.mv_size < pk.len || memcmp(kv.mv_data, pk.bytes, pk.len) != 0)
-			break;
-		if (db_seal_open(&kv, &v, &json, &len, e) != 0) {
-			mdb_cursor_close(cur);
-			return wrap(e, kind, (const char *)kv.mv_data + 1, kv.mv_size - 1);
-		}
-		if (!fn(ctx, (const char *)kv.mv_data + 1, kv.mv_size - 1, json, len))
-			break;
-	}
-	mdb_cursor_close(cur);
-	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "list models");
+	if (ahead)
+		docs_list_add(&c.over, &ahead->docs, kind, prefix);
+	layer_docs(m.over, &c.over, kind, prefix);
+	docs_list_sort(&c.over, descending);
+	skip_over(&c, after);
+	rc = scan_table(&c, &m, &pk, after ? &ak : NULL, e);
+	while (rc == 0 && !c.stopped && c.at < c.over.count)
+		(void)give_doc(&c, c.over.all[c.at++]);
+	docs_list_done(&c.over);
+	return rc;
 }
 
-int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending,
-		     bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e)
+int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending, scan_fn fn, void *ctx,
+		     struct err *e)
 {
-	return scan(s, false, kind, prefix, after, descending, fn, ctx, e);
+	return scan(s, NULL, kind, prefix, after, descending, fn, ctx, e);
 }
 
-/* ---- listing with what is not committed yet ---- */
-
-struct merge {
-	struct ahead_entry **over;
-	size_t count, at;
-	bool stopped;
-	bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len);
-	void *ctx;
-};
-
-static bool merge_give(struct merge *m, const struct ahead_entry *n)
+int store_model_scan_ahead(struct store *s, uint8_t kind, const char *prefix, scan_fn fn, void *ctx, struct err *e)
 {
-	if (!n->gone)
-		m->stopped = !m->fn(m->ctx, n->id, n->id_len, n->json, n->len);
-	return !m->stopped;
-}
-
-static bool merge_committed(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
-{
-	struct merge *m = ctx;
-
-	for (; m->at < m->count; m->at++) {
-		const struct ahead_entry *n = m->over[m->at];
-		size_t common = n->id_len < id_len ? n->id_len : id_len;
-		int cmp = memcmp(n->id, id, common);
-
-		if (cmp == 0 && n->id_len == id_len) {
-			m->at++;
-			return merge_give(m, n);
-		}
-		if (cmp > 0 || (cmp == 0 && n->id_len > id_len))
-			break;
-		if (!merge_give(m, n))
-			return false;
-	}
-	m->stopped = !m->fn(m->ctx, id, id_len, json, len);
-	return !m->stopped;
-}
-
-int store_model_scan_ahead(struct store *s, uint8_t kind, const char *prefix,
-			   bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx, struct err *e)
-{
-	struct merge m = { .fn = fn, .ctx = ctx };
-	int rc;
-
 	if (ahead_refresh(s, e) != 0)
 		return -1;
-	m.over = ahead_list(&s->ahead, kind, prefix, &m.count);
-	rc = scan(s, true, kind, prefix, NULL, false, merge_committed, &m, e);
-	while (rc == 0 && !m.stopped && m.at < m.count)
-		(void)merge_give(&m, m.over[m.at++]);
-	free(m.over);
-	return rc;
+	return scan(s, &s->ahead, kind, prefix, NULL, false, fn, ctx, e);
 }

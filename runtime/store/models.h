@@ -1,13 +1,17 @@
 #ifndef BAILIFF_STORE_MODELS_H
 #define BAILIFF_STORE_MODELS_H
 
-/* struct models (internal to runtime/store): the table that a fold writes to, in a transaction, or what lies over it (ahead.h). */
+/*
+ * struct models (internal to runtime/store): what a fold reads and writes. Either the table of a write transaction; or documents in
+ * memory, which cover those of the layers below, which cover the table (ahead.h, layer.h, memory.h).
+ */
 
 #include "runtime/store/db.h"
 
 #include <stdint.h>
 
-struct ahead;
+struct docs;
+struct layer;
 
 #define MODEL_ID_MAX 480
 
@@ -15,7 +19,8 @@ struct models {
 	MDB_txn *txn;
 	MDB_dbi dbi;
 	unsigned puts; /* since it was made */
-	struct ahead *ahead; /* not NULL: what is written goes there, and what is there covers the table */
+	struct docs *docs;   /* not NULL: what is written goes there */
+	const struct layer *over;
 	uint64_t ordinal;
 };
 

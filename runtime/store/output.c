@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/state.h"
 
@@ -18,15 +19,21 @@ static int read_inline(const struct reader *r, const char *ref, uint64_t offset,
 		       struct err *e)
 {
 	MDB_val key = { .mv_size = strlen(ref), .mv_data = (void *)(uintptr_t)ref };
+	const struct group_entry *newer;
 	const void *v;
 	const char *p;
 	size_t n;
-	int rc;
+	int rc = 0;
 
 	*ret_got = 0;
 	if (key.mv_size == 0 || key.mv_size >= BATCH_REF_MAX)
 		return 0;
-	rc = db_seal_get(r->txn, r->db->t[DB_BLOBS], &key, &v, &n, e);
+	newer = layer_note(r->over, 1u << GROUP_INLINE | 1u << GROUP_EXPIRE, 0, ref);
+	if (newer) {
+		v = newer->tag == GROUP_EXPIRE ? "\1" : newer->data;
+		n = newer->tag == GROUP_EXPIRE ? 1 : newer->len;
+	} else
+		rc = db_seal_get(r->txn, r->db->t[DB_BLOBS], &key, &v, &n, e);
 	if (rc < 0)
 		return err_wrap(e, "output '%s'", ref);
 	if (rc > 0)
@@ -57,6 +64,8 @@ static int find_chunk(const struct reader *r, const char *ref, uint64_t offset, 
 
 	if (offset == UINT64_MAX)
 		return 1;
+	if (layer_chunk(r->over, ref, offset, ret))
+		return 0;
 	chunk_key(&k, ref, offset + 1);
 	kv = db_key_val(&k);
 	rc = mdb_cursor_open(r->txn, r->db->t[DB_CHUNKS], &cur);

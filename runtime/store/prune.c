@@ -69,7 +69,7 @@ static int prune_txn(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
 	struct prune *p = ctx;
 	struct models m = { .txn = txn, .dbi = s->db.t[DB_BASE] };
 	struct tip floor = { 0 };
-	uint64_t end = p->floor < s->tip.sequence ? p->floor : s->tip.sequence; /* the newest stays */
+	uint64_t end = p->floor < s->settled.sequence ? p->floor : s->settled.sequence; /* the newest stays */
 
 	if (db_meta_get(txn, &s->db, META_FLOOR, &floor, sizeof(floor), e) < 0)
 		return -1;
@@ -122,6 +122,7 @@ void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us, void 
 
 	p->job.completion.run = prune_run;
 	p->job.step = prune_step;
+	p->job.makes_room = true;
 	p->floor = floor;
 	p->idem_before_us = idem_before_us;
 	p->step_events = STEP_EVENTS;

@@ -2,6 +2,7 @@
 
 #include "runtime/store/aside.h"
 #include "runtime/store/commit.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/state.h"
 
@@ -208,12 +209,16 @@ int query_committed(struct store *s, const struct store_query *q, bool (*fn)(voi
 int store_sequence_at(struct store *s, uint64_t real_us, uint64_t *ret, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	uint64_t lo, hi = s->last + 1;
+	uint64_t lo, hi, settled;
 	struct tip floor;
 
 	if (reader_begin(s, &r, e) != 0 || reader_floor(&r, &floor, e) != 0)
 		return -1;
+	settled = layer_settled(r.over, s->last);
+	if (settled > s->last)
+		settled = s->last;
 	lo = floor.sequence + 1;
+	hi = settled + 1;
 	/* the first event that is not older is also the first whose "latest so far" is not: that is sorted */
 	while (lo < hi) {
 		uint64_t mid = lo + (hi - lo) / 2;
@@ -236,6 +241,17 @@ int store_sequence_at(struct store *s, uint64_t real_us, uint64_t *ret, struct e
 			hi = mid;
 		else
 			lo = mid + 1;
+	}
+	/* what is not in the database yet is in memory */
+	for (; lo > settled && lo <= s->last; lo++) {
+		struct event_view ev;
+		size_t len;
+		const void *p = ring_get(&s->ring, lo, &len);
+
+		if (!p || event_view_of(p, len, lo, &ev, e) != 0)
+			return p ? -1 : err_set(e, ERR_INTERNAL, "event %llu is not in memory", (unsigned long long)lo);
+		if (ev.real_us >= real_us)
+			break;
 	}
 	*ret = lo;
 	return 0;

@@ -1,24 +1,33 @@
 #include "runtime/store/reader.h"
 
 #include "runtime/base/err.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/state.h"
 
 int reader_begin(struct store *s, struct reader *ret, struct err *e)
 {
+	struct layer *over = NULL;
 	MDB_txn *txn;
-	int rc;
+	int rc, models = -1;
 
 	pthread_rwlock_rdlock(&s->db_lock);
 	if (!s->db.env) {
 		pthread_rwlock_unlock(&s->db_lock);
 		return err_set(e, ERR_UNAVAILABLE, "the store's medium has failed; it is tried again");
 	}
+	pthread_mutex_lock(&s->mutex);
 	rc = mdb_txn_begin(s->db.env, NULL, MDB_RDONLY, &txn);
+	/* the transaction that settles the layers may be there already, and more with it */
+	if (rc == 0 && mdb_txn_id(txn) < s->settling)
+		over = layer_ref(s->layers);
+	if (rc == 0 && mdb_txn_id(txn) >= s->models_since)
+		models = s->models;
+	pthread_mutex_unlock(&s->mutex);
 	if (rc != 0) {
 		pthread_rwlock_unlock(&s->db_lock);
 		return db_err(e, rc, "read the store");
 	}
-	*ret = (struct reader){ .store = s, .db = &s->db, .txn = txn };
+	*ret = (struct reader){ .store = s, .db = &s->db, .txn = txn, .over = over, .models = models };
 	return 0;
 }
 
@@ -27,6 +36,7 @@ void reader_end(struct reader *r)
 	if (!r->store)
 		return;
 	mdb_txn_abort(r->txn);
+	layer_unref(r->over);
 	pthread_rwlock_unlock(&r->store->db_lock);
 	*r = READER_INIT;
 }
@@ -41,10 +51,33 @@ int reader_floor(const struct reader *r, struct tip *ret, struct err *e)
 	return 0;
 }
 
+int reader_last(const struct reader *r, uint64_t *ret, struct err *e)
+{
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	int rc;
+
+	if (r->over) {
+		*ret = r->over->last_sequence;
+		return 0;
+	}
+	rc = mdb_cursor_open(r->txn, r->db->t[DB_EVENTS], &cur);
+	if (rc != 0)
+		return db_err(e, rc, "read the log's end");
+	rc = mdb_cursor_get(cur, &kv, &v, MDB_LAST);
+	*ret = rc == 0 && kv.mv_size == 8 ? db_u64_at(kv.mv_data) : 0;
+	mdb_cursor_close(cur);
+	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read the log's end");
+}
+
 int reader_models(const struct reader *r, MDB_dbi *ret, struct err *e)
 {
 	uint8_t which = 0;
 
+	if (r->models >= 0) {
+		*ret = r->db->t[r->models];
+		return 0;
+	}
 	if (db_meta_get(r->txn, r->db, META_MODELS, &which, sizeof(which), e) < 0)
 		return -1;
 	*ret = r->db->t[which ? DB_MODELS_B : DB_MODELS_A];

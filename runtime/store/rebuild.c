@@ -61,7 +61,7 @@ static int fold_log(struct rebuild *b, struct store *s, MDB_txn *txn, struct err
 	struct models m = { .txn = txn, .dbi = s->db.t[b->target] };
 	uint8_t which = b->target == DB_MODELS_B;
 
-	for (unsigned i = 0; i < STEP_EVENTS && m.puts < STEP_PUTS && b->next_at.sequence < s->tip.sequence; i++) {
+	for (unsigned i = 0; i < STEP_EVENTS && m.puts < STEP_PUTS && b->next_at.sequence < s->settled.sequence; i++) {
 		struct db_key k = { .len = 0 };
 		struct event_view ev;
 		const void *event;
@@ -82,7 +82,7 @@ static int fold_log(struct rebuild *b, struct store *s, MDB_txn *txn, struct err
 		if (event_view_of(copy, len, b->next_at.sequence, &ev, e) != 0 || (s->fold && s->fold(&m, &ev, e) != 0))
 			return err_wrap(e, "fold event %llu", (unsigned long long)b->next_at.sequence);
 	}
-	if (b->next_at.sequence < s->tip.sequence)
+	if (b->next_at.sequence < s->settled.sequence)
 		return 0;
 	b->next_phase = PHASE_DONE;
 	return db_meta_put(txn, &s->db, META_MODELS, &which, sizeof(which), e);
@@ -117,6 +117,10 @@ static enum job_step rebuild_step(struct store *s, struct job *j)
 {
 	struct rebuild *b = (struct rebuild *)j;
 
+	/* Readers find out for themselves while it changes. */
+	pthread_mutex_lock(&s->mutex);
+	s->models_since = SIZE_MAX;
+	pthread_mutex_unlock(&s->mutex);
 	if (writer_txn(s, rebuild_txn, b, &j->err) != 0)
 		return JOB_FAILED;
 	b->phase = b->next_phase;
@@ -124,7 +128,10 @@ static enum job_step rebuild_step(struct store *s, struct job *j)
 	b->base_at = b->next_base_at;
 	if (b->phase != PHASE_DONE)
 		return JOB_MORE;
+	pthread_mutex_lock(&s->mutex);
 	s->models = b->target;
+	s->models_since = s->txn_id;
+	pthread_mutex_unlock(&s->mutex);
 	b->verdict.ok = true;
 	b->verdict.last_sequence = b->at.sequence;
 	b->verdict.events = b->at.sequence + 1 - b->verdict.first_sequence;

@@ -1,5 +1,6 @@
 #include "runtime/store/side.h"
 
+#include "runtime/store/durable.h"
 #include "runtime/store/state.h"
 
 #include <signal.h>
@@ -22,7 +23,7 @@ static void *side_main(void *arg)
 		s->keep_files = j->keeps_files;
 		pthread_mutex_unlock(&s->mutex);
 
-		r = j->step(s, j);
+		r = durable_wait(s, &j->err) == 0 ? j->step(s, j) : JOB_FAILED;
 
 		pthread_mutex_lock(&s->mutex);
 		s->side.busy = s->keep_files = false;

@@ -21,6 +21,7 @@
 /* A file system with less than this is called full. */
 #define DISK_MIN (1u << 20)
 #define DISK_NOTHING (256u * 1024)
+#define JOURNAL_DEFAULT (1u << 20)
 
 static int make_ballast(struct store *s)
 {
@@ -112,6 +113,16 @@ static bool env_pages(struct store *s, uint64_t *ret_page, uint64_t *ret_used, u
 	return true;
 }
 
+static uint64_t journal_bytes(struct store *s)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&s->mutex);
+	n = s->stats.journal_bytes;
+	pthread_mutex_unlock(&s->mutex);
+	return n;
+}
+
 uint64_t space_db_bytes(struct store *s)
 {
 	uint64_t page, used, total, nfree;
@@ -119,7 +130,18 @@ uint64_t space_db_bytes(struct store *s)
 	if (!env_pages(s, &page, &used, &total))
 		return 0;
 	nfree = free_pages(s);
-	return (used - (nfree < used ? nfree : used)) * page;
+	return (used - (nfree < used ? nfree : used)) * page + journal_bytes(s);
+}
+
+uint64_t space_journal_bytes(uint64_t wanted, uint64_t quota)
+{
+	uint64_t size = wanted ? wanted : JOURNAL_DEFAULT;
+
+	if (!wanted && quota && size > quota / 16)
+		size = quota / 16;
+	if (size < 4 * JOURNAL_BLOCK)
+		size = 4 * JOURNAL_BLOCK;
+	return size < JOURNAL_MAX ? size : JOURNAL_MAX;
 }
 
 static uint64_t available(int dir_fd)
@@ -147,12 +169,18 @@ static void check_disk(struct store *s)
 	s->space.disk_full = false;
 }
 
+static uint64_t map_reserve(uint64_t total)
+{
+	uint64_t reserve = total / 8;
+
+	return reserve < RESERVE_MIN ? RESERVE_MIN : reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
+}
+
 /* The number of free pages is only counted where it can matter. */
 static bool check_map(struct store *s, uint64_t used, uint64_t total)
 {
-	uint64_t reserve = total / 8, nfree;
+	uint64_t reserve = map_reserve(total), nfree;
 
-	reserve = reserve < RESERVE_MIN ? RESERVE_MIN : reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
 	s->space.map_tight = false;
 	if (!s->space.map_failed && total > used && total - used > reserve)
 		return false;
@@ -172,7 +200,7 @@ static bool check_quota(struct store *s, uint64_t page, uint64_t used)
 	pthread_mutex_lock(&s->mutex);
 	spool = s->stats.spool_bytes;
 	pthread_mutex_unlock(&s->mutex);
-	return used * page + spool > s->space.quota && space_db_bytes(s) + spool > s->space.quota;
+	return used * page + journal_bytes(s) + spool > s->space.quota && space_db_bytes(s) + spool > s->space.quota;
 }
 
 bool space_check(struct store *s)
@@ -192,6 +220,17 @@ bool space_check(struct store *s)
 		log_warning(full ? "store: full; only what must be written is accepted" : "store: there is room again");
 	atomic_store(&s->full, full);
 	return full;
+}
+
+bool space_ample(struct store *s, uint64_t bytes)
+{
+	uint64_t page, used, total;
+
+	if (atomic_load(&s->full) || s->space.disk_full || (s->space.ballast_bytes && !s->space.ballast) ||
+	    !env_pages(s, &page, &used, &total))
+		return false;
+	/* pages of a copy-on-write tree are copied, and split */
+	return total > used && total - used > 2 * map_reserve(total) + 8 * (bytes / page + 1);
 }
 
 bool space_failed(struct store *s, const struct err *e)

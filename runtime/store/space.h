@@ -4,7 +4,7 @@
 /*
  * Room: quota, map and disk (internal to runtime/store; the writer thread's).
  *
- * The store is *full* while any of these holds: used pages and spool bytes exceed the quota; so little of the map is left
+ * The store is *full* while any of these holds: used pages, journal and spool bytes exceed the quota; so little of the map is left
  * that removing things could fail (a removal copies pages before it frees some); a write met ENOSPC and the disk has
  * not had room for the ballast file again since. Full refuses what may be refused; what must be written uses the
  * quota's excess, most of the map's reserve, and the ballast.
@@ -34,8 +34,12 @@ bool space_check(struct store *s);
 bool space_failed(struct store *s, const struct err *e);
 /* Gives the ballast up; false when there was none. */
 bool space_give_ballast(struct store *s);
+/* Whether there is room by far for what would take this many bytes. */
+bool space_ample(struct store *s, uint64_t bytes);
+/* How large the journal is to be. */
+uint64_t space_journal_bytes(uint64_t wanted, uint64_t quota);
 void space_spool_add(struct store *s, int64_t bytes, int64_t files);
-/* Used database bytes: pages in use, or with `file` the file's length. */
+/* Used database bytes: pages in use, and the journal. */
 uint64_t space_db_bytes(struct store *s);
 
 #endif

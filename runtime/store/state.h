@@ -13,6 +13,8 @@
 #include "runtime/store/ahead.h"
 #include "runtime/store/batch.h"
 #include "runtime/store/db.h"
+#include "runtime/store/journal.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/record.h"
 #include "runtime/store/ring.h"
@@ -33,6 +35,7 @@ struct job {
 	struct job *next;
 	enum job_step (*step)(struct store *s, struct job *j);
 	bool exclusive; /* not beside a job of the side thread */
+	bool makes_room; /* of the writer's: it runs also while settling fails */
 	bool keeps_files; /* spool files are not removed while it runs */
 	bool failed;
 	struct err err;
@@ -53,7 +56,8 @@ struct store {
 	store_fold_fn fold, fold_ahead;
 	uint64_t (*real_us)(void *ctx);
 	void *clock;
-	uint64_t map_bytes, soon_ns;
+	uint64_t map_bytes, soon_ns, settle_ns;
+	uint64_t journal_bytes;   /* 0 = none is wanted */
 	bool read_only, is_new;
 	uint32_t version;         /* as it was loaded */
 	int dir_fd, spool_fd, lock_fd, event_fd;
@@ -87,16 +91,32 @@ struct store {
 	bool keep_files;        /* the side thread copies spool files */
 	bool alone;             /* an exclusive job runs: the side thread waits */
 	bool stop, side_end, flushing;
-	struct store_stats stats; /* commits batches refused max_commit_us sync_us_total spool_bytes spool_files */
+	struct store_stats stats; /* what is counted as it happens */
+	struct layer *layers;   /* acknowledged, not in the database; the newest. The writer alone changes it */
+	size_t settling;        /* the transaction that puts them there; SIZE_MAX = none that may have been committed */
+	size_t models_since;    /* `models` are the active ones for transactions from this one on; SIZE_MAX = look it up */
+	uint64_t applied;       /* the newest group that the database has */
+	uint64_t settle_at_ns;  /* when that is due */
+	bool settle_asked;      /* somebody waits for it */
+	bool expecting;         /* a group is about to come */
+	bool owing;             /* it failed, and is tried again */
+	uint64_t settle_failures;
+	struct err owing_why;
+	char journal_note[160]; /* why there is none */
 
 	atomic_bool full;
 	atomic_bool cancel, closing; /* either: side jobs leave as soon as they can */
 	_Atomic uint64_t first;   /* first kept sequence */
 
 	/* the writer's */
-	struct tip tip;
-	struct tip next_tip;      /* after the transaction at hand */
-	int models;               /* DB_MODELS_A or DB_MODELS_B */
+	struct tip settled;       /* the newest event of the database */
+	uint64_t applied_there;   /* META_APPLIED as it was loaded */
+	uint64_t ordinal;         /* of the newest group, in the journal or the database or, after a failure, in neither */
+	struct journal journal;
+	uint64_t journal_ns, journal_took_ns; /* when it was written to, and how long that took */
+	struct layer *tentative;  /* of a group whose commit is in doubt */
+	struct settling *doubt;   /* that commit */
+	int models;               /* DB_MODELS_A or DB_MODELS_B; set under the mutex */
 	bool spool_suspect;       /* a sync of a spool file has failed once */
 	size_t txn_id;            /* of the last write transaction that was begun */
 	uint64_t retry_ns;        /* when held batches are tried again; 0 = none are */
@@ -106,11 +126,12 @@ struct store {
 };
 
 /* Meta values. */
-#define STORE_VERSION 2u
+#define STORE_VERSION 3u
 #define META_VERSION "version"    /* uint32_t */
 #define META_RUNTIME "runtime_id" /* text */
 #define META_FLOOR "floor"        /* struct tip: of the last removed event */
 #define META_MODELS "models"      /* uint8_t: 0 = a, 1 = b */
+#define META_APPLIED "applied"    /* uint64_t: the newest group (journal.h) */
 #define META_USER "u:"
 
 uint64_t store_mono_ns(void);
@@ -124,7 +145,7 @@ void store_post_locked(struct store *s, struct completion *c);
 /* Loop thread: gives a job to the writer or to the side thread. */
 void store_job(struct store *s, struct job *j, bool on_side);
 
-/* store.c: reads floor, tip and the active models from an open database; checks the newest records. */
+/* store.c: reads floor, newest event and group and the active models from an open database; checks the newest records. */
 int store_load(struct store *s, struct db *d, struct err *e);
 
 #endif

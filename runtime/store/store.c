@@ -5,6 +5,8 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/hash.h"
+#include "runtime/store/durable.h"
 #include "runtime/store/folder.h"
 #include "runtime/store/pages.h"
 #include "runtime/store/reader.h"
@@ -22,6 +24,7 @@
 
 #define MAP_DEFAULT (256ull << 30)
 #define SOON_DEFAULT_MS 50
+#define SETTLE_DEFAULT_MS 5
 #define SCHEMA_DEFAULT "lime-profile-0.4.0"
 #define CHECK_LAST 64             /* records looked at when opening */
 #define CHECK_PAGES (64ull << 20) /* bytes of pages looked at when opening */
@@ -106,12 +109,14 @@ static int load_txn(struct store *s, struct db *d, MDB_txn *txn, struct err *e)
 {
 	MDB_val key = { .mv_size = strlen(META_RUNTIME), .mv_data = (void *)(uintptr_t)META_RUNTIME };
 	struct tip floor = { 0 }, tip;
+	uint64_t applied = 0;
 	uint8_t models = 0;
 	const void *id;
 	size_t n;
 
 	if (check_version(d, txn, &s->version, e) != 0 || db_meta_get(txn, d, META_FLOOR, &floor, sizeof(floor), e) < 0 ||
-	    db_meta_get(txn, d, META_MODELS, &models, sizeof(models), e) < 0)
+	    db_meta_get(txn, d, META_MODELS, &models, sizeof(models), e) < 0 ||
+	    db_meta_get(txn, d, META_APPLIED, &applied, sizeof(applied), e) < 0)
 		return -1;
 	if (db_seal_get(txn, d->t[DB_META], &key, &id, &n, e) != 0 || n >= sizeof(s->runtime_id))
 		return err_set(e, ERR_CORRUPT, "the store has no runtime id");
@@ -119,8 +124,12 @@ static int load_txn(struct store *s, struct db *d, MDB_txn *txn, struct err *e)
 		return -1;
 	if (!s->runtime_id[0])
 		memcpy(s->runtime_id, id, n); /* later loads are on the writer thread: others read it */
-	s->tip = tip;
+	s->settled = tip;
+	s->applied_there = applied;
+	pthread_mutex_lock(&s->mutex);
 	s->models = models ? DB_MODELS_B : DB_MODELS_A;
+	s->models_since = s->read_only ? SIZE_MAX : mdb_txn_id(txn); /* others may write what we only read */
+	pthread_mutex_unlock(&s->mutex);
 	atomic_store(&s->first, floor.sequence + 1);
 	return 0;
 }
@@ -176,6 +185,10 @@ static void store_init(struct store *s, const struct store_options *o)
 	ahead_init(&s->ahead);
 	s->map_bytes = o->map_bytes ? o->map_bytes : MAP_DEFAULT;
 	s->soon_ns = (o->soon_ms ? o->soon_ms : SOON_DEFAULT_MS) * 1000000ull;
+	s->settle_ns = (o->settle_ms ? o->settle_ms : SETTLE_DEFAULT_MS) * 1000000ull;
+	s->journal_bytes = o->no_journal ? 0 : space_journal_bytes(o->journal_bytes, o->quota_bytes);
+	s->journal = JOURNAL_INIT;
+	s->settling = SIZE_MAX;
 	s->read_only = o->read_only;
 	s->dir_fd = s->spool_fd = s->lock_fd = s->event_fd = -1;
 	s->queue_tail = &s->queue;
@@ -194,6 +207,9 @@ static void store_init(struct store *s, const struct store_options *o)
 
 static void store_free(struct store *s)
 {
+	durable_undone(s);
+	layer_unref(s->layers);
+	journal_close(&s->journal);
 	db_close(&s->db);
 	ahead_done(&s->ahead);
 	ring_done(&s->ring);
@@ -233,7 +249,12 @@ static int open_database(struct store *s, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
 	if (empty && make_new(s, e) != 0)
 		return -1;
-	return store_load(s, &s->db, e) != 0 ? -1 : upgrade_store(s, s->version, e);
+	if (store_load(s, &s->db, e) != 0 || upgrade_store(s, s->version, e) != 0)
+		return -1;
+	s->applied = s->applied_there;
+	s->last = s->settled.sequence;
+	s->journal.seed = hash64(s->runtime_id, strlen(s->runtime_id), 0);
+	return 0;
 }
 
 int store_open(const struct store_options *o, struct store **ret, struct err *e)
@@ -249,10 +270,11 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
 	}
 	if (folder_open(s, e) != 0 || open_database(s, e) != 0)
 		goto fail;
-	s->last = s->tip.sequence;
-	if (folder_count_spool(s, e) != 0)
-		goto fail;
 	space_init(s, o->quota_bytes, o->ballast_bytes);
+	if (durable_recover(s, e) != 0 || folder_count_spool(s, e) != 0)
+		goto fail;
+	if (!s->read_only)
+		space_check(s);
 	if (!s->read_only && writer_start(s, e) != 0)
 		goto fail;
 	*ret = s;
@@ -368,6 +390,12 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 	}
 }
 
+void store_expect(struct store *s)
+{
+	if (s->writer_up)
+		writer_expect(s);
+}
+
 void store_post_locked(struct store *s, struct completion *c)
 {
 	uint64_t one = 1;
@@ -471,6 +499,7 @@ void store_job(struct store *s, struct job *j, bool on_side)
 int store_meta_get(struct store *s, const char *key, struct buf *out, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
+	const struct group_entry *newer;
 	struct db_key k = { .len = 0 };
 	const void *p;
 	MDB_val kv;
@@ -483,40 +512,14 @@ int store_meta_get(struct store *s, const char *key, struct buf *out, struct err
 		return 1;
 	if (reader_begin(s, &r, e) != 0)
 		return -1;
+	newer = layer_note(r.over, 1u << GROUP_META, 0, key);
+	if (newer) {
+		buf_append(out, newer->data, newer->len);
+		return 0;
+	}
 	kv = db_key_val(&k);
 	rc = db_seal_get(r.txn, r.db->t[DB_META], &kv, &p, &n, e);
 	if (rc == 0)
 		buf_append(out, p, n);
 	return rc;
-}
-
-int store_stats_get(struct store *s, struct store_stats *ret, struct err *e)
-{
-	reader_auto struct reader r = READER_INIT;
-	struct store_stats st;
-	struct tip floor;
-	MDB_dbi models;
-
-	if (reader_begin(s, &r, e) != 0 || reader_floor(&r, &floor, e) != 0 || reader_models(&r, &models, e) != 0)
-		return -1;
-	pthread_mutex_lock(&s->mutex);
-	st = s->stats;
-	pthread_mutex_unlock(&s->mutex);
-	st.events = db_entries(r.txn, r.db->t[DB_EVENTS]);
-	st.first_sequence = floor.sequence + 1;
-	st.last_sequence = s->last;
-	st.models = db_entries(r.txn, models);
-	st.idem_records = db_entries(r.txn, r.db->t[DB_IDEM]);
-	st.map_bytes = r.db->map_bytes;
-	if (r.db->smaller)
-		snprintf(st.note, sizeof(st.note), "the address space allows a map of only %llu MiB",
-			 (unsigned long long)(r.db->map_bytes >> 20));
-	reader_end(&r);
-	st.db_bytes = space_db_bytes(s);
-	st.quota_bytes = s->space.quota;
-	st.full = atomic_load(&s->full);
-	if (faccessat(s->dir_fd, "ballast", F_OK, 0) != 0 && !s->read_only && !st.note[0])
-		snprintf(st.note, sizeof(st.note), "there is no ballast file for a full disk");
-	*ret = st;
-	return 0;
 }

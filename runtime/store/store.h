@@ -4,13 +4,14 @@
 /*
  * The one log, and everything derived from it.
  *
- * Threads: the loop thread submits batches and reads; one writer thread commits. Whatever is queued commits
- * together (group commit, LMDB's default durability). A batch's events are in one transaction, get consecutive
- * sequence numbers at commit, and its callback runs on the loop thread after the commit (store_dispatch).
+ * Threads: the loop thread submits batches and reads; one writer thread makes them durable, whatever is queued together, as a
+ * group. A batch's events get consecutive sequence numbers then, and its callback runs on the loop thread afterwards
+ * (store_dispatch).
  *
- * In a transaction, in this order: the spool files that the batch cites are synced; records are put with their
- * checksum chain and index entries; each record is folded into the read models by the function given at open;
- * blobs, chunks and idempotency records are put; commit.
+ * With a group, in this order: the spool files that it cites are synced; each event is folded into the read models by the function
+ * given at open; the group is written to the journal, or with all that the journal holds to the database (records with their
+ * checksum chain and index entries, models, blobs, chunks, idempotency records; LMDB's default durability). *Committed* means
+ * that one of the two has happened: readers see no difference (journal.c, layer.h).
  *
  * Full disk or map: batches without STORE_MUST are refused with ERR_EXHAUSTED; the others wait, are tried again (the
  * ballast file is given up for them), and commit when there is room. Reads go on throughout. Other failures of the
@@ -40,8 +41,11 @@ struct store_options {
 	const char *dir;        /* the environment's folder; may be /proc/self/fd/N */
 	const char *spool_dir;  /* likewise; where spool.h's files are */
 	uint64_t map_bytes;     /* 0 = 256 GiB, smaller where the address space does not allow it (said in stats) */
-	uint64_t quota_bytes;   /* of database and spool together; 0 = none */
+	uint64_t quota_bytes;   /* of database, journal and spool together; 0 = none */
 	uint64_t ballast_bytes; /* 0 = 4 MiB */
+	uint64_t journal_bytes; /* 0 = 1 MiB, less with a small quota */
+	bool no_journal;        /* every group is committed to the database before it is acknowledged */
+	uint32_t settle_ms;     /* when nothing has come for so long the journal is put into the database; 0 = 5 */
 	uint32_t soon_ms;       /* 0 = 50 */
 	store_fold_fn fold;     /* NULL = no models */
 	store_fold_fn fold_ahead; /* the part of it that decisions are made from; runs at store_submit. NULL = none */
@@ -102,6 +106,9 @@ struct store_result {
 typedef void (*store_done_fn)(void *ctx, const struct store_result *r);
 /* Takes the batch. Urgency follows the events' classes. `done` may be NULL. */
 void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_done_fn done, void *ctx);
+
+/* A batch that somebody waits for will be submitted in less than a millisecond: the writer makes ready for it. Nothing is promised. */
+void store_expect(struct store *s);
 
 int store_dispatch_fd(const struct store *s);  /* readable when store_dispatch has work */
 void store_dispatch(struct store *s);          /* runs callbacks, then the listener */
@@ -171,7 +178,7 @@ int store_output_read(struct store *s, const char *output_ref, uint64_t offset, 
 
 struct store_stats {
 	uint64_t events, first_sequence, last_sequence, commits, batches, refused, db_bytes, map_bytes, spool_bytes, spool_files,
-		quota_bytes, models, idem_records, max_commit_us, sync_us_total;
+		quota_bytes, models, idem_records, max_commit_us, sync_us_total, settles, journal_bytes, journal_groups;
 	bool full;
 	char note[160]; /* a smaller map than asked for, a missing ballast … */
 };

@@ -1,6 +1,8 @@
 /*
- * Version 2 has other keys in the index (commit_index_prefix). The table is emptied and filled again from the log, in
- * transactions of a bounded size; the version is written with the last of them, so that an interrupted run starts over.
+ * Version 3 may have groups that are in the journal only, which programs of version 2 would not look for: nothing but the
+ * version changes. Version 2 has other keys in the index than version 1 (commit_index_prefix). The table is emptied and
+ * filled again from the log, in transactions of a bounded size; the version is written with the last of them, so that
+ * an interrupted run starts over.
  */
 
 #include "runtime/store/upgrade.h"
@@ -11,6 +13,7 @@
 #include "runtime/store/commit.h"
 #include "runtime/store/state.h"
 
+#define INDEX_VERSION 2u /* since when the index is as it is */
 #define EVENTS_A_TXN 150 /* with an entry for each indexed id of each */
 
 static int index_event(struct store *s, MDB_txn *txn, uint64_t sequence, struct err *e)
@@ -38,16 +41,17 @@ static int index_some(struct store *s, MDB_txn *txn, uint64_t *next, struct err 
 {
 	const uint32_t version = STORE_VERSION;
 
-	for (unsigned i = 0; i < EVENTS_A_TXN && *next <= s->tip.sequence; i++, (*next)++)
+	for (unsigned i = 0; i < EVENTS_A_TXN && *next <= s->settled.sequence; i++, (*next)++)
 		if (index_event(s, txn, *next, e) != 0)
 			return -1;
-	return *next <= s->tip.sequence ? 0 : db_meta_put(txn, &s->db, META_VERSION, &version, sizeof(version), e);
+	return *next <= s->settled.sequence ? 0 : db_meta_put(txn, &s->db, META_VERSION, &version, sizeof(version), e);
 }
 
 int upgrade_store(struct store *s, uint32_t version, struct err *e)
 {
-	uint64_t next = atomic_load(&s->first);
-	bool emptied = false;
+	bool emptied = version >= INDEX_VERSION;
+	uint64_t next = emptied ? s->settled.sequence + 1 : atomic_load(&s->first);
+	bool done = false;
 
 	if (version == STORE_VERSION)
 		return 0;
@@ -55,7 +59,7 @@ int upgrade_store(struct store *s, uint32_t version, struct err *e)
 		return err_set(e, ERR_UNAVAILABLE, "the store is of version %u: start bailiffd on it once, which makes it version %u", version,
 			       STORE_VERSION);
 	log_info("store: bringing version %u to version %u", version, STORE_VERSION);
-	while (next <= s->tip.sequence || !emptied) {
+	while (!done) {
 		MDB_txn *txn;
 		int rc = mdb_txn_begin(s->db.env, NULL, 0, &txn);
 
@@ -75,6 +79,7 @@ int upgrade_store(struct store *s, uint32_t version, struct err *e)
 		if (rc != 0)
 			return db_err(e, rc, "commit");
 		emptied = true;
+		done = next > s->settled.sequence;
 	}
 	return 0;
 }

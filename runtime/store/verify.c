@@ -5,13 +5,16 @@
  * checksum and the chain, every index entry, and a fresh fold of it on top of the retention snapshot, which must give
  * the stored models byte for byte. Then the sealed values. The transaction is given up before the spool files are
  * read, which may take long: chunks are looked up in portions, and one that does not match is only a problem if its row
- * is still there afterwards (its output may have expired meanwhile).
+ * is still there afterwards (its output may have expired meanwhile). What was acknowledged before the call is settled first (side.c);
+ * of what came since, and in a store that is open for reading only, the journal must have it all.
  */
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
 #include "runtime/store/commit.h"
+#include "runtime/store/group.h"
+#include "runtime/store/journal.h"
 #include "runtime/store/pages.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/scratch.h"
@@ -388,6 +391,52 @@ static int check_spool(struct verify *y, struct err *e)
 	return 0;
 }
 
+/* ---- the journal ---- */
+
+static void check_group(struct verify *y, const struct journal_cursor *c)
+{
+	struct err bad = ERR_INIT;
+	struct group_entry n;
+	size_t at = 0;
+	int rc;
+
+	while ((rc = group_next(c->payload, c->head.length, &at, &n, &bad)) > 0) {
+		struct event_view ev;
+
+		if (n.tag == GROUP_EVENT && event_view_of(n.data, n.len, 0, &ev, &bad) != 0)
+			rc = -1;
+		if (rc < 0)
+			break;
+	}
+	if (rc < 0)
+		problem(y, 0, "group %llu of the journal: %s", (unsigned long long)c->head.ordinal, bad.message);
+}
+
+/* Every group that was acknowledged and that the database has not must be there; the writer may go on meanwhile. */
+static void check_journal(struct verify *y)
+{
+	buf_auto struct buf file = BUF_INIT;
+	struct journal_cursor c = { .seed = y->s->journal.seed };
+	struct err bad = ERR_INIT;
+	uint64_t want, settles;
+	bool same;
+
+	pthread_mutex_lock(&y->s->mutex);
+	want = y->s->layers ? y->s->layers->ordinal : 0;
+	settles = y->s->stats.settles;
+	pthread_mutex_unlock(&y->s->mutex);
+	if (journal_read(y->s->dir_fd, &file, &bad) < 0)
+		problem(y, 0, "%s", bad.message);
+	while (journal_next(&c, file.data, file.len))
+		check_group(y, &c);
+	pthread_mutex_lock(&y->s->mutex);
+	same = settles == y->s->stats.settles;
+	pthread_mutex_unlock(&y->s->mutex);
+	if (same && c.head.ordinal < want)
+		problem(y, 0, "the journal ends with group %llu, but group %llu is in no database yet", (unsigned long long)c.head.ordinal,
+			(unsigned long long)want);
+}
+
 static enum job_step verify_step(struct store *s, struct job *j)
 {
 	struct verify *y = (struct verify *)j;
@@ -401,6 +450,8 @@ static enum job_step verify_step(struct store *s, struct job *j)
 	reader_end(&y->r);
 	if (rc == 0 && check_spool(y, &j->err) != 0)
 		rc = -1;
+	if (rc >= 0)
+		check_journal(y);
 	return rc < 0 ? JOB_FAILED : JOB_FINISHED;
 }
 

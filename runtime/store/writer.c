@@ -1,14 +1,16 @@
 /*
  * The writer thread: group commit.
  *
- * Batches stand in a queue in the order of submission and are committed in that order, whatever happens. The writer
+ * Batches stand in a queue in the order of submission and become durable in that order, whatever happens. The writer
  * sleeps until the queue is due: at once when a batch must commit now, otherwise when the oldest one has waited long
- * enough for company. It then takes as many as fit into one transaction, makes the spool bytes they cite durable
- * (outside of the transaction), and commits.
+ * enough for company. It then takes as many as make a group, makes the spool bytes they cite durable first, and then the group
+ * (durable.h): it is in the journal, or committed to the database. When nothing has come for some milliseconds, what
+ * only the journal has is settled. That is also tried before any upkeep, and at the end; when it fails it is *owed*: nothing is lost,
+ * but no new group goes to the journal until it has succeeded.
  *
- * When a transaction fails, batches that may be refused are refused. Those that must be written are *held*: they go
- * back to the head of the queue and are tried again, at the latest after RETRY_NS. While any is held nothing may
- * overtake it, so new batches join the held ones or are refused (sift).
+ * When a group fails, batches that may be refused are refused. Those that must be written are *held*: they go
+ * back to the head of the queue and are tried again, at the latest after a quarter of a second. While any is held nothing may
+ * overtake it, so new batches join the held ones or are refused (decide_sift).
  *
  * LMDB keeps a failed commit's damage: after a failed meta write every later transaction fails too. So after each
  * failure that is not just lack of room the environment is closed and opened again; the id of its last transaction
@@ -22,6 +24,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
+#include "runtime/store/decide.h"
+#include "runtime/store/durable.h"
 #include "runtime/store/spool.h"
 #include "runtime/store/state.h"
 
@@ -31,118 +35,6 @@
 #include <time.h>
 
 #define PUTS_MAX 1000u
-#define RETRY_NS (250ull * 1000 * 1000)
-
-/* ---- deciding batches ---- */
-
-static void post_group(struct store *s, struct store_batch *group)
-{
-	pthread_mutex_lock(&s->mutex);
-	while (group) {
-		struct store_batch *b = group;
-
-		group = b->next;
-		s->undecided--;
-		s->stats.batches++;
-		if (b->status != 0)
-			s->stats.refused++;
-		store_post_locked(s, &b->completion);
-	}
-	pthread_cond_broadcast(&s->decided);
-	pthread_mutex_unlock(&s->mutex);
-}
-
-static void set_refused(struct store_batch *b, const struct err *why)
-{
-	b->status = -1;
-	b->err = *why;
-	if (why->code == ERR_SYS) {
-		b->err.code = ERR_UNAVAILABLE;
-		err_wrap(&b->err, "the store's medium failed");
-	}
-}
-
-/* Splits a list into those that may be refused (which are, at once) and those that must be written (returned). */
-static struct store_batch *refuse(struct store *s, struct store_batch *group, const struct err *why, bool also_must)
-{
-	struct store_batch *keep = NULL, **keep_tail = &keep, *gone = NULL, **gone_tail = &gone, *next;
-
-	for (struct store_batch *b = group; b; b = next) {
-		next = b->next;
-		b->next = NULL;
-		if (batch_is_must(b) && !also_must) {
-			*keep_tail = b;
-			keep_tail = &b->next;
-		} else {
-			set_refused(b, why);
-			*gone_tail = b;
-			gone_tail = &b->next;
-		}
-	}
-	post_group(s, gone);
-	return keep;
-}
-
-/* Puts batches back at the head of the queue. */
-static void put_back(struct store *s, struct store_batch *group, bool held)
-{
-	struct store_batch *last = group;
-
-	if (!group)
-		return;
-	pthread_mutex_lock(&s->mutex);
-	for (struct store_batch *b = group; b; b = b->next) {
-		b->held = held;
-		s->nheld += held;
-		last = b;
-	}
-	last->next = s->queue;
-	if (!s->queue)
-		s->queue_tail = &last->next;
-	s->queue = group;
-	if (!held)
-		s->ready_ns = 0;
-	pthread_cond_broadcast(&s->decided);
-	pthread_mutex_unlock(&s->mutex);
-}
-
-/* What a group that failed becomes. At the end there is no later: everything is refused. */
-static void fail_group(struct store *s, struct store_batch *group, const struct err *why)
-{
-	bool stop;
-
-	pthread_mutex_lock(&s->mutex);
-	stop = s->stop;
-	pthread_mutex_unlock(&s->mutex);
-	group = refuse(s, group, why, stop);
-	if (!group)
-		return;
-	if (!s->retry_ns)
-		log_warning("store: what must be written waits: %s", why->message);
-	s->retry_ns = store_mono_ns() + RETRY_NS;
-	put_back(s, group, true);
-}
-
-/* While some are held: whatever came since joins them or is refused. */
-static void sift(struct store *s)
-{
-	struct store_batch *all, *keep;
-	struct err why = ERR_INIT;
-
-	if (atomic_load(&s->full))
-		err_set(&why, ERR_EXHAUSTED, "the store is full");
-	else
-		err_set(&why, ERR_UNAVAILABLE, "the store's medium has failed; it is tried again");
-	pthread_mutex_lock(&s->mutex);
-	all = s->queue;
-	s->queue = NULL;
-	s->queue_tail = &s->queue;
-	s->nheld = 0;
-	s->ready_ns = UINT64_MAX;
-	pthread_mutex_unlock(&s->mutex);
-	keep = refuse(s, all, &why, false);
-	put_back(s, keep, true);
-}
 
 /* ---- the environment ---- */
 
@@ -190,12 +82,15 @@ static bool recover(struct store *s, bool in_doubt, const struct err *why)
 
 int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx, struct err *e)
 {
+	uint64_t start = store_mono_ns();
 	bool in_doubt = false;
 
 	if (!s->db.env && writer_reopen(s, NULL, e) != 0)
 		return -1;
-	if (commit_txn(s, fn, ctx, &in_doubt, e) == 0)
+	if (commit_txn(s, fn, ctx, &in_doubt, e) == 0) {
+		commit_count(s, start);
 		return 0;
+	}
 	if (space_failed(s, e)) {
 		if (!space_give_ballast(s))
 			return -1;
@@ -212,16 +107,8 @@ int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 
 static void finish_group(struct store *s, struct store_batch *group)
 {
-	for (struct store_batch *b = group; b; b = b->next)
-		for (size_t i = 0; i < b->nitems; i++) {
-			if (b->items[i].kind != ITEM_EXPIRE)
-				continue;
-			space_spool_add(s, -(int64_t)b->items[i].freed, -1);
-			s->unlinks = mem_realloc(s->unlinks, (s->nunlinks + 1) * sizeof(*s->unlinks));
-			s->unlinks[s->nunlinks++] = mem_strdup(b->items[i].key);
-		}
 	s->retry_ns = 0;
-	post_group(s, group);
+	decide_post(s, group);
 }
 
 static void remove_expired(struct store *s)
@@ -245,13 +132,16 @@ static void remove_expired(struct store *s)
 	s->nunlinks = 0;
 }
 
-/* Whether a failed group is there after all. A failed commit leaves the environment unusable, so that is renewed. */
+/* Whether a failed commit is there after all. It leaves the environment unusable, so that is renewed. */
 static bool happened_anyway(struct store *s, struct store_batch *group, bool in_doubt, const struct err *e)
 {
-	if (!in_doubt || (e->code == ERR_EXHAUSTED && e->sys == 0) || !recover(s, true, e))
+	if (!in_doubt)
 		return false;
-	commit_done(s, group);
-	finish_group(s, group);
+	if ((e->code == ERR_EXHAUSTED && e->sys == 0) || !recover(s, true, e)) {
+		durable_undone(s);
+		return false;
+	}
+	durable_happened(s, group);
 	return true;
 }
 
@@ -261,19 +151,17 @@ static void group_without_room(struct store *s, struct store_batch *group, const
 	struct err e = *why;
 	bool in_doubt = false;
 
-	group = refuse(s, group, why, false);
+	group = decide_refuse(s, group, why, false);
 	if (group && s->db.env && s->space.disk_full && space_give_ballast(s)) {
 		e = ERR_INIT;
-		if (commit_group(s, group, &in_doubt, &e) == 0) {
+		if (durable_group(s, group, &in_doubt, &e) == 0 || happened_anyway(s, group, in_doubt, &e)) {
 			finish_group(s, group);
 			return;
 		}
-		if (happened_anyway(s, group, in_doubt, &e))
-			return;
 		space_failed(s, &e);
 	}
 	if (group)
-		fail_group(s, group, &e);
+		decide_fail(s, group, &e);
 }
 
 static void commit_or_fail(struct store *s, struct store_batch *group)
@@ -283,12 +171,10 @@ static void commit_or_fail(struct store *s, struct store_batch *group)
 
 	if (!group)
 		return;
-	if (commit_group(s, group, &in_doubt, &e) == 0) {
+	if (durable_group(s, group, &in_doubt, &e) == 0 || happened_anyway(s, group, in_doubt, &e)) {
 		finish_group(s, group);
 		return;
 	}
-	if (happened_anyway(s, group, in_doubt, &e))
-		return;
 	if (space_failed(s, &e)) {
 		group_without_room(s, group, &e);
 		return;
@@ -299,17 +185,65 @@ static void commit_or_fail(struct store *s, struct store_batch *group)
 
 		if (!rest) {
 			log_error("store: a batch was refused: %s", e.message);
-			refuse(s, group, &e, true);
+			decide_refuse(s, group, &e, true);
 			return;
 		}
 		group->next = NULL;
-		put_back(s, rest, false);
+		decide_put_back(s, rest, false);
 		commit_or_fail(s, group);
 		return;
 	}
 	if (!in_doubt)
 		recover(s, false, &e);
-	fail_group(s, group, &e);
+	decide_fail(s, group, &e);
+}
+
+/* ---- settling ---- */
+
+static void owe(struct store *s, const struct err *why)
+{
+	if (!s->owing)
+		log_warning("store: what is in the journal cannot be put into the database yet: %s", why->message);
+	pthread_mutex_lock(&s->mutex);
+	s->owing = true;
+	s->owing_why = *why;
+	s->settle_failures++;
+	s->settle_asked = false;
+	pthread_cond_broadcast(&s->decided);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+/* `must`: with the ballast as last resort. */
+static int settle(struct store *s, bool must, struct err *e)
+{
+	bool in_doubt = false;
+
+	if (!s->layers)
+		return 0;
+	if (!s->db.env && writer_reopen(s, NULL, e) != 0) {
+		owe(s, e);
+		return -1;
+	}
+	if (durable_settle(s, &in_doubt, e) == 0 || happened_anyway(s, NULL, in_doubt, e))
+		return 0;
+	if (space_failed(s, e)) {
+		if (must && s->db.env && s->space.disk_full && space_give_ballast(s)) {
+			*e = ERR_INIT;
+			return settle(s, false, e);
+		}
+	} else if (!in_doubt && e->code == ERR_SYS) {
+		recover(s, false, e);
+	}
+	owe(s, e);
+	return -1;
+}
+
+static void settle_if_due(struct store *s, bool due)
+{
+	struct err e = ERR_INIT;
+
+	if (due)
+		(void)settle(s, false, &e);
 }
 
 /* Makes cited bytes durable; the group is cut before a batch where that fails. */
@@ -335,14 +269,14 @@ static void write_group(struct store *s, struct store_batch *group)
 	if (!s->db.env && writer_reopen(s, NULL, &e) != 0) {
 		if (e.code != ERR_EXHAUSTED)
 			e.code = ERR_UNAVAILABLE;
-		fail_group(s, group, &e);
+		decide_fail(s, group, &e);
 		return;
 	}
 	if (space_check(s)) {
 		err_set(&e, ERR_EXHAUSTED, "the store is full");
-		group = refuse(s, group, &e, false);
+		group = decide_refuse(s, group, &e, false);
 		if (group && s->space.map_tight) {
-			fail_group(s, group, &e);
+			decide_fail(s, group, &e);
 			return;
 		}
 		e = ERR_INIT;
@@ -351,7 +285,7 @@ static void write_group(struct store *s, struct store_batch *group)
 	if (failed) {
 		rest = failed->next;
 		failed->next = NULL;
-		put_back(s, rest, false);
+		decide_put_back(s, rest, false);
 	}
 	commit_or_fail(s, group);
 	if (!failed)
@@ -371,9 +305,9 @@ static void write_group(struct store *s, struct store_batch *group)
 	if (space_failed(s, &e) && batch_is_must(failed))
 		space_give_ballast(s);
 	if (e.code == ERR_CORRUPT)
-		refuse(s, failed, &e, true);
+		decide_refuse(s, failed, &e, true);
 	else
-		fail_group(s, failed, &e);
+		decide_fail(s, failed, &e);
 }
 
 static struct store_batch *take_group(struct store *s)
@@ -398,7 +332,7 @@ static struct store_batch *take_group(struct store *s)
 
 /* ---- the thread ---- */
 
-enum work { WORK_GROUP, WORK_JOB, WORK_CHECK, WORK_END };
+enum work { WORK_GROUP, WORK_JOB, WORK_SETTLE, WORK_CHECK, WORK_EXPECT, WORK_END };
 
 static bool queue_due(const struct store *s, uint64_t now)
 {
@@ -420,20 +354,31 @@ static enum work wait_for_work(struct store *s, bool after_group)
 	for (;;) {
 		uint64_t now = store_mono_ns(), until = UINT64_MAX;
 
+		if (!s->stop && after_group && s->settle_asked)
+			return WORK_SETTLE;
 		if (!s->stop && after_group && job_due(s))
 			return WORK_JOB; /* in turn, or a busy queue would starve it */
 		if (queue_due(s, now))
 			return WORK_GROUP;
 		if (s->stop)
 			return WORK_END;
+		if (s->expecting && !s->settle_asked) {
+			s->settle_at_ns = now + s->settle_ns; /* it would stand in the group's way */
+			return WORK_EXPECT;
+		}
+		if (s->settle_asked || (s->layers && !s->owing && s->settle_at_ns <= now))
+			return WORK_SETTLE;
 		if (job_due(s))
 			return WORK_JOB;
-		if (atomic_load(&s->full) || !s->db.env || s->nunlinks) {
+		if (s->layers && !s->owing)
+			until = s->settle_at_ns;
+		if (atomic_load(&s->full) || !s->db.env || s->nunlinks || s->owing) {
 			if (!check_ns)
-				check_ns = now + RETRY_NS;
+				check_ns = now + DECIDE_RETRY_NS;
 			else if (check_ns <= now)
 				return WORK_CHECK;
-			until = check_ns;
+			if (check_ns < until)
+				until = check_ns;
 		}
 		if (s->queue && s->ready_ns < until)
 			until = s->ready_ns;
@@ -454,19 +399,25 @@ static void run_group(struct store *s, bool stopping)
 
 	/* held ones wait for their time, unless there is room already */
 	if (s->retry_ns && store_mono_ns() < s->retry_ns && !stopping && (!atomic_load(&s->full) || space_check(s))) {
-		sift(s);
+		decide_sift(s);
 		return;
 	}
 	pthread_mutex_lock(&s->mutex);
 	group = take_group(s);
 	pthread_mutex_unlock(&s->mutex);
 	write_group(s, group);
+	settle_if_due(s, durable_much(s) && !s->owing);
 	remove_expired(s);
 }
 
 static void run_job(struct store *s, struct job *j)
 {
-	enum job_step r = j->step(s, j);
+	enum job_step r = settle(s, true, &j->err) == 0 || j->makes_room ? JOB_MORE : JOB_FAILED;
+
+	if (r == JOB_MORE) {
+		j->err = ERR_INIT;
+		r = j->step(s, j);
+	}
 
 	pthread_mutex_lock(&s->mutex);
 	if (r == JOB_FAILED || r == JOB_FINISHED) {
@@ -498,6 +449,7 @@ static void *writer_main(void *arg)
 		if (j && j->exclusive)
 			s->alone = true;
 		stop = s->stop;
+		s->expecting = false;
 		pthread_mutex_unlock(&s->mutex);
 		after_group = w == WORK_GROUP;
 		if (w == WORK_END)
@@ -506,13 +458,20 @@ static void *writer_main(void *arg)
 			run_group(s, stop);
 		} else if (w == WORK_JOB) {
 			run_job(s, j);
+		} else if (w == WORK_EXPECT) {
+			durable_expect(s);
 		} else {
 			if (!s->db.env)
 				writer_reopen(s, NULL, NULL);
-			space_check(s);
+			settle_if_due(s, w == WORK_SETTLE || s->owing);
+			if (w == WORK_CHECK)
+				space_check(s);
 			remove_expired(s);
 		}
 	}
+	settle_if_due(s, true);
+	if (s->layers)
+		log_warning("store: %u groups stay in the journal; the next start puts them into the database", s->layers->depth);
 	remove_expired(s);
 	return NULL;
 }
@@ -574,4 +533,12 @@ void writer_enqueue(struct store *s, struct store_batch *b)
 	pthread_mutex_unlock(&s->mutex);
 	if (wake)
 		pthread_cond_signal(&s->wake); /* after: it would wake up only to wait for the mutex */
+}
+
+void writer_expect(struct store *s)
+{
+	pthread_mutex_lock(&s->mutex);
+	s->expecting = true;
+	pthread_mutex_unlock(&s->mutex);
+	pthread_cond_signal(&s->wake);
 }

@@ -120,6 +120,50 @@ def flip(path, needle=None):
     return True
 
 
+def test_acknowledged_survives_the_runtime(home):
+    """Killed at once, while it is in the journal only: it is there, once, and what follows goes on after it."""
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+    for n in range(8):
+        with home.rpc() as rpc:
+            for k in range(1 + n % 3):
+                last = rpc.call("emit_events", sessionId=session, events=[{"type": "run.status", "payload": {"phase": f"{n}-{k}"}}])["sequence"]
+            home.kill_part("runtime")
+        with home.rpc() as rpc:
+            log = rpc.events()
+            assert [e["sequence"] for e in log] == list(range(1, len(log) + 1)) and len(log) >= last
+            assert log[last - 1]["payload"]["phase"] == f"{n}-{k}", log[last - 1]
+    with home.rpc() as rpc:
+        assert rpc.call("verify_store")["ok"] is True
+        said = [e["payload"]["phase"] for e in rpc.events() if e["type"] == "run.status"]
+        assert said == [f"{n}-{k}" for n in range(8) for k in range(1 + n % 3)], said
+
+
+def test_without_a_journal(home):
+    """Where it cannot be made facts are as safe, only later, and that is said."""
+    path = os.path.join(home.dir, "store", "journal")
+    with home.rpc() as rpc:
+        assert rpc.call("get_store_stats")["journalBytes"] == os.path.getsize(path)
+    home.stop()
+    os.rename(path, path + ".old")
+    os.mkdir(path)
+    home.start()
+    with home.rpc() as rpc:
+        assert "journal" in rpc.call("get_health")["store"]["note"]
+        assert rpc.run(["true"])[1]["exitCode"] == 0
+        stats = rpc.call("get_store_stats")
+        assert stats["journalBytes"] == 0 and "journal" in stats["note"], stats
+        last = stats["lastSequence"]
+    assert "journal" in home.cli("doctor").text
+    home.stop()
+    os.rmdir(path)
+    os.rename(path + ".old", path)
+    home.start()
+    with home.rpc() as rpc:
+        assert "note" not in rpc.call("get_health")["store"]
+        assert rpc.call("get_store_stats")["lastSequence"] >= last and rpc.call("verify_store")["ok"] is True
+
+
 def test_a_changed_event_is_noticed(home):
     with home.rpc() as rpc:
         session = rpc.call("create_session", title="a-title-to-be-found")["sessionId"]
@@ -213,6 +257,23 @@ def test_a_full_store_holds_output_back_and_loses_none():
         home.cli("store", "compact")
         assert rpc.wait(process)["status"] == "completed"
         assert rpc.outputs(process)["stdout"] == "".join(f"{n}\n" for n in range(1, 1001)).encode()
+
+
+def test_a_process_outlives_the_record_of_its_start(home):
+    with home.rpc() as rpc:
+        live = rpc.start(["sh", "-c", "read x; echo got $x; exit 7"], stdin="pipe")
+        for _ in range(3):
+            rpc.run(["true"])
+        rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+        assert not rpc.call("list_events", afterSequence=rpc.call("initialize")["firstSequence"] - 1, types=["process.started"])["events"]
+    home.kill_part("runtime")
+    with home.rpc() as rpc:
+        found = rpc.call("list_events", afterSequence=rpc.call("initialize")["firstSequence"] - 1, types=["history.reconstructed"])["events"][-1]["payload"]
+        assert [p["processId"] for p in found["alive"]] == [live["processId"]] and found["aborted"] == 0 and not found["degraded"], found
+        rpc.call("write_process_stdin", processId=live["processId"], data="it\n")
+        end = rpc.wait(live["processId"])
+        assert (end["status"], end["exitCode"]) == ("completed", 7) and rpc.outputs(live["processId"])["stdout"] == b"got it\n", end
+        assert rpc.call("verify_store")["ok"]
 
 
 if __name__ == "__main__":

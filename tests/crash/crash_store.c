@@ -6,11 +6,7 @@
  * STORE_N=kills SEED=n choose how many and which; the seed is printed.
  */
 
-#include "tests/unit/runtime/store/rig.h"
-
-#include "runtime/store/spool.h"
-
-#include <errno.h>
+#include "tests/crash/appender.h"
 
 #define DEFAULT_KILLS 300
 #define CONTROL_KILLS 60
@@ -30,109 +26,6 @@ static void init(struct rig *r)
 	r->o.soon_ms = 1;
 }
 
-/* What the child says through the pipe after a batch was decided (or, as the control, when it was submitted). */
-struct ack {
-	uint64_t last;
-	uint64_t spooled; /* bytes of out_1 that events cite */
-};
-
-struct child {
-	struct rig *r;
-	int pipe;
-	bool early;
-	struct spool_file spool;
-	uint64_t cited, submitted;
-	struct ack pending[64];
-	unsigned in_flight, head;
-};
-
-static void say(struct child *c, const struct ack *a)
-{
-	if (write(c->pipe, a, sizeof(*a)) != sizeof(*a))
-		_exit(0);
-}
-
-static void decided(void *ctx, const struct store_result *res)
-{
-	struct child *c = ctx;
-	struct ack a = c->pending[c->head % 64];
-
-	if (res->status != 0)
-		_exit(3);
-	if (a.last != res->last_sequence)
-		_exit(4);
-	c->head++;
-	c->in_flight--;
-	if (!c->early)
-		say(c, &a);
-}
-
-static void submit_one(struct child *c, unsigned i)
-{
-	struct store_batch *b = store_batch_new(c->r->s);
-	unsigned events = 1 + i % 4;
-	struct ack a;
-
-	for (unsigned k = 0; k < events; k++)
-		rig_event(b, k % 2 ? EVENT_PROCESS_OUTPUT : EVENT_RUNTIME_WARNING, i % 2 ? "sess_a" : "sess_b", "proc_1", i);
-	if (i % 3 == 0) {
-		char bytes[700];
-
-		for (size_t k = 0; k < sizeof(bytes); k++)
-			bytes[k] = (char)(c->spool.size + k);
-		if (pwrite(c->spool.fd, bytes, sizeof(bytes), (off_t)c->spool.size) != (ssize_t)sizeof(bytes))
-			_exit(5);
-		c->spool.size += sizeof(bytes);
-		store_batch_spool(b, "out_1", c->spool.fd, c->cited, c->spool.size - c->cited);
-		c->cited = c->spool.size;
-	}
-	c->submitted += events;
-	a = (struct ack){ .last = c->submitted, .spooled = c->cited };
-	c->pending[(c->head + c->in_flight) % 64] = a;
-	c->in_flight++;
-	if (c->early)
-		say(c, &a);
-	store_submit(c->r->s, b, 0, decided, c);
-}
-
-static void child_main(struct rig *r, int fd, bool early)
-{
-	struct child c = { .r = r, .pipe = fd, .early = early };
-	struct err e = ERR_INIT;
-	int dir;
-
-	if (store_open(&r->o, &r->s, &e) != 0) {
-		fprintf(stderr, "# child: %s\n", e.message);
-		_exit(2);
-	}
-	c.submitted = store_last_sequence(r->s);
-	dir = open(r->spool_dir, O_RDONLY | O_DIRECTORY);
-	if (spool_open(dir, "out_1", 0, &c.spool, &e) != 0)
-		_exit(2);
-	/* what came before the last kill and was not cited is cited now: nothing of a stream is lost */
-	{
-		buf_auto struct buf out = BUF_INIT;
-
-		while (c.cited < c.spool.size) {
-			buf_reset(&out);
-			if (store_output_read(r->s, "out_1", c.cited, 1 << 20, &out, &e) != 0)
-				_exit(6);
-			if (out.len == 0)
-				break;
-			c.cited += out.len;
-		}
-	}
-	for (unsigned i = 0;;) {
-		struct pollfd p = { .fd = store_dispatch_fd(r->s), .events = POLLIN };
-
-		do
-			submit_one(&c, i++);
-		while (c.in_flight < 32 && i % 40);
-		poll(&p, 1, 1000);
-		store_dispatch(r->s);
-	}
-}
-
 /* Kills one child; what it acknowledged last. */
 static struct ack run_once(struct rig *r, bool early, unsigned *windows)
 {
@@ -146,7 +39,7 @@ static struct ack run_once(struct rig *r, bool early, unsigned *windows)
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		close(p[0]);
-		child_main(r, p[1], early);
+		appender_main(r, p[1], early, false);
 	}
 	close(p[1]);
 	/* half of the kills count from the first word, so that they do not all fall into the opening */
@@ -161,24 +54,6 @@ static struct ack run_once(struct rig *r, bool early, unsigned *windows)
 	close(p[0]);
 	*windows += a.last != 0;
 	return a;
-}
-
-static uint64_t durable_bytes(struct rig *r)
-{
-	buf_auto struct buf out = BUF_INIT;
-	struct err e = ERR_INIT;
-	uint64_t n = 0;
-
-	for (;;) {
-		buf_reset(&out);
-		ck_assert_msg(store_output_read(r->s, "out_1", n, 1 << 20, &out, &e) == 0, "%s", e.message);
-		if (out.len == 0)
-			return n;
-		for (size_t i = 0; i < out.len; i++)
-			if ((unsigned char)out.data[i] != (unsigned char)(n + i))
-				ck_abort_msg("byte %llu is wrong", (unsigned long long)(n + i));
-		n += out.len;
-	}
 }
 
 START_TEST(acknowledged_survives_sigkill)
@@ -206,7 +81,7 @@ START_TEST(acknowledged_survives_sigkill)
 		before = store_last_sequence(r.s);
 		x = rig_events(&r, 0, 0, -1, NULL);
 		ck_assert(x.gapless && x.count == before);
-		ck_assert_uint_ge(durable_bytes(&r), a.spooled);
+		ck_assert_uint_ge(appender_bytes(&r), a.spooled);
 		rig_verify_ok(&r);
 		rig_close(&r);
 	}

@@ -250,6 +250,92 @@ START_TEST(a_medium_that_heals)
 }
 END_TEST
 
+/* Acknowledged, and then the database cannot be written any more, not even at the end: the journal has it all. */
+START_TEST(what_is_owed_is_not_lost)
+{
+	struct rig_verdict v;
+	struct store_stats st;
+	struct err e = ERR_INIT;
+	struct rig_seen x;
+	struct rig r;
+
+	init(&r);
+	r.o.settle_ms = 60000;
+	rig_open(&r);
+	ck_assert_uint_eq(rig_append(&r, 10, "sess_a", "proc_1"), 10);
+	ck_assert_int_eq(store_stats_get(r.s, &st, &e), 0);
+	ck_assert_uint_eq(st.settles, 0);
+	ck_assert_uint_eq(st.journal_groups, 10);
+	fault = EIO;
+	stay = true;
+	countdown = 0;
+	v = rig_verify(&r); /* which has it settled first */
+	ck_assert(v.failed);
+	ck_assert_uint_eq(rig_append(&r, 1, "sess_a", "proc_1"), 0);
+	x = rig_events(&r, 0, 0, -1, NULL);
+	ck_assert(x.gapless && x.count == 10);
+	rig_close(&r);
+	countdown = -1;
+	rig_open(&r);
+	x = rig_events(&r, 0, 0, -1, NULL);
+	ck_assert(x.gapless && x.count == 10);
+	ck_assert_uint_eq(rig_append(&r, 5, "sess_a", "proc_1"), 5);
+	rig_verify_ok(&r);
+	/* and when it heals by itself */
+	countdown = 0;
+	v = rig_verify(&r);
+	ck_assert(v.failed);
+	countdown = -1;
+	ck_assert_uint_eq(rig_append(&r, 5, "sess_a", "proc_1"), 5);
+	rig_verify_ok(&r);
+	ck_assert_uint_eq(store_last_sequence(r.s), 20);
+	rig_done(&r);
+}
+END_TEST
+
+/* Making ready for a group fails: the journal is given up as if the group itself had failed, and nothing is lost. */
+START_TEST(what_is_expected_finds_no_medium)
+{
+	struct store_stats st;
+	struct err e = ERR_INIT;
+	struct rig_seen x;
+	struct rig r;
+
+	init(&r);
+	r.o.settle_ms = 60000;
+	rig_open(&r);
+	fault = EIO;
+	stay = true;
+	for (unsigned n = 0;; n++) {
+		ck_assert_uint_lt(n, 60); /* a disk that is slow just then is left alone, but not always */
+		ck_assert_uint_eq(rig_append(&r, 1, "sess_a", "proc_1"), 1);
+		usleep(3000);
+		countdown = 0;
+		store_expect(r.s);
+		usleep(3000);
+		countdown = -1;
+		ck_assert_int_eq(store_stats_get(r.s, &st, &e), 0);
+		ck_assert_uint_eq(st.journal_groups, n + 1);
+		if (st.journal_bytes == 0)
+			break;
+	}
+	ck_assert_ptr_nonnull(strstr(st.note, "journal"));
+	ck_assert_uint_eq(st.settles, 0);
+	ck_assert_uint_eq(rig_append(&r, 2, "sess_a", "proc_1"), 2);
+	ck_assert_int_eq(store_stats_get(r.s, &st, &e), 0);
+	ck_assert_uint_eq(st.settles, 2);
+	ck_assert_uint_eq(st.journal_groups, 0);
+	store_expect(r.s); /* without one */
+	rig_verify_ok(&r);
+	uint64_t last = store_last_sequence(r.s);
+	rig_close(&r);
+	rig_open(&r);
+	x = rig_events(&r, 0, 0, -1, NULL);
+	ck_assert(x.gapless && x.count == last);
+	rig_done(&r);
+}
+END_TEST
+
 /* A disk that hangs: reads, models and submits on the loop thread do not wait for it. */
 START_TEST(a_stalled_disk_freezes_no_one)
 {
@@ -293,5 +379,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("medium", an_input_output_error_anywhere, no_space_anywhere, an_interrupted_call_anywhere, a_medium_that_heals,
-		     a_stalled_disk_freezes_no_one);
+		     what_is_owed_is_not_lost, what_is_expected_finds_no_medium, a_stalled_disk_freezes_no_one);
 }

@@ -324,7 +324,7 @@ static void a_newer_version_is_refused_untouched_in(struct rig *r)
 	rig_open(r);
 	rig_append(r, 3, "sess_a", NULL);
 	rig_close(r);
-	write_version(r, 3);
+	write_version(r, 4);
 	snprintf(path, sizeof(path), "%s/data.mdb", r->store_dir);
 	fd = open(path, O_RDONLY);
 	ck_assert_int_eq(fstat(fd, &before), 0);
@@ -333,7 +333,7 @@ static void a_newer_version_is_refused_untouched_in(struct rig *r)
 	ck_assert_int_eq(pread(fd, a, (size_t)before.st_size, 0), before.st_size);
 	ck_assert_int_lt(store_open(&r->o, &s, &e), 0);
 	ck_assert_int_eq(e.code, ERR_UNAVAILABLE);
-	ck_assert_ptr_nonnull(strstr(e.message, "version 3"));
+	ck_assert_ptr_nonnull(strstr(e.message, "version 4"));
 	ck_assert_int_eq(fstat(fd, &after), 0);
 	ck_assert_int_eq(before.st_size, after.st_size);
 	ck_assert_int_eq(pread(fd, b, (size_t)before.st_size, 0), before.st_size);
@@ -403,6 +403,30 @@ static void a_store_of_version_1_is_brought_up_in(struct rig *r)
 	}
 }
 RIG_TEST(a_store_of_version_1_is_brought_up)
+
+/* One that never had a journal, as a program of version 2 left it. */
+static void a_store_of_version_2_opens_in(struct rig *r)
+{
+	char path[200];
+
+	r->o.no_journal = true;
+	rig_open(r);
+	rig_append(r, 40, "sess_a", "proc_1");
+	rig_close(r);
+	snprintf(path, sizeof(path), "%s/journal", r->store_dir);
+	ck_assert_int_lt(access(path, F_OK), 0);
+	write_version(r, 2);
+	r->o.no_journal = false;
+	for (int i = 0; i < 2; i++) {
+		rig_open(r);
+		ck_assert_uint_eq(rig_events(r, 0, 0, ID_SESSION, "sess_a").count, (unsigned)(40 + i));
+		ck_assert_uint_eq(rig_append(r, 1, "sess_a", "proc_1"), 1);
+		rig_verify_ok(r);
+		rig_close(r);
+		ck_assert_int_eq(access(path, F_OK), 0);
+	}
+}
+RIG_TEST(a_store_of_version_2_opens)
 
 static void folders_may_be_descriptors_in(struct rig *r)
 {
@@ -498,6 +522,6 @@ int main(void)
 	return SUITE("store", a_new_store_is_empty, events_come_back_in_order, thousands_of_batches_keep_their_order,
 		     soon_waits_and_now_takes_it_along, soon_comes_by_itself, close_commits_what_is_queued,
 		     a_bad_event_leaves_the_batch_alone, keys_are_remembered_and_replaced, a_second_opener_is_refused,
-		     nothing_to_read_is_not_found, a_newer_version_is_refused_untouched, a_store_of_version_1_is_brought_up, folders_may_be_descriptors,
+		     nothing_to_read_is_not_found, a_newer_version_is_refused_untouched, a_store_of_version_1_is_brought_up, a_store_of_version_2_opens, folders_may_be_descriptors,
 		     a_reader_beside_the_writer, a_file_cut_short_is_refused);
 }

@@ -1,0 +1,109 @@
+#include "runtime/store/decide.h"
+
+#include "runtime/base/log.h"
+#include "runtime/store/state.h"
+
+void decide_post(struct store *s, struct store_batch *group)
+{
+	pthread_mutex_lock(&s->mutex);
+	while (group) {
+		struct store_batch *b = group;
+
+		group = b->next;
+		s->undecided--;
+		s->stats.batches++;
+		if (b->status != 0)
+			s->stats.refused++;
+		store_post_locked(s, &b->completion);
+	}
+	pthread_cond_broadcast(&s->decided);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+static void set_refused(struct store_batch *b, const struct err *why)
+{
+	b->status = -1;
+	b->err = *why;
+	if (why->code == ERR_SYS) {
+		b->err.code = ERR_UNAVAILABLE;
+		err_wrap(&b->err, "the store's medium failed");
+	}
+}
+
+struct store_batch *decide_refuse(struct store *s, struct store_batch *group, const struct err *why, bool also_must)
+{
+	struct store_batch *keep = NULL, **keep_tail = &keep, *gone = NULL, **gone_tail = &gone, *next;
+
+	for (struct store_batch *b = group; b; b = next) {
+		next = b->next;
+		b->next = NULL;
+		if (batch_is_must(b) && !also_must) {
+			*keep_tail = b;
+			keep_tail = &b->next;
+		} else {
+			set_refused(b, why);
+			*gone_tail = b;
+			gone_tail = &b->next;
+		}
+	}
+	decide_post(s, gone);
+	return keep;
+}
+
+void decide_put_back(struct store *s, struct store_batch *group, bool held)
+{
+	struct store_batch *last = group;
+
+	if (!group)
+		return;
+	pthread_mutex_lock(&s->mutex);
+	for (struct store_batch *b = group; b; b = b->next) {
+		b->held = held;
+		s->nheld += held;
+		last = b;
+	}
+	last->next = s->queue;
+	if (!s->queue)
+		s->queue_tail = &last->next;
+	s->queue = group;
+	if (!held)
+		s->ready_ns = 0;
+	pthread_cond_broadcast(&s->decided);
+	pthread_mutex_unlock(&s->mutex);
+}
+
+void decide_fail(struct store *s, struct store_batch *group, const struct err *why)
+{
+	bool stop;
+
+	pthread_mutex_lock(&s->mutex);
+	stop = s->stop;
+	pthread_mutex_unlock(&s->mutex);
+	group = decide_refuse(s, group, why, stop);
+	if (!group)
+		return;
+	if (!s->retry_ns)
+		log_warning("store: what must be written waits: %s", why->message);
+	s->retry_ns = store_mono_ns() + DECIDE_RETRY_NS;
+	decide_put_back(s, group, true);
+}
+
+void decide_sift(struct store *s)
+{
+	struct store_batch *all, *keep;
+	struct err why = ERR_INIT;
+
+	if (atomic_load(&s->full))
+		err_set(&why, ERR_EXHAUSTED, "the store is full");
+	else
+		err_set(&why, ERR_UNAVAILABLE, "the store's medium has failed; it is tried again");
+	pthread_mutex_lock(&s->mutex);
+	all = s->queue;
+	s->queue = NULL;
+	s->queue_tail = &s->queue;
+	s->nheld = 0;
+	s->ready_ns = UINT64_MAX;
+	pthread_mutex_unlock(&s->mutex);
+	keep = decide_refuse(s, all, &why, false);
+	decide_put_back(s, keep, true);
+}

@@ -1,0 +1,159 @@
+#include "runtime/store/docs.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/store/models.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_ROOM (MODEL_ID_MAX + 2)
+
+static void doc_free(struct doc *n)
+{
+	if (!n)
+		return;
+	free(n->json);
+	free(n);
+}
+
+static void drop(void *ctx, const char *key, void *value)
+{
+	doc_free(value);
+}
+
+void docs_done(struct docs *d)
+{
+	strmap_each(&d->entries, drop, NULL);
+	strmap_done(&d->entries);
+}
+
+static void key_of(uint8_t kind, const char *id, size_t id_len, char key[KEY_ROOM])
+{
+	key[0] = (char)kind;
+	memcpy(key + 1, id, id_len);
+	key[1 + id_len] = '\0';
+}
+
+static struct doc *doc_at(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
+{
+	struct doc *n = mem_zalloc(1, sizeof(*n) + id_len + 1);
+	char key[KEY_ROOM];
+
+	n->ordinal = ordinal;
+	n->kind = kind;
+	n->id_len = id_len;
+	memcpy(n->id, id, id_len);
+	key_of(kind, id, id_len, key);
+	doc_free(strmap_put(&d->entries, key, n));
+	return n;
+}
+
+int docs_get(const struct docs *d, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len)
+{
+	char key[KEY_ROOM];
+
+	if (d->entries.count == 0)
+		return 2;
+	key_of(kind, id, id_len, key);
+	const struct doc *n = strmap_get(&d->entries, key);
+	if (!n)
+		return 2;
+	if (n->gone)
+		return 1;
+	*ret = n->json;
+	*ret_len = n->len;
+	return 0;
+}
+
+void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len)
+{
+	char *copy = mem_strndup(json, len); /* before the old one goes, which may be what `json` points into */
+	struct doc *n = doc_at(d, ordinal, kind, id, id_len);
+
+	n->json = copy;
+	n->len = len;
+}
+
+void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
+{
+	doc_at(d, ordinal, kind, id, id_len)->gone = true;
+}
+
+struct sweep {
+	struct docs *docs;
+	uint64_t ordinal;
+};
+
+static void sweep_doc(void *ctx, const char *key, void *value)
+{
+	struct sweep *w = ctx;
+	struct doc *n = value;
+
+	if (n->ordinal <= w->ordinal)
+		doc_free(strmap_del(&w->docs->entries, key));
+}
+
+void docs_sweep(struct docs *d, uint64_t ordinal)
+{
+	struct sweep w = { d, ordinal };
+
+	if (d->entries.count)
+		strmap_each(&d->entries, sweep_doc, &w);
+}
+
+/* ---- listing ---- */
+
+struct gathering {
+	struct docs_list *list;
+	int kind;
+	const char *prefix;
+	size_t prefix_len;
+};
+
+static void gather(void *ctx, const char *key, void *value)
+{
+	struct gathering *g = ctx;
+
+	if (g->kind >= 0 && (uint8_t)key[0] != g->kind)
+		return;
+	if (strncmp(key + 1, g->prefix, g->prefix_len) != 0 || strmap_get(&g->list->seen, key))
+		return;
+	strmap_put(&g->list->seen, key, value);
+	g->list->all[g->list->count++] = value;
+}
+
+void docs_list_add(struct docs_list *l, const struct docs *d, int kind, const char *prefix)
+{
+	struct gathering g = { .list = l, .kind = kind, .prefix = prefix ? prefix : "" };
+
+	if (d->entries.count == 0)
+		return;
+	g.prefix_len = strlen(g.prefix);
+	l->all = mem_realloc(l->all, (l->count + d->entries.count) * sizeof(*l->all));
+	strmap_each((struct strmap *)(uintptr_t)&d->entries, gather, &g);
+}
+
+static int ascending(const void *a, const void *b)
+{
+	const struct doc *const *x = a, *const *y = b;
+
+	return strcmp((*x)->id, (*y)->id);
+}
+
+static int descending_order(const void *a, const void *b)
+{
+	return ascending(b, a);
+}
+
+void docs_list_sort(struct docs_list *l, bool descending)
+{
+	if (l->count > 1)
+		qsort(l->all, l->count, sizeof(*l->all), descending ? descending_order : ascending);
+}
+
+void docs_list_done(struct docs_list *l)
+{
+	free(l->all);
+	strmap_done(&l->seen);
+	*l = DOCS_LIST_INIT;
+}

@@ -1,0 +1,30 @@
+#ifndef BAILIFF_STORE_DURABLE_H
+#define BAILIFF_STORE_DURABLE_H
+
+/* Making groups durable, by the journal or by the database, and settling (internal to runtime/store; the writer thread's). */
+
+#include "runtime/store/batch.h"
+
+/*
+ * Folds the batches and makes them durable as one group; then their sequences are set and readers see them. On failure nothing of them is
+ * there, unless *ret_in_doubt: then a fresh look at the database tells, and durable_happened or durable_undone must be called.
+ */
+int durable_group(struct store *s, struct store_batch *group, bool *ret_in_doubt, struct err *e);
+void durable_happened(struct store *s, struct store_batch *group); /* NULL: of durable_settle */
+void durable_undone(struct store *s);
+
+/* A group is about to come that somebody waits for. */
+void durable_expect(struct store *s);
+
+/* Puts everything that only the journal has into the database. In doubt as above. */
+int durable_settle(struct store *s, bool *ret_in_doubt, struct err *e);
+/* Whether that should not wait any longer, as too much has come together. */
+bool durable_much(const struct store *s);
+
+/* At open: folds what the journal has and the database has not, settles it, and makes the journal ready. */
+int durable_recover(struct store *s, struct err *e);
+
+/* Any thread but the writer and the loop: waits until everything acknowledged so far is in the database. */
+int durable_wait(struct store *s, struct err *e);
+
+#endif

@@ -1,0 +1,152 @@
+#include "runtime/store/layer.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/event/event.h"
+#include "runtime/store/models.h"
+#include "runtime/store/state.h"
+
+#include <string.h>
+
+struct layer *layer_ref(struct layer *l)
+{
+	if (l)
+		atomic_fetch_add(&l->refs, 1);
+	return l;
+}
+
+void layer_unref(struct layer *l)
+{
+	while (l && atomic_fetch_sub(&l->refs, 1) == 1) {
+		struct layer *older = l->older;
+
+		docs_done(&l->docs);
+		buf_done(&l->group);
+		free(l->notes);
+		free(l);
+		l = older;
+	}
+}
+
+static int fold_event(struct store *s, struct layer *l, const struct group_entry *n, struct models *m, struct err *e)
+{
+	struct event_view ev;
+
+	if (event_view_of(n->data, n->len, l->last_sequence + 1, &ev, e) != 0)
+		return -1;
+	for (int f = 0; f < ID_FIELD_COUNT; f++)
+		l->weight += ev.ids[f].text && id_field_indexed((enum id_field)f);
+	l->last_sequence++;
+	event_view_payload(&ev);
+	if (s->fold && s->fold(m, &ev, e) != 0)
+		return err_wrap(e, "fold event %llu (%s)", (unsigned long long)ev.sequence, event_info(ev.type)->name);
+	return 0;
+}
+
+static int fold(struct store *s, struct layer *l, struct models *m, struct err *e)
+{
+	struct group_entry n;
+	size_t at = 0, cap = 0;
+	int rc;
+
+	while ((rc = group_next(l->group.data, l->group.len, &at, &n, e)) > 0) {
+		l->weight++;
+		if (n.tag == GROUP_EVENT) {
+			if (fold_event(s, l, &n, m, e) != 0)
+				return -1;
+			continue;
+		}
+		if (l->nnotes == cap) {
+			cap = cap ? cap * 2 : 8;
+			l->notes = mem_realloc(l->notes, cap * sizeof(*l->notes));
+		}
+		l->notes[l->nnotes++] = n;
+		l->weight += n.len / 64; /* a range has a row for each chunk */
+	}
+	l->weight += l->docs.entries.count;
+	return rc;
+}
+
+int layer_new(struct store *s, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models, struct layer **ret,
+	      struct err *e)
+{
+	struct layer *l = mem_zalloc(1, sizeof(*l));
+	struct models m = { .txn = txn, .dbi = models, .docs = &l->docs, .over = older };
+
+	atomic_init(&l->refs, 1);
+	l->group = *group;
+	*group = BUF_INIT;
+	l->older = layer_ref(older);
+	l->first_sequence = last + 1;
+	l->last_sequence = last;
+	l->depth = older ? older->depth + 1 : 1;
+	l->weight = older ? older->weight : 0;
+	l->bytes = l->group.len + (older ? older->bytes : 0);
+	if (fold(s, l, &m, e) != 0) {
+		layer_unref(l);
+		return -1;
+	}
+	*ret = l;
+	return 0;
+}
+
+uint64_t layer_settled(const struct layer *l, uint64_t last)
+{
+	for (; l; l = l->older)
+		last = l->first_sequence - 1;
+	return last;
+}
+
+int layer_doc(const struct layer *l, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len)
+{
+	for (; l; l = l->older) {
+		int rc = docs_get(&l->docs, kind, id, id_len, ret, ret_len);
+
+		if (rc < 2)
+			return rc;
+	}
+	return 2;
+}
+
+void layer_docs(const struct layer *l, struct docs_list *list, int kind, const char *prefix)
+{
+	for (; l; l = l->older)
+		docs_list_add(list, &l->docs, kind, prefix);
+}
+
+const struct group_entry *layer_note(const struct layer *l, unsigned tags, uint32_t uid, const char *key)
+{
+	for (; l; l = l->older)
+		for (size_t i = l->nnotes; i-- > 0;) {
+			const struct group_entry *n = &l->notes[i];
+
+			if (tags & 1u << n->tag && (n->tag != GROUP_IDEM || n->uid == uid) && strcmp(n->key, key) == 0)
+				return n;
+		}
+	return NULL;
+}
+
+static bool chunk_of(const struct group_entry *n, uint64_t offset, struct chunk *ret)
+{
+	for (size_t i = 0; i < group_chunks(n); i++) {
+		struct chunk c = group_chunk(n, i);
+
+		if (offset >= c.offset && offset - c.offset < c.length) {
+			*ret = c;
+			return true;
+		}
+	}
+	return false;
+}
+
+bool layer_chunk(const struct layer *l, const char *ref, uint64_t offset, struct chunk *ret)
+{
+	for (; l; l = l->older)
+		for (size_t i = l->nnotes; i-- > 0;) {
+			const struct group_entry *n = &l->notes[i];
+
+			if (n->tag == GROUP_RANGE && strcmp(n->key, ref) == 0 && chunk_of(n, offset, ret))
+				return true;
+		}
+	return false;
+}

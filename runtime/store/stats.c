@@ -1,0 +1,82 @@
+/* What the store says of itself. */
+
+#include "runtime/store/idem.h"
+#include "runtime/store/layer.h"
+#include "runtime/store/models.h"
+#include "runtime/store/reader.h"
+#include "runtime/store/state.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* By how many documents and idempotency records the layers make the tables longer. */
+static int64_t new_models(const struct reader *r, MDB_dbi dbi)
+{
+	docs_list_auto struct docs_list list = DOCS_LIST_INIT;
+	struct models m = { .txn = r->txn, .dbi = dbi };
+	int64_t more = 0;
+
+	layer_docs(r->over, &list, -1, NULL);
+	for (size_t i = 0; i < list.count; i++) {
+		const struct doc *n = list.all[i];
+		const char *p;
+		size_t len;
+		bool there = models_get(&m, n->kind, n->id, n->id_len, &p, &len, NULL) == 0;
+
+		more += !n->gone - there;
+	}
+	return more;
+}
+
+static uint64_t new_keys(const struct reader *r)
+{
+	uint64_t more = 0;
+
+	for (const struct layer *l = r->over; l; l = l->older)
+		for (size_t i = 0; i < l->nnotes; i++) {
+			const struct group_entry *n = &l->notes[i];
+
+			more += n->tag == GROUP_IDEM && layer_note(r->over, 1u << GROUP_IDEM, n->uid, n->key) == n &&
+				!idem_known(r->txn, r->db, n->uid, n->key);
+		}
+	return more;
+}
+
+int store_stats_get(struct store *s, struct store_stats *ret, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	char journal_note[sizeof(s->journal_note)];
+	struct store_stats st;
+	struct tip floor;
+	uint64_t last;
+	MDB_dbi models;
+
+	if (reader_begin(s, &r, e) != 0 || reader_floor(&r, &floor, e) != 0 || reader_models(&r, &models, e) != 0)
+		return -1;
+	pthread_mutex_lock(&s->mutex);
+	st = s->stats;
+	snprintf(journal_note, sizeof(journal_note), "%s", s->journal_note);
+	pthread_mutex_unlock(&s->mutex);
+	if (reader_last(&r, &last, e) != 0)
+		return -1;
+	st.events = last - floor.sequence;
+	st.first_sequence = floor.sequence + 1;
+	st.last_sequence = s->last;
+	st.models = db_entries(r.txn, models) + (uint64_t)new_models(&r, models);
+	st.idem_records = db_entries(r.txn, r.db->t[DB_IDEM]) + new_keys(&r);
+	st.map_bytes = r.db->map_bytes;
+	if (r.db->smaller)
+		snprintf(st.note, sizeof(st.note), "the address space allows a map of only %llu MiB",
+			 (unsigned long long)(r.db->map_bytes >> 20));
+	reader_end(&r);
+	st.db_bytes = space_db_bytes(s);
+	st.quota_bytes = s->space.quota;
+	st.full = atomic_load(&s->full);
+	if (faccessat(s->dir_fd, "ballast", F_OK, 0) != 0 && !s->read_only && !st.note[0])
+		snprintf(st.note, sizeof(st.note), "there is no ballast file for a full disk");
+	if (journal_note[0] && !st.note[0])
+		snprintf(st.note, sizeof(st.note), "without a journal, commits take longer: %.110s", journal_note);
+	*ret = st;
+	return 0;
+}

@@ -1,0 +1,712 @@
+/*
+ * Groups that only the journal has: readers see them as if they were in the database, and a crash at any moment, also one that
+ * leaves a write half done, loses none that was acknowledged and invents none.
+ */
+
+#include "runtime/base/hash.h"
+#include "runtime/store/journal.h"
+#include "runtime/store/spool.h"
+#include "tests/unit/runtime/store/rig.h"
+
+#include <errno.h>
+
+#define NEVER 600000u /* ms: settled only when somebody asks for it */
+
+static struct store_stats stats(struct rig *r)
+{
+	struct store_stats st;
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(store_stats_get(r->s, &st, &e) == 0, "%s", e.message);
+	return st;
+}
+
+/* ---- reading ---- */
+
+static bool list(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	buf_printf(ctx, "%.*s=%.*s ", (int)id_len, id, (int)len, json);
+	return true;
+}
+
+static bool list_two(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct buf *out = ctx;
+
+	buf_printf(out, "%.*s ", (int)id_len, id);
+	return out->data[out->len - 2] != '3'; /* until one that ends so */
+}
+
+static bool list_event(void *ctx, const struct event_view *ev)
+{
+	buf_printf(ctx, "%llu:%d ", (unsigned long long)ev->sequence, ev->type);
+	return true;
+}
+
+static void look_models(struct rig *r, struct buf *out)
+{
+	static const char *const after[] = { NULL, "sess_", "sess_2", "sess_25", "sess_9", "zzz" };
+	struct err e = ERR_INIT;
+
+	for (uint8_t kind = 1; kind <= 3; kind++)
+		for (size_t i = 0; i < countof(after); i++)
+			for (int down = 0; down < 2; down++) {
+				buf_printf(out, "\n%u %s %d: ", kind, after[i] ? after[i] : "-", down);
+				ck_assert_int_eq(store_model_scan(r->s, kind, i % 2 ? NULL : "sess_", after[i], down, list, out, &e), 0);
+				buf_byte(out, '|');
+				ck_assert_int_eq(store_model_scan(r->s, kind, NULL, after[i], down, list_two, out, &e), 0);
+			}
+	for (int i = 0; i < 9; i++) {
+		char id[16];
+		snprintf(id, sizeof(id), "sess_%d", i);
+		int rc = store_model_get(r->s, 1, id, out, &e);
+		ck_assert_int_ge(rc, 0);
+		buf_printf(out, " %d\n", rc);
+	}
+}
+
+/* Everything that can be asked, as text. */
+static char *look(struct rig *r)
+{
+	static const char *const refs[] = { "out_in", "out_gone", "out_1", "out_none" };
+	struct buf out = BUF_INIT;
+	struct store_query all = { .index = -1 }, one = { .index = ID_SESSION, .id = "sess_2" };
+	struct store_stats st = stats(r);
+	struct err e = ERR_INIT;
+	uint8_t hash[32];
+	char method[64];
+	uint64_t at;
+
+	buf_printf(&out, "%llu events, %llu models, %llu keys\n", (unsigned long long)st.events, (unsigned long long)st.models,
+		   (unsigned long long)st.idem_records);
+	look_models(r, &out);
+	ck_assert_int_eq(store_events(r->s, &all, list_event, &out, &e), 0);
+	buf_byte(&out, '\n');
+	ck_assert_int_eq(store_events(r->s, &one, list_event, &out, &e), 0);
+	for (uint64_t us = 0; us < 80; us += 7) {
+		ck_assert_msg(store_sequence_at(r->s, us, &at, &e) == 0, "%s", e.message);
+		buf_printf(&out, "\nat %llu: %llu", (unsigned long long)us, (unsigned long long)at);
+	}
+	for (size_t i = 0; i < countof(refs); i++) {
+		buf_printf(&out, "\n%s: ", refs[i]);
+		e = ERR_INIT;
+		if (store_output_read(r->s, refs[i], 3, 5000, &out, &e) != 0)
+			buf_str(&out, e.message);
+	}
+	for (uint32_t uid = 1; uid < 3; uid++) {
+		buf_printf(&out, "\nkey of %u: ", uid);
+		if (store_idem_get(r->s, uid, "k", method, hash, &out, &e) == 0)
+			buf_str(&out, method);
+	}
+	buf_str(&out, "\nmeta: ");
+	ck_assert_int_ge(store_meta_get(r->s, "m", &out, &e), 0);
+	return buf_take(&out);
+}
+
+static uint64_t tick;
+
+static uint64_t fake_us(void *ctx)
+{
+	return ++tick;
+}
+
+static struct store_batch *with_event(struct rig *r, unsigned i)
+{
+	struct store_batch *b = store_batch_new(r->s);
+	char session[16], process[16];
+
+	snprintf(session, sizeof(session), "sess_%u", (i * 7) % 9);
+	snprintf(process, sizeof(process), "sess_%u", i % 4);
+	rig_event(b, EVENT_RUNTIME_WARNING, session, process, i);
+	return b;
+}
+
+static void submit(struct rig *r, struct store_batch *b)
+{
+	store_submit(r->s, b, 0, rig_result, r);
+	store_flush(r->s);
+	ck_assert_uint_eq(r->failed, 0);
+}
+
+/* Of everything something, some of it replaced or removed again. */
+static void write_all(struct rig *r, struct spool_file *f, unsigned round)
+{
+	static const uint8_t hash[32];
+	struct err e = ERR_INIT;
+	struct store_batch *b;
+	char text[32];
+
+	if (f->fd < 0) {
+		int dir = open(r->spool_dir, O_RDONLY | O_DIRECTORY);
+		ck_assert_int_eq(spool_open(dir, "out_1", 0, f, &e), 0);
+		close(dir);
+	}
+	for (unsigned i = 0; i < 12; i++)
+		submit(r, with_event(r, i + round * 5));
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t at = f->size;
+
+		for (int k = 0; k < 1000; k++) {
+			char c = (char)('a' + (f->size + (uint64_t)k) % 26);
+			ck_assert_int_eq(pwrite(f->fd, &c, 1, (off_t)(f->size + (uint64_t)k)), 1);
+		}
+		f->size += 1000;
+		b = with_event(r, i);
+		store_batch_spool(b, "out_1", f->fd, at, 1000);
+		snprintf(text, sizeof(text), "inline %u of %u", i, round);
+		store_batch_inline(b, i ? "out_in" : "out_gone", text, strlen(text));
+		store_batch_idem(b, 1 + i % 2, "k", "method", hash, text, strlen(text));
+		store_batch_meta(b, "m", text, strlen(text));
+		submit(r, b);
+	}
+	b = store_batch_new(r->s); /* no events at all */
+	store_batch_expire_output(b, "out_gone");
+	submit(r, b);
+}
+
+START_TEST(what_is_acknowledged_is_read)
+{
+	struct spool_file f = SPOOL_FILE_INIT;
+	struct rig r;
+
+	rig_init(&r);
+	r.o.settle_ms = NEVER;
+	r.o.real_us = fake_us;
+	tick = 0;
+	rig_open(&r);
+	for (unsigned round = 0; round < 3; round++) { /* on an empty database, and on what was settled before */
+		uint64_t settles = stats(&r).settles;
+
+		write_all(&r, &f, round);
+		ck_assert_uint_eq(stats(&r).settles, settles);
+		ck_assert_uint_ge(stats(&r).journal_groups, 16);
+		mem_auto char *before = look(&r);
+		rig_verify_ok(&r);
+		ck_assert_uint_eq(stats(&r).settles, settles + 1);
+		ck_assert_uint_eq(stats(&r).journal_groups, 0);
+		mem_auto char *after = look(&r);
+		ck_assert_str_eq(before, after);
+	}
+	mem_auto char *last = look(&r);
+	rig_close(&r);
+	rig_open(&r);
+	mem_auto char *reopened = look(&r);
+	ck_assert_str_eq(last, reopened);
+	spool_done(&f);
+	rig_done(&r);
+}
+END_TEST
+
+/* What one reader has put together stays what it was when all of it is settled, and more comes. */
+static void what_is_held_stays_in(struct rig *r)
+{
+	buf_auto struct buf a = BUF_INIT, b = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	r->o.settle_ms = NEVER;
+	rig_open(r);
+	rig_append(r, 5, "sess_a", "proc_1");
+	store_hold(r->s);
+	rig_verify_ok(r);
+	rig_append(r, 5, "sess_a", "proc_1");
+	rig_verify_ok(r);
+	ck_assert_int_eq(store_model_get(r->s, 1, "sess_a", &a, &e), 0);
+	ck_assert_str_eq(buf_cstr(&a), "{\"count\":5}");
+	struct store *held = r->s;
+	store_release(&held);
+	ck_assert_int_eq(store_model_get(r->s, 1, "sess_a", &b, &e), 0);
+	ck_assert_str_eq(buf_cstr(&b), "{\"count\":10}");
+}
+RIG_TEST(what_is_held_stays)
+
+static void it_settles_by_itself_in(struct rig *r)
+{
+	rig_open(r);
+	ck_assert_uint_eq(rig_append(r, 3, "sess_a", "proc_1"), 3);
+	for (int i = 0; stats(r).journal_groups; i++) {
+		ck_assert_int_lt(i, 6000);
+		usleep(10000);
+	}
+	ck_assert_uint_ge(stats(r).settles, 1);
+	/* and when much comes without a pause */
+	rig_close(r);
+	r->o.settle_ms = NEVER;
+	rig_open(r);
+	ck_assert_uint_eq(rig_append(r, 300, "sess_a", "proc_1"), 300);
+	ck_assert_uint_ge(stats(r).settles, 3);
+	/* what is larger than the journal is committed at once */
+	struct store_batch *b = store_batch_new(r->s);
+	mem_auto char *large = mem_zalloc(1, 2 << 20);
+	store_batch_inline(b, "out_big", large, 2 << 20);
+	submit(r, b);
+	ck_assert_uint_eq(stats(r).journal_groups, 0);
+	rig_verify_ok(r);
+}
+RIG_TEST(it_settles_by_itself)
+
+/* ---- crashes ---- */
+
+static void copy_file(const char *from, const char *to)
+{
+	int in = open(from, O_RDONLY), out = open(to, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	static char tmp[1 << 16];
+	ssize_t n;
+
+	ck_assert(in >= 0 && out >= 0);
+	while ((n = read(in, tmp, sizeof(tmp))) > 0)
+		ck_assert_int_eq(write(out, tmp, (size_t)n), n);
+	close(in);
+	close(out);
+}
+
+static char *path_of(const struct rig *r, const char *name)
+{
+	return mem_printf("%s/%s", r->store_dir, name);
+}
+
+static char *load(const char *path, size_t *ret_len)
+{
+	int fd = open(path, O_RDONLY);
+	struct stat st;
+
+	ck_assert(fd >= 0 && fstat(fd, &st) == 0);
+	char *p = mem_alloc((size_t)st.st_size + 1);
+	ck_assert_int_eq(pread(fd, p, (size_t)st.st_size, 0), st.st_size);
+	close(fd);
+	*ret_len = (size_t)st.st_size;
+	return p;
+}
+
+static void save(const char *path, const char *p, size_t n)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+
+	ck_assert(fd >= 0);
+	ck_assert_int_eq(pwrite(fd, p, n, 0), (ssize_t)n);
+	close(fd);
+}
+
+#define GROUPS 12
+
+/* A store at the moment of its power cut: the database as it was settled, the journal with GROUPS groups, and the file's earlier life. */
+struct wreck {
+	struct rig r, copy;
+	char *stale, *file;        /* the journal's bytes before and at the end */
+	size_t size;
+	size_t ends[GROUPS + 1];   /* where each group ends */
+	uint64_t last[GROUPS + 1]; /* the newest event then; [0]: of the database */
+	char *looks[GROUPS + 1];
+};
+
+static void grow(struct rig *r, unsigned i)
+{
+	struct store_batch *b = store_batch_new(r->s);
+
+	for (unsigned k = 0; k < 1 + i % 3 * 12; k++) /* some of them longer than a block */
+		rig_event(b, EVENT_RUNTIME_WARNING, k % 2 ? "sess_2" : "sess_3", "sess_1", i + k);
+	if (i == 4) {
+		store_batch_free(b);
+		b = store_batch_new(r->s);
+		store_batch_meta(b, "m", "four", 4);
+	}
+	submit(r, b);
+}
+
+static void wreck_init(struct wreck *w)
+{
+	mem_auto char *journal = NULL;
+	size_t n;
+
+	memset(w, 0, sizeof(*w));
+	rig_init(&w->r);
+	rig_init(&w->copy);
+	w->r.o.settle_ms = w->copy.o.settle_ms = NEVER;
+	w->r.o.journal_bytes = w->copy.o.journal_bytes = 256 * 1024;
+	journal = path_of(&w->r, "journal");
+	rig_open(&w->r);
+	for (unsigned i = 0; i < 20; i++) /* so that older records lie where the new ones will end */
+		grow(&w->r, i);
+	rig_verify_ok(&w->r);
+	w->stale = load(journal, &w->size);
+	for (unsigned i = 0; i <= GROUPS; i++) {
+		struct journal_cursor c = { 0 };
+
+		if (i)
+			grow(&w->r, i);
+		free(w->file);
+		w->file = load(journal, &n);
+		ck_assert_uint_eq(n, w->size);
+		c.seed = hash64(store_runtime_id(w->r.s), strlen(store_runtime_id(w->r.s)), 0);
+		for (unsigned k = 0; k < i; k++)
+			ck_assert(journal_next(&c, w->file, n));
+		ck_assert(i == 0 || !journal_next(&c, w->file, n));
+		w->ends[i] = c.at;
+		w->last[i] = store_last_sequence(w->r.s);
+		w->looks[i] = look(&w->r);
+	}
+	ck_assert_uint_eq(stats(&w->r).journal_groups, GROUPS);
+	ck_assert_int_eq(mkdir(w->copy.store_dir, 0700), 0);
+	ck_assert_int_eq(mkdir(w->copy.spool_dir, 0700), 0);
+}
+
+static void wreck_done(struct wreck *w)
+{
+	for (unsigned i = 0; i <= GROUPS; i++)
+		free(w->looks[i]);
+	free(w->stale);
+	free(w->file);
+	rig_done(&w->r);
+	rig_done(&w->copy);
+}
+
+/* Opens a copy with this journal; it must be as it was after `groups` of them. */
+static void expect(struct wreck *w, const char *journal, unsigned groups, bool again)
+{
+	mem_auto char *from = path_of(&w->r, "data.mdb"), *to = path_of(&w->copy, "data.mdb"), *file = path_of(&w->copy, "journal");
+	mem_auto char *text = NULL;
+
+	copy_file(from, to);
+	save(file, journal, w->size);
+	for (int i = 0; i < (again ? 2 : 1); i++) {
+		rig_open(&w->copy);
+		ck_assert_uint_eq(store_last_sequence(w->copy.s), w->last[groups]);
+		free(text);
+		text = look(&w->copy);
+		ck_assert_str_eq(text, w->looks[groups]);
+		if (again)
+			rig_verify_ok(&w->copy);
+		rig_close(&w->copy);
+	}
+}
+
+/* Where the groups of this store's journal end, and whether nothing but zeroes stands in the block there. */
+static bool zeroes_behind(struct rig *r, size_t *ret_end)
+{
+	mem_auto char *path = path_of(r, "journal"), *file = NULL;
+	struct journal_cursor c = { .seed = hash64(store_runtime_id(r->s), strlen(store_runtime_id(r->s)), 0) };
+	size_t n;
+
+	file = load(path, &n);
+	while (journal_next(&c, file, n))
+		;
+	*ret_end = c.at;
+	for (size_t i = c.at; i < c.at + JOURNAL_BLOCK && i < n; i++)
+		if (file[i])
+			return false;
+	return c.at < n;
+}
+
+/* When a group is expected the way to the disk is gone once, where no group stands: nothing that was acknowledged is touched. */
+static void what_is_expected_in(struct rig *r)
+{
+	bool seen = false;
+	unsigned n = 0;
+
+	r->o.settle_ms = NEVER;
+	rig_open(r);
+	store_expect(r->s); /* in an empty one */
+	for (unsigned round = 0; !seen; round++) {
+		ck_assert_uint_lt(round, 100); /* a disk that is slow just then is left alone, but not always */
+		n += rig_append(r, 60, "sess_a", "proc_1"); /* so that older records lie behind the new ones */
+		rig_verify_ok(r);
+		n += rig_append(r, 3, "sess_a", "proc_1");
+		size_t end, now;
+		ck_assert(!zeroes_behind(r, &end));
+		for (int i = 0; i < 20 && !seen; i++) {
+			store_expect(r->s);
+			usleep(3000);
+			seen = zeroes_behind(r, &now);
+			ck_assert_uint_eq(end, now);
+		}
+		ck_assert_uint_eq(stats(r).journal_groups, 3);
+		n += rig_append(r, 3, "sess_a", "proc_1");
+		ck_assert_uint_eq(stats(r).journal_groups, 6);
+		ck_assert_uint_eq(store_last_sequence(r->s), n);
+	}
+	store_expect(r->s);
+	rig_verify_ok(r);
+	rig_close(r);
+	rig_open(r);
+	ck_assert_uint_eq(store_last_sequence(r->s), n);
+	rig_verify_ok(r);
+	rig_close(r);
+	r->o.read_only = true;
+	rig_open(r);
+	store_expect(r->s);
+}
+RIG_TEST(what_is_expected)
+
+/* Behind it is padding. */
+static size_t payload_end(const struct wreck *w, unsigned group)
+{
+	struct journal_head h;
+
+	memcpy(&h, w->file + w->ends[group], sizeof(h));
+	return w->ends[group] + sizeof(h) + h.length;
+}
+
+/* Everything up to a byte has reached the disk, the rest is what it was before. */
+START_TEST(a_cut_anywhere_leaves_a_prefix)
+{
+	mem_auto char *image = NULL;
+	struct wreck w;
+	unsigned whole = 0, n = 0;
+
+	wreck_init(&w);
+	image = mem_dup(w.stale, w.size);
+	for (size_t at = 0; at <= w.ends[GROUPS]; at += 512) {
+		size_t end = at;
+
+		memcpy(image, w.file, at);
+		while (whole < GROUPS && payload_end(&w, whole) <= at)
+			whole++;
+		expect(&w, image, whole, at % 8192 == 0);
+		/* zeroes instead of older records */
+		if (at % 4096 == 0) {
+			mem_auto char *blank = mem_zalloc(1, w.size);
+			memcpy(blank, w.file, end);
+			expect(&w, blank, whole, false);
+		}
+		n++;
+	}
+	ck_assert_uint_eq(whole, GROUPS);
+	printf("# %u cuts, %u groups\n", n, whole);
+	wreck_done(&w);
+}
+END_TEST
+
+/* Of the last write any sectors may be there and others not: it was not acknowledged, and what was before it is. */
+START_TEST(a_torn_write_is_no_data)
+{
+	struct wreck w;
+	unsigned torn = 0;
+
+	wreck_init(&w);
+	srand(7);
+	for (unsigned g = 0; g < GROUPS; g++) {
+		size_t from = w.ends[g], to = w.ends[g + 1], payload = payload_end(&w, g);
+
+		for (int round = 0; round < 6; round++) {
+			mem_auto char *image = mem_dup(w.stale, w.size);
+			bool all = true;
+
+			memcpy(image, w.file, from);
+			for (size_t s = from; s < to; s += 512) {
+				bool there = rand() % 4 != 0;
+
+				if (there)
+					memcpy(image + s, w.file + s, 512);
+				/* padding does not count, and a sector may be what it was before */
+				all &= there || s >= payload || memcmp(image + s, w.file + s, 512) == 0;
+			}
+			expect(&w, image, all ? g + 1 : g, false);
+			torn += !all;
+		}
+	}
+	ck_assert_uint_gt(torn, 20);
+	wreck_done(&w);
+}
+END_TEST
+
+START_TEST(a_flipped_bit_ends_it)
+{
+	struct wreck w;
+
+	wreck_init(&w);
+	srand(11);
+	for (unsigned i = 0; i < 60; i++) {
+		unsigned g = (unsigned)rand() % GROUPS;
+		mem_auto char *image = mem_dup(w.file, w.size);
+		struct journal_head h;
+
+		memcpy(&h, image + w.ends[g], sizeof(h));
+		image[w.ends[g] + (size_t)rand() % (sizeof(h) + h.length)] ^= (char)(1 << rand() % 8);
+		expect(&w, image, g, false);
+	}
+	wreck_done(&w);
+}
+END_TEST
+
+/* The database is newer than the journal, as new, or older: nothing twice, nothing left out in silence. */
+START_TEST(the_database_beside_its_journal)
+{
+	mem_auto char *data = NULL, *old = NULL, *to = NULL, *journal = NULL;
+	struct err e = ERR_INIT;
+	struct store *s = NULL;
+	struct wreck w;
+
+	wreck_init(&w);
+	data = path_of(&w.r, "data.mdb");
+	old = path_of(&w.r, "data.old");
+	to = path_of(&w.copy, "data.mdb");
+	journal = path_of(&w.copy, "journal");
+	expect(&w, w.file, GROUPS, true);
+	copy_file(data, old);
+	rig_verify_ok(&w.r); /* settled: a crash before the journal is written to again */
+	expect(&w, w.file, GROUPS, true);
+	grow(&w.r, 2); /* the journal goes on after what the older database has not */
+	free(w.file);
+	mem_auto char *live = path_of(&w.r, "journal");
+	w.file = load(live, &w.size);
+	copy_file(old, to);
+	save(journal, w.file, w.size);
+	ck_assert_int_lt(store_open(&w.copy.o, &s, &e), 0);
+	ck_assert_int_eq(e.code, ERR_CORRUPT);
+	ck_assert_ptr_nonnull(strstr(e.message, "journal"));
+	ck_assert_int_eq(unlink(journal), 0); /* which is what the message says */
+	rig_open(&w.copy);
+	ck_assert_uint_eq(store_last_sequence(w.copy.s), w.last[0]);
+	rig_verify_ok(&w.copy);
+	rig_close(&w.copy);
+	wreck_done(&w);
+}
+END_TEST
+
+static void of_another_store_in(struct rig *r)
+{
+	mem_auto char *mine = path_of(r, "journal"), *kept = path_of(r, "kept"), *data = path_of(r, "data.mdb");
+
+	r->o.settle_ms = NEVER;
+	rig_open(r);
+	ck_assert_uint_eq(rig_append(r, 5, "sess_a", "proc_1"), 5);
+	copy_file(mine, kept);
+	rig_close(r);
+	ck_assert_int_eq(unlink(data), 0); /* a new store in the same place */
+	copy_file(kept, mine);
+	rig_open(r);
+	ck_assert(store_is_new(r->s));
+	ck_assert_uint_eq(store_last_sequence(r->s), 0);
+	ck_assert_uint_eq(rig_append(r, 2, "sess_a", "proc_1"), 2);
+	rig_verify_ok(r);
+}
+RIG_TEST(of_another_store)
+
+/* Whoever may only read sees the journal's groups, too, and leaves everything as it is. */
+START_TEST(for_reading_only)
+{
+	mem_auto char *from = NULL, *to = NULL, *file = NULL, *text = NULL;
+	char *a, *b;
+	struct wreck w;
+	size_t n, m;
+
+	wreck_init(&w);
+	from = path_of(&w.r, "data.mdb");
+	to = path_of(&w.copy, "data.mdb");
+	file = path_of(&w.copy, "journal");
+	mem_auto char *lock = path_of(&w.copy, "lock");
+	copy_file(from, to);
+	save(file, w.file, w.size);
+	save(lock, "", 0);
+	w.copy.o.read_only = true;
+	rig_open(&w.copy);
+	text = look(&w.copy);
+	ck_assert_str_eq(text, w.looks[GROUPS]);
+	rig_verify_ok(&w.copy);
+	rig_close(&w.copy);
+	a = load(from, &n);
+	b = load(to, &m);
+	ck_assert(n == m && memcmp(a, b, n) == 0);
+	free(b);
+	b = load(file, &m);
+	ck_assert(m == w.size && memcmp(w.file, b, m) == 0);
+	free(a);
+	free(b);
+	w.copy.o.read_only = false;
+	expect(&w, w.file, GROUPS, true);
+	wreck_done(&w);
+}
+END_TEST
+
+/* Verify looks for what the database does not have. */
+START_TEST(a_missing_journal_is_seen)
+{
+	mem_auto char *from = NULL, *to = NULL, *file = NULL, *lock = NULL;
+	struct rig_verdict v;
+	struct wreck w;
+
+	wreck_init(&w);
+	from = path_of(&w.r, "data.mdb");
+	to = path_of(&w.copy, "data.mdb");
+	file = path_of(&w.copy, "journal");
+	lock = path_of(&w.copy, "lock");
+	copy_file(from, to);
+	save(file, w.file, w.size);
+	save(lock, "", 0);
+	w.copy.o.read_only = true;
+	rig_open(&w.copy);
+	rig_flip(file, (off_t)w.ends[5] + 20);
+	v = rig_verify(&w.copy);
+	ck_assert(!v.failed && !v.v.ok);
+	ck_assert_ptr_nonnull(strstr(v.v.problems[0].what, "journal"));
+	rig_close(&w.copy);
+	wreck_done(&w);
+}
+END_TEST
+
+/* A journal that cannot be made: slower, as safe, and said. */
+static void without_one_in(struct rig *r)
+{
+	mem_auto char *path = path_of(r, "journal");
+
+	ck_assert_int_eq(mkdir(r->store_dir, 0700), 0);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	rig_open(r);
+	ck_assert_uint_eq(rig_append(r, 5, "sess_a", "proc_1"), 5);
+	ck_assert_uint_eq(stats(r).settles, 5);
+	ck_assert_uint_eq(stats(r).journal_bytes, 0);
+	ck_assert_ptr_nonnull(strstr(stats(r).note, "journal"));
+	rig_verify_ok(r);
+	rig_close(r);
+	ck_assert_int_eq(rmdir(path), 0);
+	rig_open(r);
+	ck_assert_uint_eq(rig_append(r, 5, "sess_a", "proc_1"), 5);
+	ck_assert_uint_gt(stats(r).journal_bytes, 0);
+	ck_assert_str_eq(stats(r).note, "");
+	rig_verify_ok(r);
+}
+RIG_TEST(without_one)
+
+/* Upkeep, and a copy of the store, have what was acknowledged before. */
+static void upkeep_has_it_all_in(struct rig *r)
+{
+	mem_auto char *dir = mem_printf("%s/copy", r->dir);
+	struct rig_job j = { 0 };
+	struct rig copy;
+
+	r->o.settle_ms = NEVER;
+	rig_open(r);
+	ck_assert_uint_eq(rig_append(r, 30, "sess_a", "proc_1"), 30);
+	store_backup(r->s, dir, rig_backup_cb, &j);
+	rig_wait(r, &j.done);
+	ck_assert_msg(!j.failed, "%s", j.e.message);
+	rig_at(&copy, dir);
+	rig_open(&copy);
+	ck_assert_uint_eq(store_last_sequence(copy.s), 30);
+	rig_verify_ok(&copy);
+	rig_close(&copy);
+	ck_assert_uint_eq(rig_append(r, 10, "sess_b", "proc_1"), 10);
+	j = rig_prune(r, 36, 0);
+	ck_assert_msg(!j.failed && j.a == 35, "%s", j.e.message);
+	ck_assert_uint_eq(rig_append(r, 10, "sess_b", "proc_1"), 10);
+	j = (struct rig_job){ 0 };
+	store_compact(r->s, rig_compact_cb, &j);
+	rig_wait(r, &j.done);
+	ck_assert_msg(!j.failed, "%s", j.e.message);
+	ck_assert_uint_eq(rig_append(r, 10, "sess_b", "proc_1"), 10);
+	struct rig_verdict v = { 0 };
+	store_rebuild(r->s, rig_verdict_cb, &v);
+	rig_wait(r, &v.done);
+	ck_assert(v.v.ok && v.v.last_sequence == 60);
+	ck_assert_uint_eq(rig_append(r, 10, "sess_b", "proc_1"), 10);
+	rig_verify_ok(r);
+	ck_assert_uint_eq(rig_events(r, 35, 0, -1, NULL).count, 35);
+}
+RIG_TEST(upkeep_has_it_all)
+
+int main(void)
+{
+	return SUITE("journal", what_is_acknowledged_is_read, what_is_held_stays, it_settles_by_itself, a_cut_anywhere_leaves_a_prefix,
+		     a_torn_write_is_no_data, a_flipped_bit_ends_it, the_database_beside_its_journal, of_another_store, for_reading_only,
+		     a_missing_journal_is_seen, without_one, upkeep_has_it_all,
+		     what_is_expected);
+}
