@@ -71,6 +71,7 @@ enum view_kind {
 	VIEW_RUN_TRIAL = 105,    /* "<runId>/<trialId>", while the trial has not ended */
 	VIEW_CONFIGURATION_TRIAL = 106, /* view_trial_key */
 	VIEW_COMPARISON = 107,   /* "<sessionId>/<baseline>/<candidate>": the latest */
+	VIEW_HOOK = 52,          /* processId of a hook, while it runs */
 	VIEW_SESSION_GRANT = 51, /* "<sessionId>/<binding>": what a person allowed for the session */
 	VIEW_SESSION_TRACE = 108, /* "<sessionId>/<traceId>": of its turns */
 	VIEW_HISTORY = 110,      /* threadId: compactions and rollbacks */
@@ -104,7 +105,7 @@ enum view_kind {
  * Of the folds: another number than a store's models were made with, and the log is folded again before anything is read. Raise it
  * whenever the same events would give other documents.
  */
-#define VIEW_VERSION "2"
+#define VIEW_VERSION "4"
 
 /* The fold given to store_open. */
 int view_fold(struct models *m, const struct event_view *ev, struct err *e);

@@ -134,6 +134,12 @@ void view_take(const struct view_shape *shape, void *doc, struct jval payload)
 	}
 }
 
+/* A document as it was stored, under a checksum: it needs no scan of its own to be known as an object. */
+static struct jval stored(const char *json, size_t len)
+{
+	return len >= 2 && json[0] == '{' ? (struct jval){ .type = JT_OBJECT, .text = json, .len = len } : (struct jval){ 0 };
+}
+
 int view_load(struct models *m, const struct view_shape *shape, const char *id, void *ret, struct err *e)
 {
 	const char *json;
@@ -141,7 +147,7 @@ int view_load(struct models *m, const struct view_shape *shape, const char *id, 
 	int r = models_get(m, (uint8_t)shape->kind, id, strlen(id), &json, &len, e);
 
 	if (r == 0)
-		view_decode(shape, jval_of(json, len), ret);
+		view_decode(shape, stored(json, len), ret);
 	else if (r > 0)
 		view_clear(shape, ret);
 	return r;
@@ -189,12 +195,6 @@ void view_word(char dst[VIEW_ID_MAX], struct jval v)
 void view_word_set(char dst[VIEW_ID_MAX], const char *s)
 {
 	(void)snprintf(dst, VIEW_ID_MAX, "%s", s);
-}
-
-/* A document as it was stored, under a checksum: it needs no scan of its own to be known as an object. */
-static struct jval stored(const char *json, size_t len)
-{
-	return len >= 2 && json[0] == '{' ? (struct jval){ .type = JT_OBJECT, .text = json, .len = len } : (struct jval){ 0 };
 }
 
 typedef int (*get_fn)(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);

@@ -49,12 +49,22 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, process_doc, startTime),
 	VIEW_FIELD(VIEW_JSON, process_doc, bootId),
 	VIEW_FIELD(VIEW_JSON, process_doc, startedBootNs),
+	VIEW_FIELD(VIEW_JSON, process_doc, attempt),       /* at starting it */
+	VIEW_FIELD(VIEW_JSON, process_doc, ownsTurn),
+	VIEW_FIELD(VIEW_JSON, process_doc, owner),         /* what it works for, if not for a client */
 	VIEW_FIELD(VIEW_JSON, process_doc, outputRefs),
 	VIEW_FIELD(VIEW_ID, process_doc, sessionId),
 	VIEW_FIELD(VIEW_ID, process_doc, threadId),
 	VIEW_FIELD(VIEW_ID, process_doc, turnId),
 	VIEW_FIELD(VIEW_ID, process_doc, taskId),
 	VIEW_FIELD(VIEW_ID, process_doc, toolCallId),
+	VIEW_FIELD(VIEW_ID, process_doc, traceId),
+	VIEW_FIELD(VIEW_ID, process_doc, runId),
+	VIEW_FIELD(VIEW_ID, process_doc, attemptId),
+	VIEW_FIELD(VIEW_ID, process_doc, stepId),
+	VIEW_FIELD(VIEW_ID, process_doc, jobId),
+	VIEW_FIELD(VIEW_ID, process_doc, jobItemId),
+	VIEW_FIELD(VIEW_ID, process_doc, subagentId),
 	VIEW_FIELD(VIEW_UINT, process_doc, uid),
 	VIEW_FIELD(VIEW_UINT, process_doc, endSequence),   /* of its terminal event: what retention goes by */
 };
@@ -106,6 +116,13 @@ int view_process_on_started(struct models *m, const struct event_view *ev, struc
 	if (process_doc_ended(&d))
 		return 0;
 	view_take(&process_shape, &d, payload);
+	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
+	event_id_copy(ev, ID_RUN, d.runId, sizeof(d.runId));
+	event_id_copy(ev, ID_ATTEMPT, d.attemptId, sizeof(d.attemptId));
+	event_id_copy(ev, ID_STEP, d.stepId, sizeof(d.stepId));
+	event_id_copy(ev, ID_JOB, d.jobId, sizeof(d.jobId));
+	event_id_copy(ev, ID_JOB_ITEM, d.jobItemId, sizeof(d.jobItemId));
+	event_id_copy(ev, ID_SUBAGENT, d.subagentId, sizeof(d.subagentId));
 	d.sandboxProfile = jval_get(payload, "profile");
 	view_word_set(d.status, "running");
 	d.startedAt = ev->real_us;

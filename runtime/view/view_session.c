@@ -11,9 +11,11 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, session_doc, createdBy),
 	VIEW_FIELD(VIEW_JSON, session_doc, pinnedThreadIds),
 	VIEW_FIELD(VIEW_JSON, session_doc, archived),
+	VIEW_FIELD(VIEW_JSON, session_doc, hookContextRefs), /* what hooks added at its beginning */
 	VIEW_FIELD(VIEW_ID, session_doc, firstThreadId),
 	VIEW_FIELD(VIEW_ID, session_doc, systemTurnId),  /* what facts without a turn hang on */
 	VIEW_FIELD(VIEW_ID, session_doc, permissionMode), /* set_permission_mode's; absent = the policy's */
+	VIEW_FIELD(VIEW_JSON, session_doc, permissions),  /* its own rules; absent = none */
 	VIEW_FIELD(VIEW_UINT, session_doc, turns),       /* submitted, without the runtime's own */
 	VIEW_FIELD(VIEW_UINT, session_doc, tracedTurns), /* of these, with a trace context */
 	VIEW_FIELD(VIEW_UINT, session_doc, uid),
@@ -106,19 +108,24 @@ int view_session_on_turn(struct models *m, const struct event_view *ev, struct e
 	return view_list_put(m, VIEW_SESSION_TRACE, d.sessionId, trace, e);
 }
 
-/* set_permission_mode. */
+/* set_permission_mode, and the session's own rules. */
 int view_session_on_policy(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval mode = jval_get(event_payload(ev), "mode");
+	struct jval mode = jval_get(event_payload(ev), "mode"), rules = jval_get(event_payload(ev), "permissions");
 	struct session_doc d;
 	int r;
 
-	if (mode.type != JT_STRING)
+	if (mode.type != JT_STRING && rules.type != JT_OBJECT)
 		return 0;
 	r = load(m, ev, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
 	view_word(d.permissionMode, mode);
+	if (rules.type == JT_OBJECT) {
+		struct jiter it = jiter_on(rules);
+
+		d.permissions = jiter_next(&it) ? rules : (struct jval){ 0 };
+	}
 	return view_save(m, &session_shape, d.sessionId, &d, e);
 }
 

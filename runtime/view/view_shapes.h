@@ -18,7 +18,7 @@ extern const struct view_shape runtime_shape;
 struct session_doc {
 	char sessionId[VIEW_ID_MAX], kind[VIEW_ID_MAX], firstThreadId[VIEW_ID_MAX], systemTurnId[VIEW_ID_MAX], permissionMode[VIEW_ID_MAX];
 	uint64_t uid, createdAt, updatedAt, turns, tracedTurns;
-	struct jval title, workspaceId, scope, createdBy, pinnedThreadIds, archived;
+	struct jval title, workspaceId, scope, createdBy, pinnedThreadIds, archived, hookContextRefs, permissions;
 };
 extern const struct view_shape session_shape;
 
@@ -35,7 +35,7 @@ struct turn_doc {
 		runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], inputRef[VIEW_ID_MAX], inputHash[VIEW_ID_MAX],
 		phase[VIEW_ID_MAX], traceId[VIEW_ID_MAX], failedCallId[VIEW_ID_MAX];
 	uint64_t uid, submittedAt, startedAt, completedAt, parts, partsStarted, partsEnded, partsFailed, openCalls, openActions;
-	bool catalog;
+	bool catalog, stopBlocked;
 	struct jval statusReason, source, driver, preview, outcome, category, message, retryable, outputRefs, permissionDecision,
 		sandboxProfile, options, metadata, requestedBy, executionEnvironment, ending, usage;
 };
@@ -44,6 +44,15 @@ static inline bool turn_doc_ended(const struct turn_doc *d)
 {
 	return d->completedAt != 0;
 }
+
+struct hook_doc {
+	char processId[VIEW_ID_MAX], hookPoint[VIEW_ID_MAX], waits[VIEW_ID_MAX], ownerKind[VIEW_ID_MAX], subjectId[VIEW_ID_MAX],
+		toolCallId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], traceId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX];
+	uint64_t uid, startedAt;
+	bool failsClosed, ownsTurn;
+	struct jval handlerRef, handler, layer;
+};
+extern const struct view_shape hook_shape;
 
 /* The turns that wait for their thread, in order. */
 struct queue_doc {
@@ -59,7 +68,7 @@ struct tool_call_doc {
 		inputRef[VIEW_ID_MAX], updatedInputRef[VIEW_ID_MAX], traceId[VIEW_ID_MAX];
 	uint64_t uid, startedAt, endedAt, part, connection;
 	struct jval statusReason, owner, flags, policy, safeArgs, requestedBy, rawOutputRef, structuredContentRef, displayPreview, artifactRefs,
-		permissionRef, sandboxRef, hookRefs, category, message, retryable, advice, errorRef, exitCode;
+		permissionRef, sandboxRef, hookRefs, hookContextRefs, hookReason, updatedOutputRef, category, message, retryable, advice, errorRef, exitCode;
 };
 extern const struct view_shape tool_call_shape;
 
@@ -86,12 +95,14 @@ extern const struct view_shape step_shape;
 
 struct process_doc {
 	char processId[VIEW_ID_MAX], status[VIEW_ID_MAX], statusReason[VIEW_ID_MAX], sessionId[VIEW_ID_MAX],
-		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], actionId[VIEW_ID_MAX];
+		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], actionId[VIEW_ID_MAX],
+		traceId[VIEW_ID_MAX], runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], stepId[VIEW_ID_MAX], jobId[VIEW_ID_MAX], jobItemId[VIEW_ID_MAX],
+		subagentId[VIEW_ID_MAX];
 	uint64_t uid, startedAt, endedAt, endSequence;
 	bool stdinClosed;
 	struct jval command, commandTruncated, commandRef, commandLine, cwd, tty, pid, startTime, bootId, startedBootNs, planHash,
 		sandboxProfile, limits, keepTree, onDisconnect, outputRefs, exitCode, signal, durationMs, usage, category, stage,
-		errnoName, message, limit, requestedBy, treeEmpty, leftBehind, cow, benignRefusals, network;
+		errnoName, message, limit, requestedBy, treeEmpty, leftBehind, cow, benignRefusals, network, attempt, ownsTurn, owner;
 	struct jval stdinMode, stderrMode; /* members "stdin" and "stderr": C's own names are macros */
 };
 extern const struct view_shape process_shape;

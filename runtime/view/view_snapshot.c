@@ -277,6 +277,7 @@ static void write_session_head(struct store *s, const struct session_doc *d, str
 	view_write_json(w, "createdBy", d->createdBy);
 	view_write_json(w, "pinnedThreadIds", d->pinnedThreadIds);
 	view_write_json(w, "archived", d->archived);
+	view_write_json(w, "permissions", d->permissions);
 	view_write_time(w, "createdAt", d->createdAt);
 }
 

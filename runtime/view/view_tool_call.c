@@ -24,6 +24,9 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, permissionRef),
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, sandboxRef),
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, hookRefs),
+	VIEW_FIELD(VIEW_JSON, tool_call_doc, hookContextRefs), /* what hooks said to its end */
+	VIEW_FIELD(VIEW_JSON, tool_call_doc, hookReason),
+	VIEW_FIELD(VIEW_JSON, tool_call_doc, updatedOutputRef),
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, exitCode),
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, category),
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, message),
@@ -126,6 +129,12 @@ int view_tool_call_on_ended(struct models *m, const struct event_view *ev, struc
 	view_word_set(d.status, ev->type == EVENT_TOOL_RESULT ? "completed" : "failed");
 	if (ev->type == EVENT_TOOL_FAILED)
 		view_word(d.status, event_member(ev, "status"));
+	if (!d.startedAt && jval_get(event_payload(ev), "stage").type == JT_STRING) {
+		view_word(d.toolName, jval_get(event_payload(ev), "toolName"));
+		d.part = jval_uint(jval_get(event_payload(ev), "part"), VIEW_ABSENT);
+		if (view_list_put(m, VIEW_TURN_TOOL_CALL, d.turnId, d.toolCallId, e) < 0)
+			return -1;
+	}
 	if (reason.type == JT_STRING)
 		d.statusReason = reason;
 	d.endedAt = ev->real_us;
@@ -147,5 +156,27 @@ int view_tool_call_on_process(struct models *m, const struct event_view *ev, str
 	if (r)
 		return r < 0 ? -1 : 0;
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof(d.processId));
+	return view_save(m, &tool_call_shape, d.toolCallId, &d, e);
+}
+
+/* A hook looked at how it ended. What one says stands until another says something. */
+int view_tool_call_on_hook(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), refs = jval_get(payload, "additionalContextRefs"), point = jval_get(payload, "hookPoint");
+	struct jval reason = jval_get(payload, "reason"), output = jval_get(payload, "updatedToolOutputRef");
+	struct tool_call_doc d;
+	int r;
+
+	if (!jval_is_str(point, "post_tool_use") && !jval_is_str(point, "post_tool_failure"))
+		return 0;
+	r = load(m, ev, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (refs.type == JT_ARRAY && refs.len > 2)
+		d.hookContextRefs = refs;
+	if (reason.type == JT_STRING)
+		d.hookReason = reason;
+	if (output.type == JT_STRING)
+		d.updatedOutputRef = output;
 	return view_save(m, &tool_call_shape, d.toolCallId, &d, e);
 }

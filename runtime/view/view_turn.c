@@ -37,6 +37,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_UINT, turn_doc, openCalls),
 	VIEW_FIELD(VIEW_UINT, turn_doc, openActions),
 	VIEW_FIELD(VIEW_FLAG, turn_doc, catalog),         /* its tools were told */
+	VIEW_FIELD(VIEW_FLAG, turn_doc, stopBlocked),     /* a stop hook has sent it back */
 	VIEW_FIELD(VIEW_JSON, turn_doc, options),
 	VIEW_FIELD(VIEW_JSON, turn_doc, metadata),
 	VIEW_FIELD(VIEW_JSON, turn_doc, requestedBy),
@@ -211,7 +212,13 @@ int view_turn_on_tool_ended(struct models *m, const struct event_view *ev, struc
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	d.openCalls = moved(d.openCalls, -1);
+	/* One that was refused before it began was never open. */
+	if (jval_get(event_payload(ev), "stage").type == JT_STRING) {
+		if (part != VIEW_ABSENT && (d.partsStarted == VIEW_ABSENT || d.partsStarted <= part))
+			d.partsStarted = part + 1;
+	} else {
+		d.openCalls = moved(d.openCalls, -1);
+	}
 	if (part != VIEW_ABSENT) {
 		d.partsEnded = moved(d.partsEnded, 1);
 		if (ev->type == EVENT_TOOL_FAILED) {

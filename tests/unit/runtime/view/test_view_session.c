@@ -36,6 +36,42 @@ START_TEST(a_session_snapshot_holds_what_the_schemas_want)
 }
 END_TEST
 
+static void is_rules(const char *rules)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct jval d;
+
+	ck_assert_msg(view_session(store, 1000, S1, NULL, &out, &e) == 0, "%s", e.message);
+	d = jval_get(value_of(&out), "permissions");
+	if (rules)
+		ck_assert_msg(d.len == strlen(rules) && memcmp(d.text, rules, d.len) == 0, "%.*s", (int)d.len, d.text);
+	else
+		ck_assert_int_eq(d.type, JT_NONE);
+}
+
+START_TEST(a_session_has_the_rules_it_was_given_last)
+{
+	const struct ids ids = { .session = S1, .thread = T1 };
+
+	put_session();
+	is_rules(NULL);
+	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"session\",\"permissions\":{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash\"]}}");
+	is_rules("{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash\"]}");
+	/* A mode is another matter, and so are titles and files. */
+	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"session\",\"mode\":\"plan\"}");
+	put(EVENT_SESSION_UPDATED, ids, NULL, "{\"title\":\"x\"}");
+	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"user\",\"newHash\":\"h\"}");
+	is_rules("{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash\"]}");
+	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"session\",\"permissions\":{\"allow\":[\"Bash(ls)\"]}}");
+	is_rules("{\"allow\":[\"Bash(ls)\"]}");
+	folds_again();
+	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"session\",\"permissions\":{}}");
+	is_rules(NULL);
+	folds_again();
+}
+END_TEST
+
 START_TEST(windows_go_back_through_a_session)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -95,5 +131,5 @@ END_TEST
 int main(void)
 {
 	return VIEW_SUITE("view_session", { a_session_snapshot_holds_what_the_schemas_want },
-			  { windows_go_back_through_a_session }, { sessions_are_listed_by_owner });
+			  { a_session_has_the_rules_it_was_given_last }, { windows_go_back_through_a_session }, { sessions_are_listed_by_owner });
 }
