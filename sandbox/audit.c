@@ -146,7 +146,7 @@ static const struct {
 } refusal_errors[] = {
 	{ EACCES, KIND(FILE) | KIND(NET) | KIND(PRIVILEGE) },
 	{ EPERM, KIND(FILE) | KIND(NET) | KIND(PRIVILEGE) },
-	{ EROFS, KIND(FILE) },
+	{ EROFS, KIND(FILE) | KIND(NET) }, /* a socket's name, too */
 	{ EBUSY, KIND(MOVE) },
 	{ ENETUNREACH, KIND(NET) },
 };

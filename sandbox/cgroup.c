@@ -182,19 +182,28 @@ bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key)
 	return true;
 }
 
-void cgroup_tree_sweep(struct cgroup_tree *t, const char *own)
+/* Whether it is worth coming back. */
+static bool sweep(struct cgroup_tree *t)
 {
+	bool busy = false;
 	int fd = t->fd < 0 ? -1 : openat(t->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	if (!d) {
 		fd_close(&fd);
-		return;
+		return false;
 	}
 	for (struct dirent *entry; (entry = readdir(d));) {
-		if (strncmp(entry->d_name, CGROUP_AHEAD, strlen(CGROUP_AHEAD)) == 0 && strncmp(entry->d_name, own, strlen(own)) != 0)
-			unlinkat(t->fd, entry->d_name, AT_REMOVEDIR);
+		if (strncmp(entry->d_name, CGROUP_AHEAD, strlen(CGROUP_AHEAD)) == 0 && strncmp(entry->d_name, t->own, strlen(t->own)) != 0)
+			busy |= unlinkat(t->fd, entry->d_name, AT_REMOVEDIR) < 0 && errno == EBUSY;
 	}
 	closedir(d);
+	return busy;
+}
+
+void cgroup_tree_sweep(struct cgroup_tree *t, const char *own)
+{
+	snprintf(t->own, sizeof t->own, "%s", own);
+	t->sweeps = sweep(t) ? BUSY_TRIES_MAX : 0;
 }
 
 int cgroup_tree_tick(struct cgroup_tree *t)
@@ -208,7 +217,9 @@ int cgroup_tree_tick(struct cgroup_tree *t)
 		t->later[i] = t->later[t->nlater];
 		t->tries[i] = t->tries[t->nlater];
 	}
-	return t->nlater ? BUSY_PAUSE_MS : -1;
+	if (t->sweeps)
+		t->sweeps = sweep(t) ? t->sweeps - 1 : 0;
+	return t->nlater || t->sweeps ? BUSY_PAUSE_MS : -1;
 }
 
 static bool populated(int leaf)

@@ -26,6 +26,8 @@ struct cgroup_tree {
 	struct plan_key later[CGROUP_LATER]; /* leaves that were still busy when they should have gone */
 	unsigned tries[CGROUP_LATER];
 	size_t nlater;
+	char own[32];                      /* how the leaves begin that the sweep leaves alone */
+	unsigned sweeps;                   /* so many more, while some are busy */
 };
 
 /* The folder of our own cgroup in the v2 tree, wherever it is mounted. */
@@ -38,7 +40,7 @@ void cgroup_tree_close(struct cgroup_tree *t); /* removes the folder if it is em
 int cgroup_tree_make(struct cgroup_tree *t, const struct plan_key *key);
 /* Now, or once it is empty; false = there is none of that name. */
 bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key);
-/* Leaves that were made ahead by an earlier spawner, which alone knew for whom: those that are empty by now. */
+/* Leaves that were made ahead by an earlier spawner, which alone knew for whom: those that are empty by now, or soon (cgroup_tree_tick). */
 void cgroup_tree_sweep(struct cgroup_tree *t, const char *own);
 /* Tries those again that were busy; how many ms until it is worth the next try, −1 = nothing left. */
 int cgroup_tree_tick(struct cgroup_tree *t);

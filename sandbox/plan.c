@@ -279,3 +279,28 @@ const char *plan_env(const struct plan_head *p, uint32_t i)
 {
 	return table_string(p, p->envv_off, i);
 }
+
+const char *plan_home(const struct plan_head *p)
+{
+	for (uint32_t i = 0; i < p->envc; i++) {
+		const char *home = plan_env(p, i);
+		if (strncmp(home, "HOME=/", 6) == 0 && !strpbrk(home, ":\n"))
+			return home + 5;
+	}
+	return "/";
+}
+
+bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b)
+{
+	const uint32_t flags = PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY;
+	if ((a->flags & flags) != (b->flags & flags) || a->layers != b->layers || a->require != b->require || a->network != b->network ||
+	    a->mount_count != b->mount_count || a->tmp_bytes != b->tmp_bytes || a->memory_bytes != b->memory_bytes || a->pids != b->pids ||
+	    a->tty_rows != b->tty_rows || a->tty_cols != b->tty_cols || strcmp(plan_home(a), plan_home(b)) != 0)
+		return false;
+	for (uint32_t i = 0; i < a->mount_count; i++) {
+		const struct plan_mount *x = plan_mount(a, i), *y = plan_mount(b, i);
+		if (x->kind != y->kind || x->flags != y->flags || strcmp(plan_string(a, x->path_off), plan_string(b, y->path_off)) != 0)
+			return false;
+	}
+	return true;
+}

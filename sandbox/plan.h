@@ -145,6 +145,13 @@ const char *plan_env(const struct plan_head *p, uint32_t i);
 const struct plan_mount *plan_mount(const struct plan_head *p, uint32_t i);
 /* On what mount i lies: the last one before it whose path is the same or a parent; −1 = on none. SYSTEM is not counted. */
 int plan_mount_below(const struct plan_head *p, uint32_t i);
+/*
+ * Whether a sandbox made for one is the same as one made for the other, up to the point where the command comes in: they may
+ * differ in the command, its folder, environment and standard input and outputs, and in limits that are each process's own.
+ */
+bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b);
+/* HOME of the environment, where it is of use in an account's line; "/" if not. */
+const char *plan_home(const struct plan_head *p);
 /* `path` is `folder` or inside it. */
 bool plan_path_inside(const char *path, const char *folder);
 

@@ -11,11 +11,14 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
+#include "sandbox/nested.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define WORKSPACE "$WORKSPACE"
+#define NESTED_SPARE 32u         /* what else is added to a profile still finds room: secrets */
+#define NESTED_SPARE_TEXT 4096u
 #define LAYERS_ALL                                                                                       \
 	(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP |          \
 	 PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP)
@@ -325,6 +328,65 @@ static int adjust_read(struct profile *p, const char *given, const struct profil
 	return add_field(p, PLAN_MOUNT_READ, PLAN_MOUNT_OWNED, path, field, e);
 }
 
+static bool has_name(const char *path, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *s = path; (s = strstr(s, name)); s++)
+		if (s > path && s[-1] == '/' && (!s[n] || s[n] == '/'))
+			return true;
+	return false;
+}
+
+/* Part of it is a name that is protected in every write root, and in what is nested there: of submodules, without the first of its names. */
+static bool is_protected_name(const struct profile *p, const char *path)
+{
+	const char *modules = strstr(path, NESTED_MODULES "/");
+
+	for (size_t i = 0; i < p->count; i++) {
+		const char *name = p->entry[i].path;
+
+		if (p->entry[i].kind != PLAN_MOUNT_PROTECT || name[0] == '/')
+			continue;
+		if (has_name(path, name) || (modules && strncmp(name, ".git/", 5) == 0 && has_name(modules + strlen(NESTED_MODULES), name + 5)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What the profile lets be written anyway. A name that is protected is not that: who names it himself means it without the
+ * protection.
+ */
+static bool is_writable(const struct profile *p, const char *path, const struct profile_place *place)
+{
+	const struct profile_entry *en = decider(p, path);
+
+	if (!en || en->kind != PLAN_MOUNT_WRITE || is_protected_name(p, path))
+		return false;
+	for (size_t i = 0; i < place->nfolders; i++) /* one of bailiff's in a write root is read-only (keep_folders) */
+		if (path_within(en->path, place->folders[i]) && path_within(place->folders[i], path))
+			return false;
+	return true;
+}
+
+/*
+ * A request may make a folder read-only and keep something in it. Before the folder is, so that what is read-only in that again
+ * is known to be in something that can be written. 1: it is kept.
+ */
+static int keep_write(struct profile *p, const char *given, const struct profile_change *c, const struct profile_place *place, struct err *e)
+{
+	static const char field[] = "sandbox.writeRoots";
+	char path[PATH_MAX], folder[PATH_MAX];
+
+	if (take_path(given, field, place, path, e) < 0)
+		return -1;
+	for (size_t i = 0; i < c->nread; i++)
+		if (take_path(c->read[i], field, place, folder, NULL) == 0 && path_within(folder, path) && is_writable(p, path, place))
+			return add_field(p, PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path, field, e) < 0 ? -1 : 1;
+	return 0;
+}
+
 static int adjust_write(struct profile *p, const char *given, const struct profile_place *place, bool may_widen, struct err *e)
 {
 	static const char field[] = "sandbox.writeRoots";
@@ -439,11 +501,15 @@ int profile_adjust(struct profile *p, const struct profile_change *c, const stru
 {
 	if (check_unconfined(p, c, e) < 0)
 		return -1;
+	mem_auto int *kept = mem_zalloc(c->nwrite + 1, sizeof(*kept));
+	for (size_t i = 0; i < c->nwrite && !may_widen; i++)
+		if ((kept[i] = keep_write(p, c->write[i], c, place, e)) < 0)
+			return -1;
 	for (size_t i = 0; i < c->nread; i++)
 		if (adjust_read(p, c->read[i], place, may_widen, e) < 0)
 			return -1;
 	for (size_t i = 0; i < c->nwrite; i++)
-		if (adjust_write(p, c->write[i], place, may_widen, e) < 0)
+		if (!kept[i] && adjust_write(p, c->write[i], place, may_widen, e) < 0)
 			return -1;
 	for (size_t i = 0; i < c->nhide; i++)
 		if (adjust_hide(p, c->hide[i], place, e) < 0)
@@ -476,15 +542,44 @@ static bool is_named(const struct profile *p, const char *path)
 	return false;
 }
 
-static bool ends_in_git(const char *path)
+/* A write root that is itself the folder which a protected name begins with (.git, .claude): the rest of the name; else all of it. */
+static const char *inside_of(const char *root, const char *name)
 {
-	const char *slash = strrchr(path, '/');
+	const char *slash = strrchr(root, '/');
+	size_t n = strcspn(name, "/");
 
-	return slash && strcmp(slash, "/.git") == 0;
+	return slash && name[n] && strncmp(slash + 1, name, n) == 0 && !slash[1 + n] ? name + n + 1 : name;
+}
+
+/*
+ * What is protected in a write root is so in what is nested in it: found on the disk, so as far as there is room in a plan, the nearest
+ * first. Somebody who names such a path himself means it.
+ */
+static int spread_nested(struct profile *p, const struct profile_place *place, struct err *e)
+{
+	const char *end = place->nested ? place->nested + place->nested_len : NULL;
+	size_t before = p->count;
+
+	for (const char *s = place->nested; s < end; s += strlen(s) + 1) {
+		const struct profile_entry *holder = decider(p, s);
+
+		for (size_t k = 0; holder && holder->kind == PLAN_MOUNT_WRITE && k < before; k++) {
+			const struct profile_entry *en = &p->entry[k];
+			char path[PATH_MAX];
+
+			if (en->kind != PLAN_MOUNT_PROTECT || en->path[0] == '/' || !nested_place(s, en->path, path) || is_named(p, path))
+				continue;
+			if (p->count + NESTED_SPARE >= countof(p->entry) || p->text + strlen(path) + NESTED_SPARE_TEXT >= PROFILE_TEXT_MAX)
+				return 0;
+			if (profile_add(p, PLAN_MOUNT_PROTECT, en->flags, path, e) < 0)
+				return -1;
+		}
+	}
+	return 0;
 }
 
 /* Relative ones, in every write root; somebody who names such a path himself means it. */
-static int spread_protected(struct profile *p, struct err *e)
+static int spread_protected(struct profile *p, const struct profile_place *place, struct err *e)
 {
 	size_t before = p->count;
 
@@ -495,15 +590,15 @@ static int spread_protected(struct profile *p, struct err *e)
 
 			if (en->kind != PLAN_MOUNT_PROTECT || en->path[0] == '/')
 				continue;
-			/* Git's own folder as a write root: what is protected in it is so without its name. */
-			bool inner = ends_in_git(p->entry[i].path) && strncmp(en->path, ".git/", 5) == 0;
-			snprintf(whole, sizeof whole, "%s/%s", p->entry[i].path, en->path + (inner ? 5 : 0));
+			snprintf(whole, sizeof whole, "%s/%s", p->entry[i].path, inside_of(p->entry[i].path, en->path));
 			if (path_clean(whole, path, e) < 0)
 				return -1;
 			if (!is_named(p, path) && profile_add(p, PLAN_MOUNT_PROTECT, en->flags, path, e) < 0)
 				return -1;
 		}
 	}
+	if (spread_nested(p, place, e) < 0)
+		return -1;
 	/* Where nothing can be written there is nothing to protect. */
 	for (size_t i = p->count; i-- > 0;)
 		if (p->entry[i].path[0] != '/' || (p->entry[i].kind == PLAN_MOUNT_PROTECT && !in_write_root(p, p->entry[i].path)))
@@ -577,7 +672,7 @@ int profile_compile(struct profile *p, const struct profile_place *place, struct
 		profile_clear(p, 0);
 		return 0;
 	}
-	if (keep_folders(p, place, e) < 0 || spread_protected(p, e) < 0 || hide_secrets(p, place, e) < 0)
+	if (keep_folders(p, place, e) < 0 || spread_protected(p, place, e) < 0 || hide_secrets(p, place, e) < 0)
 		return err_wrap(e, "profile %s", p->name);
 	settle(p);
 	qsort(p->entry, p->count, sizeof p->entry[0], compare_entries);

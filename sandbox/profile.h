@@ -75,6 +75,8 @@ struct profile_place {
 	size_t nsecrets;
 	const char *const *folders; /* that hold them: not visible, unless the workspace is or lies in one */
 	size_t nfolders;
+	const char *nested;        /* what is below the workspace and protected like its own (sandbox/nested.h), each with its NUL; or NULL */
+	size_t nested_len;
 };
 
 /* ~ and $WORKSPACE become paths; entries below a home or workspace that does not exist are dropped. */

@@ -48,7 +48,7 @@ bool step_shape_of(const struct plan_head *p, struct step_shape *ret)
 	s.layers = p->layers & PLAN_LAYER_CGROUP;
 	s.network = p->network;
 	s.tmp_bytes = p->tmp_bytes;
-	if (!(s.flags & PLAN_PRIVATE_ROOT) || p->flags & PLAN_COW)
+	if (!(s.flags & PLAN_PRIVATE_ROOT))
 		return false;
 	for (uint32_t i = 0; i < p->mount_count; i++) {
 		const struct plan_mount *m = plan_mount(p, i);

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct sight;
 struct sysfilter;
 
 enum sandbox_step {
@@ -46,6 +47,7 @@ struct step_shape {
 
 /* The keeper's first message: for each mount, how many bytes of its path were made as a placeholder; 0 = none was. */
 #define STEP_PLACEHOLDER_NEEDLESS UINT32_MAX /* nothing can be made there by the command either */
+#define STEP_PLACEHOLDER_UNSEEN (UINT32_MAX - 1) /* in a folder that the peer has shut for itself: what is missing cannot be left away */
 struct step_placeholders {
 	int32_t error;             /* errno, or 0 */
 	uint32_t len[PLAN_MOUNTS_MAX];
@@ -76,6 +78,7 @@ struct step_context {
 	int listen_fd;             /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */
 	int keeper_fd;             /* to the keeper of placeholders; −1 = there are none */
 	struct step_placeholders placeholders; /* its answer */
+	struct sight *sight;       /* of a sandbox that is built ahead for one plan: what of the host's it depends on; NULL = no matter */
 	int root_fd;               /* the new root, from `root` to `pivot` */
 	int void_folder, void_file; /* nothing, to be bound over what is hidden */
 	dev_t own_devices[STEP_OWN_MAX]; /* file systems that were made for this sandbox */

@@ -40,6 +40,9 @@
 #ifndef CLONE_NEWTIME
 #define CLONE_NEWTIME 0x80
 #endif
+#ifndef F_SETDELEG
+#define F_SETDELEG 1040
+#endif
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262
 #endif

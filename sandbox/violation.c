@@ -21,6 +21,7 @@
 
 #define OPEN_MAX_EVENTS 512 /* refusals whose records have not all come */
 #define SYSCALLS_MAX 1024
+#define RANK_SOCKET 9       /* a path from an address, whatever others a record has */
 
 const struct refusal refusals[] = {
 #define REFUSAL(name, kind, operation, flags, dir) { name, REFUSAL_##kind, operation, flags, dir },
@@ -293,7 +294,7 @@ static void take_address(struct pending *e, struct text t)
 		size_t len = (size_t)n - 2;
 		snprintf(name, sizeof name, "%s%.*s", abstract ? "@" : "", (int)(len < 107 ? len : 107), a.bytes + 2 + abstract);
 		snprintf(e->v.path, sizeof e->v.path, "%s", name);
-		e->rank = 9;
+		e->rank = RANK_SOCKET;
 	}
 }
 
@@ -399,6 +400,11 @@ static bool finish(struct pending *e, struct violation *ret)
 	if (e->row && !(e->landlock && e->row->kind != REFUSAL_FILE && v->kind)) {
 		v->kind = kind_names[e->row->kind];
 		v->operation = strcmp(e->row->operation, "open") == 0 ? open_operation(e) : e->row->operation;
+	}
+	if (e->rank == RANK_SOCKET && v->path[0] != '/' && v->path[0] != '@') {
+		char name[sizeof ((struct sockaddr_un *)NULL)->sun_path + 2];
+		snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1, v->path);
+		path_set(e, name, false);
 	}
 	if (!v->kind || !v->operation) {
 		v->kind = "syscall";

@@ -1,8 +1,10 @@
 #include "sandbox/workspace.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
+#include "sandbox/placeholder.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -63,7 +65,7 @@ static bool has_git(const char *folder)
 	struct stat st;
 
 	snprintf(name, sizeof name, "%s/.git", folder);
-	return lstat(name, &st) == 0;
+	return lstat(name, &st) == 0 && !placeholder_is(&st);
 }
 
 /* Stops at what could not be a workspace: a home that is under git is no reason to show it. */
@@ -83,10 +85,10 @@ static void look_up(const char *cwd, const char *home, char ret[PATH_MAX])
 	snprintf(ret, PATH_MAX, "%s", cwd);
 }
 
-/* A folder of git's or bailiff's own is no tree to work on, but the one that it belongs to is. */
+/* A folder of git's or bailiff's own, or of hooks, is no tree to work on, but the one that it belongs to is. */
 static void leave_inner_folders(char path[PATH_MAX])
 {
-	static const char *const inner[] = { "/.git", "/.bailiff" };
+	static const char *const inner[] = { "/.git", "/.bailiff", "/.claude/hooks" };
 
 	for (size_t i = 0; i < countof(inner); i++) {
 		size_t n = strlen(inner[i]);
@@ -128,6 +130,18 @@ int workspace_find(const char *cwd, const char *given, const char *home, struct 
 	w.has_git = w.path[0] && has_git(w.path);
 	*ret = w;
 	return 0;
+}
+
+void workspace_above(const char *path, const char *home, struct buf *out)
+{
+	char at[PATH_MAX];
+
+	snprintf(at, sizeof at, "%s", path);
+	do {
+		if (!at[1] || holds_home(at, home) || is_system(at) || is_private(at))
+			break;
+		buf_append(out, at, strlen(at) + 1);
+	} while (path_up(at));
 }
 
 int workspace_scratch(const char *cwd, struct workspace *ret, struct err *e)

@@ -11,16 +11,6 @@
 
 #define NAME "bailiff-sandbox"
 
-static const char *home_of(const struct plan_head *p)
-{
-	for (uint32_t i = 0; i < p->envc; i++) {
-		const char *home = plan_env(p, i);
-		if (strncmp(home, "HOME=/", 6) == 0 && !strpbrk(home, ":\n"))
-			return home + 5;
-	}
-	return "/";
-}
-
 /* Copies one file and adds a line, after a newline if the file's last line has none. */
 static int copy_with(int in, int out, const char *line)
 {
@@ -60,7 +50,7 @@ int step_accounts(struct step_context *c)
 	char line[4200];
 	if (!step_confined(c) || c->uid == c->peer_uid)
 		return 0;
-	int n = snprintf(line, sizeof line, NAME ":x:%u:%u:" NAME ":%s:/bin/sh\n", c->uid, c->gid, home_of(c->plan));
+	int n = snprintf(line, sizeof line, NAME ":x:%u:%u:" NAME ":%s:/bin/sh\n", c->uid, c->gid, plan_home(c->plan));
 	if (n >= (int)sizeof line || extend(c, "/etc/passwd", line) < 0) {
 		step_path(c, "/etc/passwd");
 		return -1;

@@ -1,8 +1,19 @@
 #include "sandbox/steps/step.h"
 
 #include "runtime/base/fd.h"
+#include "sandbox/sight.h"
 
 #include <limits.h>
+
+/* What a sandbox that waits for its command keeps in sight stays open, until it is used (sandbox/sight.h). */
+static int close_above(const struct step_context *c, unsigned first)
+{
+	if (!c->sight || !c->sight->pins || first > SIGHT_PINS)
+		return fd_close_range(first, UINT_MAX);
+	if (first < SIGHT_PINS && fd_close_range(first, SIGHT_PINS - 1) < 0)
+		return -1;
+	return fd_close_range(SIGHT_PINS + c->sight->pins, UINT_MAX);
+}
 
 /* Sorts the few declared descriptors and closes the gaps between them; 0 to 2 are the init's own and replaced later. */
 int step_descriptors(struct step_context *c)
@@ -21,10 +32,10 @@ int step_descriptors(struct step_context *c)
 		if (keep[i] < 2)
 			continue;
 		unsigned first = (unsigned)keep[i] + 1;
-		unsigned last = i + 1 < n ? (unsigned)keep[i + 1] : UINT_MAX;
-		if (i + 1 < n && last <= first)
-			continue;
-		if (fd_close_range(first, i + 1 < n ? last - 1 : last) < 0)
+		if (i + 1 == n)
+			return close_above(c, first);
+		unsigned last = (unsigned)keep[i + 1];
+		if (last > first && fd_close_range(first, last - 1) < 0)
 			return -1;
 	}
 	return 0;

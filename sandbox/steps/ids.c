@@ -1,9 +1,14 @@
+#include "runtime/base/fd.h"
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,6 +29,22 @@ static int lock_securebits(void)
 }
 
 /*
+ * Who is not said to have logged in yet, as nobody is below a daemon that the system started, may say so once himself, and be
+ * anybody in the host's audit trail. So it is said here; where audit reads along, that was done long before (init.c).
+ */
+static int settle_login(uid_t uid)
+{
+	char text[12] = "";
+	fd_auto int fd = open("/proc/self/loginuid", O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT || errno == EACCES ? 0 : -1; /* a kernel without audit, or a sandbox without /proc */
+	if (read(fd, text, sizeof text - 1) <= 0 || strtoul(text, NULL, 10) != UINT32_MAX)
+		return 0;
+	int n = snprintf(text, sizeof text, "%u", uid);
+	return pwrite(fd, text, (size_t)n, 0) == n || errno == EPERM ? 0 : -1; /* what we may not, the command may not */
+}
+
+/*
  * Raw system calls: glibc's wrappers would signal all threads, and there is only one. A command of uid 0 keeps its
  * capabilities; everyone else's process, and the init that shares its uid, has none left, not even in the bounding set.
  */
@@ -31,6 +52,11 @@ int step_ids(struct step_context *c)
 {
 	if (step_confined(c) && c->uid == 0) {
 		errno = EPERM;
+		return -1;
+	}
+	/* With the ids goes the right to write there. */
+	if (step_confined(c) && settle_login(c->uid) < 0) {
+		step_path(c, "/proc/self/loginuid");
 		return -1;
 	}
 	if (step_confined(c) && lock_securebits() < 0)

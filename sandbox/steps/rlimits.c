@@ -5,6 +5,7 @@
 
 /* What programs expect that use select(2); the daemon itself runs with far more. */
 #define OPEN_FILES_DEFAULT 1024u
+#define MEMLOCK_MOST (8u << 20) /* the kernel's own default */
 
 /* Not more than `value`: where the hard limit is lower already, that stays. */
 static int limit(int resource, uint64_t value)
@@ -36,9 +37,40 @@ static int limit_open_files(const struct step_context *c)
 	return setrlimit(RLIMIT_NOFILE, &r);
 }
 
+/* What the daemon was given for itself, or its user for something else: a turn before others, and memory that stays. */
+static int limit_advantages(void)
+{
+	static const struct {
+		int resource;
+		rlim_t most;
+	} rows[] = { { RLIMIT_RTPRIO, 0 }, { RLIMIT_NICE, 0 }, { RLIMIT_MEMLOCK, MEMLOCK_MOST } };
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct rlimit r;
+		if (getrlimit((__rlimit_resource_t)rows[i].resource, &r) < 0)
+			return -1;
+		if (r.rlim_max > rows[i].most && limit(rows[i].resource, rows[i].most) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* Whoever wants one says so inside: a service manager lets every daemon write them, and then all its commands would. */
+static int write_no_core(void)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_CORE, &r) < 0)
+		return -1;
+	if (!r.rlim_cur)
+		return 0;
+	r.rlim_cur = 0;
+	return setrlimit(RLIMIT_CORE, &r);
+}
+
 int step_rlimits(struct step_context *c)
 {
 	const struct plan_head *p = c->plan;
+	if (step_confined(c) && (limit_advantages() < 0 || write_no_core() < 0))
+		return -1;
 	if (limit_open_files(c) < 0) {
 		step_path(c, "openFiles");
 		return -1;

@@ -96,6 +96,11 @@ int tree_below(int at, const char *relative)
 	return open_how(at, relative, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 }
 
+int tree_link(int at, const char *name)
+{
+	return open_how(at, name, O_NOFOLLOW, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+}
+
 int tree_find(const struct step_context *c, const char *path)
 {
 	if (!path[1])
@@ -109,8 +114,7 @@ int tree_find_through_links(const struct step_context *c, const char *path)
 	return fd >= 0 || errno != ELOOP ? fd : open_how(c->root_fd, path, 0, RESOLVE_IN_ROOT);
 }
 
-/* Whether this is a file system that was made for the sandbox. */
-static bool own(const struct step_context *c, int fd)
+bool tree_is_own(const struct step_context *c, int fd)
 {
 	struct stat st;
 	if (fstat(fd, &st) < 0)
@@ -124,7 +128,7 @@ static bool own(const struct step_context *c, int fd)
 
 static int make_one(const struct step_context *c, int at, const char *name, bool folder)
 {
-	if (!own(c, at)) {
+	if (!tree_is_own(c, at)) {
 		errno = ENOENT;
 		return -1;
 	}

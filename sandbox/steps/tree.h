@@ -38,11 +38,15 @@ int tree_tmpfs(struct step_context *c, uint64_t bytes, mode_t mode);
 int tree_find(const struct step_context *c, const char *path);
 /* The same for a name in an opened folder. */
 int tree_below(int at, const char *name);
+/* The same for a link: itself, not what it leads to. */
+int tree_link(int at, const char *name);
 /* The same, but links are followed, inside the new root. */
 int tree_find_through_links(const struct step_context *c, const char *path);
 /* tree_find, and what is missing is made: folders, and a last one that is a folder or an empty file. */
 int tree_place(const struct step_context *c, const char *path, bool folder);
 bool tree_is_folder(int fd);
+/* It lies in a file system that was made for the sandbox. */
+bool tree_is_own(const struct step_context *c, int fd);
 /* Something is mounted exactly here. */
 bool tree_is_mount(int fd);
 

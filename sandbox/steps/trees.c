@@ -7,10 +7,20 @@
  *
  * Inside a write root the command may rename. So whatever else is mounted there is held in place: each folder between it and
  * the write root is bound onto itself, and the kernel does not rename or remove a folder that something is mounted on.
+ *
+ * A link there that is to stay as it is, and read-only, is bound onto itself as well, which keeps it from being replaced; what it
+ * leads to must be there and is made read-only, if it is in a write root. A link for which that cannot be told in one step
+ * (through other links, to what is missing, to a folder that holds a write root) is refused with ELOOP.
+ *
+ * Where this is done ahead of a command (steps.h), everything of the host's that it depends on is noted (sandbox/sight.h): what
+ * was looked up, what was covered or held in place, what was missed, and who may pass.
  */
 
 #include "runtime/base/fd.h"
+#include "runtime/base/path.h"
+#include "sandbox/fsid.h"
 #include "sandbox/plan.h"
+#include "sandbox/sight.h"
 #include "sandbox/steps/overlay.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"
@@ -19,18 +29,17 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #define HIDDEN_BYTES (1u << 20)
+#define SOURCE_LINK (-2) /* a link in a write root */
 
 struct trees {
 	struct step_context *c;
-	int source[PLAN_MOUNTS_MAX]; /* what is to be bound; −1 = nothing (any more) */
+	int source[PLAN_MOUNTS_MAX]; /* what is to be bound; −1 = nothing (any more), SOURCE_LINK */
 	int late[PLAN_MOUNTS_MAX];   /* hidden folders in which something is shown again: read-only once that is there */
 	size_t nlate;
 	char clear[PATH_MAX];        /* the folder to which the way was found clear last */
@@ -39,6 +48,13 @@ struct trees {
 static const char *path_of(const struct step_context *c, uint32_t i)
 {
 	return plan_string(c->plan, plan_mount(c->plan, i)->path_off);
+}
+
+/* Of what is on the way of mount i: the part of its path that is `fd`, or −1 and errno. */
+static void note(struct step_context *c, uint32_t i, size_t len, uint32_t flags, int fd)
+{
+	if (c->sight)
+		sight_note(c->sight, i, len, flags, fd);
 }
 
 /* Kernel file systems are made anew, never shown as they are outside; and "/" is only ever the system's. */
@@ -63,25 +79,17 @@ static int become_peer(const struct step_context *c)
 {
 	if (!c->privileged || c->peer_uid == 0)
 		return 0;
-	if (syscall(SYS_setgroups, c->ngroups, c->groups) < 0)
-		return -1;
-	setfsgid(c->peer_gid);
-	setfsuid(c->peer_uid);
-	if ((uid_t)setfsuid((uid_t)-1) != c->peer_uid || (gid_t)setfsgid((gid_t)-1) != c->peer_gid) {
-		errno = EPERM;
-		return -1;
-	}
-	return 0;
+	return fsid_become(c->peer_uid, c->peer_gid, c->groups, c->ngroups);
 }
 
-static void become_self(const struct step_context *c)
+/* −1 too if something before it failed. */
+static int become_self(const struct step_context *c, int before)
 {
 	int keep = errno;
-	if (c->privileged && c->peer_uid != 0) {
-		setfsuid(geteuid());
-		setfsgid(getegid());
-	}
+	if (c->privileged && c->peer_uid != 0 && fsid_come_back() < 0)
+		return -1;
 	errno = keep;
+	return before;
 }
 
 static bool may_be_missing(const struct step_context *c, uint32_t i)
@@ -99,6 +107,13 @@ static bool may_lead_elsewhere(const struct plan_mount *m)
 	return m->kind == PLAN_MOUNT_READ && (!(m->flags & PLAN_MOUNT_OWNED) || m->flags & PLAN_MOUNT_OPTIONAL);
 }
 
+/* The write root that mount i is in, or −1. */
+static int write_root_below(const struct step_context *c, uint32_t i)
+{
+	int below = plan_mount_below(c->plan, i);
+	return below >= 0 && plan_mount(c->plan, (uint32_t)below)->kind == PLAN_MOUNT_WRITE ? below : -1;
+}
+
 static int look_up(struct trees *t)
 {
 	struct step_context *c = t->c;
@@ -108,14 +123,17 @@ static int look_up(struct trees *t)
 		t->source[i] = -1;
 		if (kind != PLAN_MOUNT_READ && kind != PLAN_MOUNT_WRITE)
 			continue;
-		t->source[i] = tree_source(path_of(c, i), may_lead_elsewhere(plan_mount(c->plan, i)));
-		if (t->source[i] < 0 && !may_be_missing(c, i)) {
+		bool follow = may_lead_elsewhere(plan_mount(c->plan, i));
+		t->source[i] = tree_source(path_of(c, i), follow);
+		note(c, i, strlen(path_of(c, i)), SIGHT_AS_PEER | (follow ? SIGHT_FOLLOW : 0), t->source[i]);
+		if (t->source[i] < 0 && errno == ELOOP && kind == PLAN_MOUNT_READ && write_root_below(c, i) >= 0) {
+			t->source[i] = SOURCE_LINK;
+		} else if (t->source[i] < 0 && !may_be_missing(c, i)) {
 			step_path(c, path_of(c, i));
 			r = -1;
 		}
 	}
-	become_self(c);
-	return r;
+	return become_self(c, r);
 }
 
 /* Ids are mapped in the whole tree where every file system in it can, else at least in the one at its top. */
@@ -166,9 +184,10 @@ static int cover_for_more(struct trees *t, int place)
  * Root passes everywhere; the id that stands for it does not. A folder on the way that it could not enter shows it nothing
  * anyway, and is covered by one that it can.
  */
-static int clear_way(struct trees *t, const char *path)
+static int clear_way(struct trees *t, uint32_t i)
 {
 	struct step_context *c = t->c;
+	const char *path = path_of(c, i);
 	struct stat st;
 	char name[PATH_MAX];
 	size_t parent = (size_t)(strrchr(path, '/') - path);
@@ -181,6 +200,8 @@ static int clear_way(struct trees *t, const char *path)
 		fd_auto int at = tree_find(c, name);
 		if (at < 0 || fstat(at, &st) < 0)
 			return 0;
+		if (!tree_is_own(c, at))
+			note(c, i, n, SIGHT_OWNERS, at);
 		if (!(st.st_mode & S_IXOTH) && st.st_uid != c->uid && st.st_gid != c->gid)
 			return cover_for_more(t, at);
 	}
@@ -214,6 +235,19 @@ static int hold_in_place(int *folder)
 	return 0;
 }
 
+/* Whether what is missing in a write root needs no placeholder (keeper.h): nobody makes one ahead. */
+static bool may_stay_away(uint32_t flags, bool last)
+{
+	return flags & PLAN_MOUNT_OPTIONAL || (flags & PLAN_MOUNT_IN_PARENT && !last);
+}
+
+/* What we may not enter is no concern of the command's, unless the command can open it for itself. */
+static bool is_commands(const struct step_context *c, int folder)
+{
+	struct stat st;
+	return fstat(folder, &st) < 0 || st.st_uid == c->uid;
+}
+
 /*
  * Walks from a write root to a path in it, holding every folder on the way in place. If a file is in the way, that is
  * what comes back: as long as it stays, nothing can be made below it.
@@ -229,23 +263,23 @@ static int walk(struct step_context *c, uint32_t i, const char *base, const char
 	while (at >= 0 && *p == '/') {
 		if (!tree_is_folder(at))
 			break;
-		size_t n = strcspn(++p, "/");
-		bool last = !p[n];
-		if (n > NAME_MAX) {
-			errno = ENAMETOOLONG;
+		if (path_step(&p, name) < 0)
 			return -1;
-		}
-		memcpy(name, p, n);
-		name[n] = 0;
+		bool last = !*p;
 		fd_auto int next = tree_below(at, name);
 		bool make = cow && (last || !(flags & PLAN_MOUNT_IN_PARENT));
 		if (next < 0 && errno == ENOENT && make && make_in_overlay(c, at, name, !last || !hide) == 0)
 			next = tree_below(at, name);
+		if (next < 0 || !tree_is_mount(next))
+			note(c, i, (size_t)(p - path), 0, next);
+		if (next < 0 && c->sight && !may_stay_away(flags, last))
+			c->sight->lost = true;
+		if (next < 0 && errno == EACCES && is_commands(c, at))
+			errno = EPERM;
 		if (next < 0 || (!last && tree_is_folder(next) && hold_in_place(&next) < 0))
 			return -1;
 		fd_close(&at);
 		at = fd_take(&next);
-		p += n;
 	}
 	*ret_whole = !*p;
 	return fd_take(&at);
@@ -257,7 +291,7 @@ static int place_of(struct trees *t, uint32_t i, bool folder)
 	struct step_context *c = t->c;
 	int below = plan_mount_below(c->plan, i);
 	bool whole = false;
-	if (clear_way(t, path_of(c, i)) < 0)
+	if (clear_way(t, i) < 0)
 		return -1;
 	if (below < 0 || plan_mount(c->plan, (uint32_t)below)->kind != PLAN_MOUNT_WRITE)
 		return tree_place(c, path_of(c, i), folder);
@@ -269,9 +303,96 @@ static int place_of(struct trees *t, uint32_t i, bool folder)
 	return fd_take(&place);
 }
 
+static int protect(int place)
+{
+	fd_auto int tree = tree_clone(place, "");
+	return tree < 0 || tree_set(tree, TREE_READ, -1) < 0 ? -1 : tree_attach(tree, place);
+}
+
+/* ---- links in a write root ---- */
+
+/* The way to a path in a write root, every folder on it held in place; nothing is made, no link followed. */
+static int strict_walk(const struct step_context *c, const char *base, const char *path)
+{
+	char name[NAME_MAX + 1];
+	fd_auto int at = tree_find(c, base);
+	for (const char *p = path + strlen(base); at >= 0 && *p == '/';) {
+		if (path_step(&p, name) < 0)
+			return -1;
+		fd_auto int next = tree_below(at, name);
+		if (next < 0 || (*p && hold_in_place(&next) < 0))
+			return -1;
+		fd_close(&at);
+		at = fd_take(&next);
+	}
+	return fd_take(&at);
+}
+
+/*
+ * Where a link in the folder leads, in one step. Only `..` at its beginning are what they seem to be: the folder is held in place,
+ * but what comes after it could be made a link.
+ */
+static bool link_target(const char *folder, const char *text, char ret[PATH_MAX])
+{
+	char whole[2 * PATH_MAX];
+	bool named = text[0] == '/';
+	for (const char *p = text; *p;) {
+		size_t n = strcspn(p, "/");
+		bool up = n == 2 && p[0] == '.' && p[1] == '.';
+		if (up && named)
+			return false;
+		named |= n > 0 && !up && !(n == 1 && p[0] == '.');
+		p += n + (p[n] == '/');
+	}
+	snprintf(whole, sizeof whole, "%s/%s", text[0] == '/' ? "" : folder, text);
+	return path_clean(whole, ret, NULL) == 0;
+}
+
+/* The write root in which the path is, or −1; −2: one lies in it, or is it. */
+static int root_around(const struct step_context *c, const char *path)
+{
+	int found = -1;
+	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
+		uint32_t kind = plan_mount(c->plan, i)->kind;
+		if (kind == PLAN_MOUNT_WRITE && plan_path_inside(path_of(c, i), path))
+			return -2;
+		if (kind != PLAN_MOUNT_SYSTEM && kind != PLAN_MOUNT_PROTECT && plan_path_inside(path, path_of(c, i)))
+			found = kind == PLAN_MOUNT_WRITE ? (int)i : -1;
+	}
+	return found;
+}
+
+static int keep_link(struct step_context *c, const char *base, const char *path)
+{
+	char folder[PATH_MAX], text[PATH_MAX], target[PATH_MAX];
+	const char *name = strrchr(path, '/') + 1;
+	size_t n = (size_t)(name - 1 - path);
+	memcpy(folder, path, n);
+	folder[n] = 0;
+	fd_auto int at = strict_walk(c, base, folder);
+	if (at < 0 || (n > strlen(base) && hold_in_place(&at) < 0))
+		return -1;
+	fd_auto int link = tree_link(at, name);
+	ssize_t len = link < 0 ? -1 : readlinkat(link, "", text, sizeof text - 1);
+	if (len < 0)
+		return -1;
+	text[len] = 0;
+	int root = len && link_target(folder, text, target) ? root_around(c, target) : -2;
+	fd_auto int place = root >= 0 ? strict_walk(c, path_of(c, (uint32_t)root), target) : -1;
+	if (root == -2 || (root >= 0 && (place < 0 || protect(place) < 0))) {
+		errno = ELOOP;
+		return -1;
+	}
+	if (c->sight)
+		c->sight->lost = true; /* it is not kept in mind what a link leads to */
+	return protect(link);
+}
+
 static int apply_bound(struct trees *t, uint32_t i)
 {
 	struct step_context *c = t->c;
+	if (t->source[i] == SOURCE_LINK)
+		return keep_link(c, path_of(c, (uint32_t)write_root_below(c, i)), path_of(c, i));
 	if (t->source[i] < 0)
 		return 0;
 	bool folder = tree_is_folder(t->source[i]);
@@ -289,6 +410,8 @@ static int apply_empty(struct trees *t, uint32_t i)
 	if (tree < 0 || fchownat(tree, "", c->uid, c->gid, AT_EMPTY_PATH) < 0 || tree_set(tree, TREE_INERT, -1) < 0)
 		return -1;
 	fd_auto int place = place_of(t, i, true);
+	if (place >= 0 && !tree_is_own(c, place))
+		note(c, i, strlen(path_of(c, i)), 0, place);
 	return place < 0 ? -1 : tree_attach(tree, place);
 }
 
@@ -312,10 +435,35 @@ static int cover(struct trees *t, uint32_t i, int place)
 	return cover_for_more(t, place);
 }
 
-static int protect(int place)
+/* Else it may have been away just when it was looked for. */
+static bool still_there(int host, const char *path)
 {
-	fd_auto int tree = tree_clone(place, "");
-	return tree < 0 || tree_set(tree, TREE_READ, -1) < 0 ? -1 : tree_attach(tree, place);
+	struct stat before, after;
+	fd_auto int again = sight_look(path, true, false);
+	return again >= 0 && fstat(host, &before) == 0 && fstat(again, &after) == 0 && before.st_dev == after.st_dev &&
+	       before.st_ino == after.st_ino;
+}
+
+/*
+ * What is to be hidden and is not a write root's. If it is there inside, it is what must still be there when the sandbox is used;
+ * if it is not, the host's must be as it was before we looked.
+ */
+static int hide_outside(struct trees *t, uint32_t i, const char *path)
+{
+	struct step_context *c = t->c;
+	fd_auto int host = c->sight ? sight_look(path, true, false) : -1;
+	int missed = errno;
+	fd_auto int found = tree_find_through_links(c, path);
+	/* Where nothing can be made, what is not there or out of reach needs no cover. */
+	bool nothing = found < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
+	if (found < 0 && !nothing)
+		return -1;
+	if (nothing && host >= 0 && !still_there(host, path))
+		c->sight->lost = true;
+	errno = missed;
+	if (nothing || !tree_is_own(c, found))
+		note(c, i, strlen(path), SIGHT_FOLLOW, nothing ? host : found);
+	return nothing ? 0 : cover(t, i, found);
 }
 
 static int apply_shut(struct trees *t, uint32_t i)
@@ -325,6 +473,7 @@ static int apply_shut(struct trees *t, uint32_t i)
 	int below = plan_mount_below(c->plan, i);
 	char path[PATH_MAX];
 	size_t n = strlen(path_of(c, i));
+	bool unseen = c->placeholders.len[i] == STEP_PLACEHOLDER_UNSEEN;
 	if (c->placeholders.len[i] == STEP_PLACEHOLDER_NEEDLESS)
 		return 0;
 	if (c->placeholders.len[i] && c->placeholders.len[i] < n)
@@ -336,15 +485,21 @@ static int apply_shut(struct trees *t, uint32_t i)
 	memcpy(path, path_of(c, i), n);
 	path[n] = 0;
 
-	if (below < 0 || plan_mount(c->plan, (uint32_t)below)->kind != PLAN_MOUNT_WRITE) {
-		fd_auto int found = hide ? tree_find_through_links(c, path) : -1;
-		/* Where nothing can be made, what is not there or out of reach needs no cover. */
-		if (!hide || (found < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)))
-			return 0;
-		return found < 0 ? -1 : cover(t, i, found);
-	}
+	if (below < 0 || plan_mount(c->plan, (uint32_t)below)->kind != PLAN_MOUNT_WRITE)
+		return hide ? hide_outside(t, i, path) : 0;
 	bool whole = false;
+	fd_auto int root = tree_find(c, path_of(c, (uint32_t)below));
+	/*
+	 * Nothing is, or can be, inside of a file. But one that stands for a protected folder (.git of a linked tree) says where that is: what is
+	 * protected begins with a dot, and where the name below the root does not, the root is its beginning.
+	 */
+	if (root >= 0 && !tree_is_folder(root))
+		return hide || path[strlen(path_of(c, (uint32_t)below)) + 1] == '.' ? 0 : protect(root);
 	fd_auto int place = walk(c, i, path_of(c, (uint32_t)below), path, &whole);
+	if (place < 0 && errno == ELOOP && !hide)
+		return keep_link(c, path_of(c, (uint32_t)below), path);
+	if (place < 0 && unseen && errno == ENOENT)
+		errno = EPERM;
 	if (place < 0)
 		return may_be_missing(c, i) ? 0 : -1;
 	return hide && whole ? cover(t, i, place) : protect(place);
@@ -400,6 +555,10 @@ int step_trees(struct step_context *c)
 		if (mount_setattr(t.late[i], "", AT_EMPTY_PATH, &a, sizeof a) < 0)
 			return -1;
 		fd_close(&t.late[i]);
+	}
+	if (c->sight && c->sight->lost) {
+		errno = ESTALE;
+		return -1;
 	}
 	return 0;
 }

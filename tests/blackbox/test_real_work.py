@@ -107,6 +107,24 @@ def test_git_init_clone_and_worktrees(home):
     shell(home, "git init -q . && git status --short")
 
 
+def test_git_in_repositories_below(home):
+    """A submodule and a checkout that are there can be worked in; one that a command clones is its own."""
+    repository(home)
+    who = "export GIT_AUTHOR_NAME=A GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=A GIT_COMMITTER_EMAIL=a@b; "
+
+    def outside(script):
+        subprocess.run(["sh", "-ec", who + script], cwd=home.work, env=harness.environment(HOME=home.dir), check=True, stdout=subprocess.DEVNULL)
+    outside("git init -q src && cd src && echo x >f && git add f && git commit -qm first && cd .. && git clone -q src checkout && "
+            "git -c protocol.file.allow=always submodule --quiet add ./src mod && git commit -qam start")
+    for where in ("checkout", "mod"):
+        shell(home, who + f"cd {where} && echo y >>f && git commit -qam second && git checkout -qb other && git tag t && git gc -q && git status --short")
+        assert shell(home, f"git -C {where} log --format=%s").split() == ["second", "first"]
+        shell(home, f"cd {where} && ! git config core.fsmonitor /tmp/evil && ! echo x >$(git rev-parse --git-path hooks/post-checkout)")
+    shell(home, "git status --short && git submodule status && git add mod && git diff --cached --quiet || true")
+    shell(home, "git clone -q src mine && cd mine && git config a.b c")
+    shell(home, "git -C mine config a.c d && echo exit 0 >mine/.git/hooks/post-commit && mv mine other && rm -rf other")
+
+
 def test_python_venv_and_pip(home):
     need("python3")
     if subprocess.run(["/usr/bin/python3", "-c", "import ensurepip"], stderr=subprocess.DEVNULL).returncode != 0:

@@ -120,6 +120,103 @@ def test_hooks_and_config_of_git_are_protected(home):
     run(home, "echo x >.git/index && mkdir .git/objects", cwd=tree)
 
 
+def test_links_in_place_of_what_is_protected(home):
+    """The link stays, and what it leads to is protected like it; one that is not so simple is refused."""
+    tree = project(home)
+    hooks, own = os.path.join(tree, ".git", "hooks"), os.path.join(tree, "tools", "githooks")
+    os.rmdir(hooks)
+    os.makedirs(own)
+    with open(os.path.join(own, "pre-commit"), "w") as f:
+        f.write("mine\n")
+    for target in ("../tools/githooks", own, "./../tools/./githooks/", "/usr/lib"):
+        os.symlink(target, hooks)
+        for options in ((), ("--cow",), ("--ro", hooks)):
+            done = run(home, f"for try in 'echo x >.git/hooks/pre-commit' 'echo x >.git/hooks/new' 'echo x >tools/githooks/new' 'rm tools/githooks/pre-commit' "
+                             f"'rm .git/hooks' 'mv .git/hooks x' 'mv tools/githooks x' 'mv tools x' 'mv .git x' 'ln -sfn /tmp .git/hooks' 'ln -sfn ../src .git/hooks'; do "
+                             f"case \"$try\" in *tools*) [ {target} = /usr/lib ] && continue;; esac; sh -c \"$try\" 2>/dev/null && echo \"done: $try\"; rm -rf x; done; "
+                             f"echo x >tools/other && [ \"$(readlink .git/hooks)\" = {target} ] && ls .git/hooks/ >/dev/null", *options, cwd=tree)
+            assert b"done:" not in done.out, (target, options, done.out)
+        os.unlink(hooks)
+    assert os.listdir(own) == ["pre-commit"] and open(os.path.join(own, "pre-commit")).read() == "mine\n"
+    os.symlink("githooks", os.path.join(tree, "tools", "again"))
+    for target in ("../nowhere", "..", "../..", tree, "../tools/again", "../tools/../tools/githooks", "/", home.work, "hooks"):
+        os.symlink(target, hooks)
+        done = run(home, "true", cwd=tree, status=None)
+        assert done.status and b".git/hooks: Too many levels of symbolic links" in done.err, (target, done.status, done.err)
+        os.unlink(hooks)
+
+
+def test_repositories_below_are_protected(home):
+    tree = project(home)
+    inner = os.path.join(tree, "vendor", "inner")
+    for folder in (os.path.join(inner, ".git", "hooks"), os.path.join(inner, ".claude", "hooks"), os.path.join(tree, "mod"),
+                   os.path.join(tree, ".git", "modules", "libs", "mod", "hooks"), os.path.join(tree, "linked", ".git"), os.path.join(tree, "bare", ".git")):
+        os.makedirs(folder)
+    os.symlink("/etc", os.path.join(tree, "linked", ".git", "hooks"))  # that can neither be protected, nor is it a reason to start nothing
+    files = {"vendor/inner/.git/config": "[core]\n", ".git/modules/libs/mod/config": "[core]\n", "mod/.git": "gitdir: ../.git/modules/libs/mod\n",
+             "vendor/inner/.claude/hooks/check.sh": "exit 0\n"}
+    for name, text in files.items():
+        with open(os.path.join(tree, name), "w") as f:
+            f.write(text)
+    scripts = ["mv vendor x", "rm -rf vendor", "echo x >vendor/inner/.claude/hooks/new", "mkdir bare/.git/hooks", "echo x >.git/modules/libs/mod/hooks/post-checkout",
+               "mv .git/modules x", "echo x >vendor/inner/.git/hooks/pre-commit", "mv vendor/inner/.git/hooks x", "rm -rf vendor/inner/.git", "rm mod/.git"]
+    scripts += [f"echo x >>{name}" for name in files] + [f"echo x >y && mv y {name}" for name in files]
+    for script in scripts:
+        run(home, f"! ( {script} )", cwd=tree)
+    for name, text in files.items():
+        with open(os.path.join(tree, name)) as f:
+            assert f.read() == text, name
+    assert os.listdir(os.path.join(inner, ".git", "hooks")) == [] and os.listdir(os.path.join(inner, ".claude", "hooks")) == ["check.sh"]
+    run(home, "echo x >vendor/inner/.git/index && echo x >.git/modules/libs/mod/index && mv mod/.git mod/.git || mv file vendor/inner/file", cwd=tree)
+    # What a command makes itself stays its own.
+    run(home, "mkdir -p new/.git/hooks && echo x >new/.git/config && echo x >new/.git/hooks/pre-commit", cwd=tree)
+    run(home, "echo y >>new/.git/config && rm new/.git/hooks/pre-commit && mv new newer && rm -r newer", cwd=tree)
+    shown = home.cli("sandbox", "show", "workspace", cwd=tree).text
+    assert "vendor/inner/.git/config" in shown and "newer" not in shown, shown
+
+
+@contextlib.contextmanager
+def started_by(*way):
+    """A daemon that was started by another program's doing."""
+    with Home(start=False) as home:
+        plain, harness.subprocess.Popen = harness.subprocess.Popen, lambda argv, **more: plain([*way, *argv], **more)
+        try:
+            home.start()
+        finally:
+            harness.subprocess.Popen = plain
+        yield home
+
+
+def test_the_daemons_priority_is_its_own():
+    """One that runs before others, or with real-time priority, does not hand that on."""
+    script = "import os; print(os.getpriority(os.PRIO_PROCESS, 0), os.sched_getscheduler(0))"
+    ours = os.getpriority(os.PRIO_PROCESS, 0)
+    ways = [([], ours), (["nice", "-n", "5"], ours + 5)]
+    if os.geteuid() == 0:
+        ways += [(["nice", "-n", str(-5 - ours)], 0), (["chrt", "-f", "5"], 0), (["chrt", "-r", "5"], 0)]
+    for way, wanted in ways:
+        with started_by(*way) as home:
+            for _ in range(5):  # with what was built ahead, too
+                told = run(home, f'python3 -c "{script}"').text.split()
+                assert told == [str(wanted), "0"], (way, told, wanted)
+
+
+def test_no_core_is_written_unasked():
+    with started_by("prlimit", "--core=1000000:", "--") as home:
+        for _ in range(5):
+            assert run(home, "ulimit -c; ulimit -c $(ulimit -Hc)").text.split()[0] == "0"
+
+
+def test_the_daemons_limits_are_its_own():
+    raised = ["prlimit", "--rtprio=5", "--nice=30", "--memlock=1073741824", "--"]
+    if harness.subprocess.run(raised + ["true"], stderr=harness.subprocess.DEVNULL).returncode:
+        raise Skip("limits cannot be raised here")
+    script = "import resource as r; print([r.getrlimit(x)[1] for x in (r.RLIMIT_RTPRIO, r.RLIMIT_NICE, r.RLIMIT_MEMLOCK)])"
+    with started_by(*raised) as home:
+        for _ in range(5):
+            assert run(home, f'python3 -c "{script}"').text.strip() == f"[0, 0, {8 << 20}]"
+
+
 def test_tmp_is_private(home):
     tree = project(home)
     with tempfile.NamedTemporaryFile(dir="/tmp", prefix="bl-outside-") as outside:
@@ -174,12 +271,43 @@ def test_host_is_no_sandbox_and_says_so(home):
         assert shown["confined"] is False and shown["mounts"] == [], shown
 
 
+def test_host_only_in_mode_bypass_and_that_only_where_the_host_permits_it():
+    with Home(options=("--audit", "off", "--allow-host", *harness.host_policy(deny=["Bash(shred:*)"]))) as home, home.rpc() as rpc:
+        session = rpc.call("create_session", title="t")["sessionId"]
+        for mode in (None, "default", "on_request", "on_failure", "never", "auto", "untrusted", "plan"):
+            if mode:
+                rpc.call("set_permission_mode", sessionId=session, mode=mode)
+            error = rpc.fails("start_process", command=["ls"], profile="host", sessionId=session, code=-32010)
+            assert error.data["permissionDecision"]["decision"] == "deny" and "bypass" in error.message, (mode, error.message)
+        rpc.fails("set_permission_mode", sessionId=session, mode="bypass", code=-32010)
+        # Nor by a file of the user's.
+        with open(os.path.join(home.dir, "policy.json"), "w") as f:
+            f.write('{"permissions": {"allowBypass": true, "defaultMode": "bypass", "allow": ["Bash"]}}')
+        rpc.call("reload_policy")
+        rpc.fails("start_process", command=["ls"], profile="host", code=-32010)
+        rpc.fails("start_process", command=["ls"], cwd=home.work, code=-32010)
+    with Home(options=("--audit", "off", "--allow-host", *harness.host_policy(allowBypass=True, deny=["Bash(shred:*)"]))) as home, home.rpc() as rpc:
+        rpc.fails("start_process", command=["ls"], profile="host", code=-32010)
+        session = rpc.call("create_session", title="t")["sessionId"]
+        rpc.call("set_permission_mode", sessionId=session, mode="bypass")
+        started, done = rpc.run("true", profile="host", sessionId=session)
+        assert done["exitCode"] == 0
+        applied = [e for e in rpc.events() if e["type"] == "sandbox.applied" and e["processId"] == started["processId"]][0]["payload"]
+        layers = dict(applied["layers"])
+        assert layers.pop("cgroup") in (("enforced",) if os.geteuid() == 0 else ("enforced", "unavailable")), applied # a plain user may have none
+        assert applied["sandboxProfile"]["mode"] == "host" and set(layers.values()) <= {"not_requested", "enforced"}, applied
+        rpc.fails("start_process", command=["shred", "x"], profile="host", sessionId=session, code=-32010)
+        with home.rpc() as agent:
+            agent.call("initialize", role="agent")
+            agent.fails("start_process", command=["true"], profile="host", sessionId=session, code=-32010)
+
+
 def test_a_root_daemon_needs_its_owners_word_for_host():
     if not ROOT:
         raise Skip("only a root daemon acts for others")
-    with Home() as home, home.rpc() as rpc:
+    with Home(options=("--audit", "off", *harness.host_policy(allowBypass=True, defaultMode="bypass"))) as home, home.rpc() as rpc:
         assert "--allow-host" in rpc.fails("start_process", command=["true"], profile="host").message
-    with Home(options=("--audit", "off", "--allow-host")) as home, home.rpc() as rpc:
+    with Home(options=("--audit", "off", *harness.no_sandbox())) as home, home.rpc() as rpc:
         _, done = rpc.run("true", profile="host")
         assert done["exitCode"] == 0
 
@@ -199,6 +327,54 @@ def test_bailiffs_own_files_are_not_there(home):
     assert "seen" not in run(home, script + f"; ls {home.dir}/store; true", cwd=tree).text
     done = run(home, "true", "--ro", os.path.join(home.dir, "store"), cwd=tree, status=None)
     assert done.status == 125 and b"bailiff's own" in done.err, done.err
+
+
+def test_nobody_logs_in_as_somebody_else(home):
+    if not os.path.exists("/proc/self/loginuid"):
+        raise Skip("a kernel without audit")
+    for _ in range(6):  # also in sandboxes that were built ahead
+        run(home, "! (echo 12345 >/proc/self/loginuid) 2>/dev/null && test \"$(cat /proc/self/loginuid)\" != 12345", cwd=home.work)
+
+
+def waits_complete(home):
+    """Sandboxes that wait for the next command with the same plan: they cannot gain privileges any more."""
+    found = []
+    for pid in harness.children_of(home.guard.pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as f:
+            status = f.read()
+            if "Name:\tbailiff-zygote" in status and "NoNewPrivs:\t1" in status and "State:\tS" in status:
+                found.append(pid)
+    return found
+
+
+def test_what_waits_complete_knows_the_peers_rights():
+    """What the peer may not reach any more is not shown by a sandbox that was built when it could."""
+    if os.geteuid() != 0:
+        raise Skip("takes root")
+    from test_job import Member, NOBODY
+    with Home(start=False, options=("--audit", "off", "--socket-mode", "0666")) as home, tempfile.TemporaryDirectory() as outer:
+        os.chmod(home.dir, 0o755)
+        os.chmod(outer, 0o755)
+        home.start()
+        inner, work = os.path.join(outer, "inner"), os.path.join(home.dir, "nobodys")
+        os.mkdir(inner)
+        os.mkdir(work)
+        os.chown(work, NOBODY, NOBODY)
+        with open(os.path.join(inner, "file"), "w") as f:
+            f.write("seen\n")
+        with Member(home.socket, [4242]) as rpc:
+            def reads():
+                return rpc.run(["cat", os.path.join(inner, "file")], cwd=work, sandbox={"readRoots": [inner]})
+            for _ in range(2):
+                assert reads()[1]["exitCode"] == 0
+            waiting = until("two wait", lambda: (lambda found: found if len(found) >= 2 else None)(waits_complete(home)))
+            started, end = reads()
+            assert started["pid"] in waiting and end["exitCode"] == 0, (started, waiting)
+            until("two wait", lambda: len(waits_complete(home)) >= 2)
+            os.chmod(outer, 0o750)
+            assert "inner" in str(rpc.fails("start_process", command=["true"], cwd=work, sandbox={"readRoots": [inner]}, code=-32014).message)
+            os.chown(outer, 0, 4242)  # by a group that it has
+            assert reads()[1]["exitCode"] == 0
 
 
 def test_working_in_bailiffs_own_folder(home):
@@ -239,6 +415,22 @@ def test_agents_may_have_less_but_not_more(home):
         rpc.fails("start_process", command=["true"], **base, limits={"pids": 1 << 20}, code=-32010)
         if USER_HOME != "/":
             rpc.fails("start_process", command=["true"], profile="workspace", cwd=USER_HOME + "/.ssh", code=-32010)
+
+
+def test_agents_may_keep_a_folder_of_what_they_give_up(home):
+    tree = project(home)
+    os.symlink("/etc", os.path.join(tree, "elsewhere"))
+    os.symlink(home.dir, os.path.join(tree, "home"))
+    with home.rpc() as rpc:
+        rpc.call("initialize", role="agent")
+        base = dict(profile="workspace", cwd=tree)
+        _, done = rpc.run("echo x >src/new && ! echo x >file && ! echo x >new && ! mv src other && ! mkdir src/.git/hooks 2>/dev/null", **base,
+                          sandbox={"readRoots": [tree], "writeRoots": [tree + "/src"]})
+        assert done["exitCode"] == 0 and os.path.exists(os.path.join(tree, "src", "new"))
+        for name in ("/.git/hooks", "/.git/config", "/src/.bailiff", "/../x"):
+            rpc.fails("start_process", command=["true"], **base, sandbox={"readRoots": [tree], "writeRoots": [tree + name]}, code=-32010)
+        for name in ("/elsewhere", "/elsewhere/ssh", "/home", "/home/store"):
+            rpc.fails("start_process", command=["true"], **base, sandbox={"readRoots": [tree], "writeRoots": [tree + name]}, code=-32014)
 
 
 def test_bad_parameters_are_named(home):
@@ -381,6 +573,24 @@ def test_the_environment_is_told_without_its_values(home):
         assert secret["environmentRef"] == same["environmentRef"], "the same environment has the same reference"
         assert len({plain["environmentRef"], secret["environmentRef"], other["environmentRef"]}) == 3
         assert "s3cret-value" not in str(rpc.events())
+
+
+def test_a_command_may_use_every_processor_that_the_daemon_was_given(home):
+    ours = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+    told = ["/usr/bin/python3", "-c", "import os; print(*sorted(os.sched_getaffinity(0)), sep=',', end='')"]
+    with home.rpc() as rpc:
+        for _ in range(4):   # also in sandboxes that were built ahead
+            started, _ = rpc.run(told)
+            assert rpc.outputs(started["processId"])["stdout"].decode() == ours, (rpc.outputs(started["processId"]), ours)
+    one = min(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {one})
+    try:
+        with harness.Home() as narrow, narrow.rpc() as rpc:
+            for _ in range(4):
+                started, _ = rpc.run(told)
+                assert rpc.outputs(started["processId"])["stdout"].decode() == str(one), rpc.outputs(started["processId"])
+    finally:
+        os.sched_setaffinity(0, {int(c) for c in ours.split(",")})
 
 
 if __name__ == "__main__":

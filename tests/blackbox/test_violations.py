@@ -6,6 +6,7 @@ Needs root and the kernel's audit, which belongs to one daemon of the machine. T
 
 import contextlib
 import os
+import shutil
 import signal
 import statistics
 import tempfile
@@ -78,13 +79,13 @@ class Peer(Rpc):
 
 
 @contextlib.contextmanager
-def watched():
+def watched(host=True):
     """A daemon that has audit. Another one on this machine may have it: then wait for that."""
     if os.geteuid() != 0:
         raise Skip("audit takes root")
     end = time.monotonic() + harness.PATIENCE
     while True:
-        home = Home(start=False, options=("--audit", "auto", "--socket-mode", "0666", "--allow-host"))
+        home = Home(start=False, options=("--audit", "auto", "--socket-mode", "0666", *(harness.no_sandbox() if host else ())))
         os.chmod(home.dir, 0o755)
         home.start()
         with home.rpc() as rpc:
@@ -155,6 +156,7 @@ def test_inside_a_private_root():
     script = """
         echo x >/etc/hosts; chmod 777 /etc/hosts; mkdir /etc/new; mv .git moved; cat /etc/shadow; unshare -U true
         python3 -I -S -c 'import socket; socket.socket().connect(("203.0.113.7", 80))'
+        python3 -I -S -c 'import socket; socket.socket(socket.AF_UNIX).bind(".git/hooks/s")'
     """
     # outside /tmp, which is private inside; below a folder that others may enter
     with watched() as home, tempfile.TemporaryDirectory(dir="/var/lib", prefix="bailiff-test-") as work, home.rpc() as rpc:
@@ -168,10 +170,11 @@ def test_inside_a_private_root():
             {"kind": "filesystem", "operation": "rename", "path": work + "/.git", "reason": "protected"},
             {"kind": "filesystem", "operation": "read", "path": "/etc/shadow"},
             {"kind": "network", "operation": "connect", "address": "203.0.113.7", "port": 80, "reason": "no network"},
+            {"kind": "network", "operation": "bind", "path": work + "/.git/hooks/s"},
             {"kind": "syscall", "syscall": "unshare", "source": "seccomp"},
         ):
             assert len([v for v in told if wanted.items() <= v.items()]) == 1, (wanted, told)
-        assert result["violationCount"] == sum(v["count"] for v in told) == 7, told
+        assert result["violationCount"] == sum(v["count"] for v in told) == 8, told
         # With a proxy: what does not go through it is refused by the kernel, what does by the proxy; both are told, once each.
         around = """python3 -I -S -c 'import socket; socket.socket().connect(("203.0.113.7", 80))'
             python3 -I -S -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("203.0.113.7", 53))'
@@ -317,6 +320,49 @@ def test_everyday_refusals_are_only_counted():
         process, result = run(rpc, *words, "read:/etc/shadow")
         assert [v["path"] for v in violations(rpc, process)] == ["/etc/shadow"], violations(rpc, process)
         assert result["benignRefusals"] == len(words), result
+
+
+def test_what_would_open_is_enough_and_no_more():
+    """Mode on_failure: the offer names exactly what is opened, and with just that it passes; with any of it missing it does not."""
+    with watched(host=False) as home, tempfile.TemporaryDirectory(dir="/var/lib", prefix="bailiff-test-") as work, \
+            tempfile.TemporaryDirectory(dir="/var/lib", prefix="bailiff-test-") as other, home.rpc() as rpc:
+        os.chmod(work, 0o755)
+        os.chmod(other, 0o755)
+        for name in ("a", "b", "deep/c"):
+            os.makedirs(os.path.dirname(os.path.join(other, name)), exist_ok=True)
+            open(os.path.join(other, name), "w").close()
+        os.mkdir(os.path.join(other, "new"))
+        # Written in place, twice; made; and made in a folder below one that is made in already.
+        script = f"cd {other}; r=0; echo x >a || r=1; chmod 644 b || r=1; touch new/one || r=1; mkdir new/sub || r=1; echo y >a || r=1; exit $r"
+        session = rpc.call("create_session", title="t")["sessionId"]
+        rpc.call("set_permission_mode", sessionId=session, mode="on_failure")
+        one, done = rpc.run(script, cwd=work, sessionId=session)
+        assert done["exitCode"] == 1, done
+        wanted = {"writeRoots": sorted(os.path.join(other, n) for n in ("a", "b", "new")), "readRoots": [], "allowHosts": []}
+        completed, = rpc.events(processId=one["processId"], types=["process.completed"])
+        found = completed["payload"]["wouldOpen"]
+        assert dict(found, writeRoots=sorted(found["writeRoots"])) == wanted, found
+        text = home.cli("policy", "suggest", one["processId"]).text.split("\n")
+        assert sorted(text)[1:] == [f"run --rw {p}" for p in wanted["writeRoots"]], text
+        for missing in wanted["writeRoots"] + [None]:
+            roots = [p for p in wanted["writeRoots"] if p != missing]
+            assert (rpc.run(script, cwd=work, sandbox={"writeRoots": roots})[1]["exitCode"] == 0) == (missing is None), missing
+            shutil.rmtree(os.path.join(other, "new", "sub"), ignore_errors=True)
+        action = until("it is offered", lambda: [a for a in rpc.call("list_actions", status="pending")["actions"] if a["processId"] == one["processId"]])[0]
+        assert dict(action["scope"], writeRoots=sorted(action["scope"]["writeRoots"])) == wanted, action
+        assert all(p in action["prompt"] for p in wanted["writeRoots"]), action["prompt"]
+        before = {p["processId"] for p in rpc.call("list_processes")["processes"]}
+        rpc.call("respond_action", actionId=action["actionId"], decision="allow")
+        again = until("it runs again", lambda: [p for p in rpc.call("list_processes")["processes"] if p["processId"] not in before])[0]["processId"]
+        assert rpc.wait(again)["exitCode"] == 0
+        profile = rpc.events(processId=again, types=["sandbox.applied"])[0]["payload"]["sandboxProfile"]
+        assert set(profile["writeRoots"]) == {work, *wanted["writeRoots"]}, profile["writeRoots"]
+        # What is protected, or not the user's to have, is not offered: opening it would not help, or must not be.
+        os.makedirs(os.path.join(work, ".git", "hooks"))
+        two, done = rpc.run("echo x >.git/hooks/pre-commit; cat /etc/shadow; false", cwd=work, sessionId=session)
+        assert done["violationCount"] >= 1, done
+        assert "wouldOpen" not in rpc.events(processId=two["processId"], types=["process.completed"])[0]["payload"]
+        assert not [a for a in rpc.call("list_actions", status="pending")["actions"] if a.get("processId") == two["processId"]]
 
 
 def test_run_tells_on_stderr():

@@ -116,6 +116,26 @@ static int try_watch(const char *path)
 
 /* ---- names ---- */
 
+static int take_lease(const char *path, unsigned long command)
+{
+	int fd = open(path, O_RDONLY | O_CREAT, 0600);
+	int r = fd < 0 ? -1 : (int)syscall(SYS_fcntl, fd, command, F_WRLCK);
+	int error = errno;
+	unlink(path);
+	errno = error;
+	return r;
+}
+
+static int try_lease(const char *path)
+{
+	return take_lease("lease.probe", F_SETLEASE);
+}
+
+static int try_lease_high_bits(const char *path)
+{
+	return take_lease("lease.probe", 1ul << 32 | F_SETLEASE);
+}
+
 static int try_rename(const char *path)
 {
 	char other[4200];
@@ -452,6 +472,8 @@ const struct probe probe_files[] = {
 	{ "reopen", try_reopen },
 	{ "map", try_map },
 	{ "watch", try_watch },
+	{ "lease", try_lease },
+	{ "lease_high_bits", try_lease_high_bits },
 	{ "rename", try_rename },
 	{ "exchange", try_exchange },
 	{ "replace", try_replace },

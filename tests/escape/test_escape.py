@@ -101,6 +101,7 @@ PLACES = [
 ] + [
     # The kernel itself drops the bits of these.
     ("set_id_by_fifo", "-", FILTERED), ("set_id_by_socket", "-", FILTERED), ("set_id_queue", "any", FILTERED),
+    ("lease", "any", FILTERED), ("lease_high_bits", "any", FILTERED),
     ("character_device", "root", FILTERED), ("block_device", "root", FILTERED), ("zero_device", "any", FILTERED),
     ("file_capability", "root", FILTERED), ("immutable", "-", {"EPERM", "ENOTTY", "EOPNOTSUPP"}), ("whiteout", "root", FILTERED | {"EINVAL"}),
     ("hard_link=/etc/hostname", "-", HELD), ("soft_link=/etc/hostname", "root", HELD), ("hard_link=/bin/true", "-", HELD),
@@ -183,6 +184,8 @@ def test_protected_paths(home):
     with collected() as part:
         with part():
             check(rows, outside(rows, home.work), "outside", "open")
+        with open(os.path.join(home.work, ".bailiff", "policy.json"), "w") as f:
+            f.write("{}\n")  # which was written over, and nothing starts beside a policy that cannot be read
         before = snapshot(home.work)
         for profile in WRITABLE:
             with part():
@@ -442,6 +445,25 @@ def test_hidden_paths_that_do_not_exist(home):
     for _ in range(2):
         check(rows, inside(home, "workspace", words_of(rows), work, "--hide", hidden), "hidden", "shut")
         assert snapshot(work) == before, f"left on the host: {set(snapshot(work)) ^ set(before)}"
+
+
+def test_hidden_paths_in_folders_that_are_shut(home):
+    """By a command, which its successor can undo: nothing is left there, and nothing can be made there either."""
+    work = repository(home)
+    folders = [os.path.join(work, d) for d in ("d", ".git")]
+    os.mkdir(folders[0])
+    shutil.rmtree(os.path.join(work, ".git", "hooks"))
+    before = snapshot(work)
+    hide = {"sandbox": {"hidden": [os.path.join(work, "d", "secret")]}, "cwd": work, "profile": "workspace"}
+    with home.rpc() as rpc:
+        for mode in ("555", "444", "0"):
+            assert rpc.run(f"chmod {mode} d .git", **hide)[1]["exitCode"] == 0
+            for _ in range(2):
+                with contextlib.suppress(harness.RpcError):
+                    rpc.run("chmod 755 d .git; mkdir .git/hooks; echo x >.git/hooks/new; echo x >d/secret; chmod %s d .git" % mode, **hide)
+            for path in folders:
+                os.chmod(path, 0o755)
+            assert snapshot(work) == before, f"{mode}: {set(snapshot(work)) ^ set(before)}"
 
 
 def test_a_repository_without_hooks(home):

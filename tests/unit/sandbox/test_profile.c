@@ -70,6 +70,8 @@ START_TEST(the_workspace_profile)
 	ck_assert_str_eq(kind_of(&p, "/home/ann"), "empty");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo"), "read");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo/credentials"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.local/share/uv/credentials"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.dotnet/corefx"), "hide"); /* private keys of certificates */
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "write");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "protect");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/config"), "protect");
@@ -219,6 +221,60 @@ START_TEST(less_is_always_fine)
 }
 END_TEST
 
+START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
+{
+	static const char *const refused[] = {
+		"/home/ann/proj/.git/hooks", "/home/ann/proj/.git/hooks/x", "/home/ann/proj/sub/.bailiff", "/home/ann/proj/a/b/.git/config", "/home/ann/proj/.claude/hooks/y",
+		"/home/ann/other", "/home/ann/.cargo", "/usr/lib",
+	};
+	struct profile p;
+
+	make("workspace", &ann, &p);
+	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/out", "/home/ann/proj/hooks") }, false, 0);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "read");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out"), "write");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/hooks"), "write");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out/.git/hooks"), "protect");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out/.bailiff"), "protect");
+	for (size_t i = 0; i < countof(refused); i++) {
+		make("workspace", &ann, &p);
+		change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, refused[i]) }, false, ERR_PERMISSION);
+	}
+	/* And what is taken away in that again; the same path both ways is read-only. */
+	make("workspace", &ann, &p);
+	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj/out/deep", "/home/ann/proj", "/home/ann/proj/two"),
+					    LIST(write, "/home/ann/proj/two", "/home/ann/proj/out", "/home/ann/proj/out/deep/er") }, false, 0);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "read");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out"), "write");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out/deep"), "read");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out/deep/er"), "write");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/two"), "read");
+	/* Git's own folder, whose insides are protected under shorter names. */
+	make("workspace", &ann, &p);
+	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/.git") }, false, 0);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git"), "write");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "protect");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/config"), "protect");
+	/* In bailiff's own folder nothing is, though someone works there. */
+	struct profile_place inside = ann;
+	struct err e = ERR_INIT;
+	inside.cwd = inside.workspace = "/home/ann/state";
+	make("workspace", &inside, &p);
+	struct profile_change c = { LIST(read, "/home/ann/state"), LIST(write, "/home/ann/state/free") };
+	ck_assert_int_eq(profile_adjust(&p, &c, &inside, false, &e), -1);
+	ck_assert_int_eq((int)e.code, ERR_PERMISSION);
+	/* What is hidden stays so. */
+	make("workspace", &ann, &p);
+	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/a/b"), LIST(hide, "/home/ann/proj/a") }, false, 0);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/a"), "hide");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/a/b"), "");
+}
+END_TEST
+
 START_TEST(more_needs_an_operator)
 {
 	const struct profile_change wider[] = {
@@ -338,6 +394,6 @@ END_TEST
 int main(void)
 {
 	return SUITE("profile", the_workspace_profile, the_other_profiles, places_without_a_home_or_workspace, the_home_of_root,
-		     a_workspace_inside_a_secret_folder, less_is_always_fine, more_needs_an_operator, a_wider_root_is_protected_too,
+		     a_workspace_inside_a_secret_folder, less_is_always_fine, what_is_kept_of_a_folder_that_is_taken_away, more_needs_an_operator, a_wider_root_is_protected_too,
 		     what_nobody_may_ask_for, hosts_are_widened_by_operators_only, too_many_paths_are_refused, words_go_both_ways);
 }

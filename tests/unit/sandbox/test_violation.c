@@ -162,6 +162,11 @@ START_TEST(addresses)
 	put(AUDIT_SOCKADDR, 4, "saddr=0100006162");
 	ends(4, "network", "connect", "@ab", false);
 	ck_assert_int_eq(v->port, -1);
+	put_call(5, "bind", EROFS, "a0=3 a1=aaaa a2=10 a3=0");
+	put(AUDIT_SOCKADDR, 5, "saddr=0100612F622E736F636B");
+	put(AUDIT_CWD, 5, "cwd=\"/srv/w\"");
+	put_path(5, "\"a/\"", "PARENT");
+	ends(5, "network", "bind", "/srv/w/a/b.sock", false);
 	violation_builder_free(b);
 }
 END_TEST

@@ -61,6 +61,8 @@ START_TEST(inner_folders_belong_to_their_tree)
 	ck_assert_str_eq(found("/srv/x/.git/hooks", "/srv/x/.git/hooks", "/home/ann"), "/srv/x");
 	ck_assert_str_eq(found("/srv/x/.git", "/srv/x/.git", ""), "/srv/x");
 	ck_assert_str_eq(found("/srv/x/y/.bailiff", NULL, ""), "/srv/x/y");
+	ck_assert_str_eq(found("/srv/x/y/.claude/hooks/z", NULL, ""), "/srv/x/y");
+	ck_assert_str_eq(found("/srv/x/y/.claude/worktrees/z", NULL, ""), "/srv/x/y/.claude/worktrees/z");
 	ck_assert_str_eq(found("/srv/x/.github/.gitx", NULL, ""), "/srv/x/.github/.gitx");
 	refused("/.git", NULL, "", "cwd");
 }

@@ -1,0 +1,134 @@
+#include "sandbox/sight.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "sandbox/fsid.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int sight_look(const char *path, bool follow, bool cached)
+{
+	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
+	how.resolve |= (follow ? 0u : RESOLVE_NO_SYMLINKS) | (cached ? RESOLVE_CACHED : 0u);
+	int fd;
+	do
+		fd = (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	while (fd < 0 && (errno == EINTR || (errno == EAGAIN && !cached)));
+	return fd;
+}
+
+/* The marks of what is open; false = it has none. */
+static bool read_mark(int fd, struct sight_mark *m)
+{
+	bool owners = m->flags & SIGHT_OWNERS;
+	struct statx st;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0)
+		return false;
+	m->dev = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor;
+	m->ino = st.stx_ino;
+	m->changed_s = m->changed_ns = 0;
+	m->mode = st.stx_mode & (owners ? S_IFMT | 07777u : S_IFMT);
+	m->uid = owners ? st.stx_uid : 0;
+	m->gid = owners ? st.stx_gid : 0;
+	if (!S_ISDIR(st.stx_mode)) {
+		m->changed_s = st.stx_ctime.tv_sec;
+		m->changed_ns = st.stx_ctime.tv_nsec;
+	}
+	return true;
+}
+
+static bool same(const struct sight_mark *a, const struct sight_mark *b)
+{
+	return a->error == b->error && a->dev == b->dev && a->ino == b->ino && a->mode == b->mode && a->uid == b->uid &&
+	       a->gid == b->gid && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
+}
+
+static bool pin(struct sight *s, int fd)
+{
+	int number = (int)(SIGHT_PINS + s->pins);
+	if (fcntl(fd, F_DUPFD_CLOEXEC, number) != number)
+		return false;
+	s->pins++;
+	return true;
+}
+
+void sight_note(struct sight *s, uint32_t mount, size_t len, uint32_t flags, int fd)
+{
+	int keep = errno;
+	struct sight_mark m = { .mount = (uint16_t)mount, .len = (uint16_t)len, .flags = (uint16_t)flags };
+	if (fd < 0)
+		m.error = (uint16_t)keep;
+	if (s->count == SIGHT_MAX || len >= PATH_MAX || (fd >= 0 && (!read_mark(fd, &m) || !pin(s, fd))))
+		s->lost = true;
+	else
+		s->mark[s->count++] = m;
+	errno = keep;
+}
+
+void sight_unpin(struct sight *s)
+{
+	if (s->pins)
+		fd_close_range(SIGHT_PINS, SIGHT_PINS + s->pins - 1);
+	s->pins = 0;
+}
+
+/* ---- looking again ---- */
+
+static bool mark_holds(const struct sight_mark *m, const struct plan_head *plan)
+{
+	char path[PATH_MAX];
+	const char *whole = plan_string(plan, plan_mount(plan, m->mount)->path_off);
+	struct sight_mark now = { .flags = m->flags };
+	if (m->len >= sizeof path || strnlen(whole, m->len) < m->len)
+		return false;
+	memcpy(path, whole, m->len);
+	path[m->len] = 0;
+	fd_auto int fd = sight_look(path, m->flags & SIGHT_FOLLOW, true);
+	if (fd < 0)
+		return errno != EAGAIN && errno == m->error;
+	return !m->error && read_mark(fd, &now) && same(m, &now);
+}
+
+static bool all_hold(const struct sight *s, const struct plan_head *plan, uint32_t as)
+{
+	for (uint32_t i = 0; i < s->count; i++) {
+		if ((s->mark[i].flags & SIGHT_AS_PEER) == as && !mark_holds(&s->mark[i], plan))
+			return false;
+	}
+	return true;
+}
+
+static bool become_peer(const struct sight_peer *p)
+{
+	return !p->switches || fsid_become(p->uid, p->gid, p->groups, p->ngroups) == 0;
+}
+
+/* Who stayed the peer would from then on look at everybody's files as the peer: there is nothing to go on with. */
+static void become_self(const struct sight_peer *p)
+{
+	if (!p->switches || (fsid_come_back() == 0 && syscall(SYS_setgroups, 0, NULL) == 0))
+		return;
+	log_error("cannot come back from uid %u: %s", (unsigned)p->uid, strerror(errno));
+	abort();
+}
+
+bool sight_holds(const struct sight *s, const struct plan_head *plan, const struct sight_peer *peer)
+{
+	for (uint32_t i = 0; i < s->count && i < SIGHT_MAX; i++) {
+		if (s->mark[i].mount >= plan->mount_count)
+			return false;
+	}
+	if (s->lost || s->count > SIGHT_MAX || !all_hold(s, plan, 0))
+		return false;
+	bool held = become_peer(peer) && all_hold(s, plan, SIGHT_AS_PEER);
+	become_self(peer);
+	return held;
+}
