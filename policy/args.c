@@ -300,10 +300,13 @@ bool args_match(const struct command_args *a, const char *pattern)
 			is = has_word(a, term + 1, n - 1, *term == '^');
 		} else if (*term == '#') {
 			is = a->noperands >= (size_t)(term[1] - '0');
+		} else if (*term == '~') {
+			is = a->count == 2 && a->word[1].value && one_of(term + 1, n - 1, a->word[1].value);
 		} else {
 			is = has_option(a, term, n);
 		}
-		if (is == not || (not && a->open))
+		/* A word that is not known is not the only one of a list, whatever it is. */
+		if (is == not || (not && a->open && *term != '~'))
 			return false;
 	}
 	return true;

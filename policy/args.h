@@ -13,6 +13,7 @@
  *   @of=*                some word after the program is like that
  *   ^*drop table*        the same without regard to case
  *   #2                   has at least two operands
+ *   ~--version|-V        the only word after the program is one of these
  *   !…                   the opposite of what follows; not true if words that are not known could change it
  *
  * All parts of a pattern must be true. A word that is not known is never taken for what a pattern looks for.

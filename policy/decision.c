@@ -1,5 +1,6 @@
 #include "policy/decision.h"
 
+#include "policy/hook_answer.h"
 #include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
@@ -70,7 +71,10 @@ static void judge(const struct policy_request *r, struct judged *j)
 
 static void by_default(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
 {
-	say(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows commands in profile %.64s", j->mode, j->profile);
+	if (r->foreign)
+		say(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows the tools of clients", j->mode);
+	else
+		say(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows commands in profile %.64s", j->mode, j->profile);
 }
 
 static void by_untrusted(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
@@ -83,9 +87,8 @@ static void by_untrusted(const struct policy_request *r, const struct judged *j,
 
 static void by_request(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
 {
-	if (r->unconfined || r->wider)
-		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request wants %s", j->mode,
-		    r->unconfined ? "no sandbox" : "more than its profile gives");
+	if (r->wider)
+		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request wants more than its profile gives", j->mode);
 	else if (j->harm)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode, r->facts->impact ? r->facts->impact : "destroys something");
 	else
@@ -104,10 +107,10 @@ static void by_auto(const struct policy_request *r, const struct judged *j, stru
 {
 	if (j->unknown)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: %.150s", j->mode, j->unknown);
+	else if (r->foreign && !j->reads)
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: what a client's own tool does is not known", j->mode);
 	else if (j->harm)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode, r->facts->impact ? r->facts->impact : "destroys something");
-	else if (r->unconfined && !j->reads)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it would run without a sandbox", j->mode);
 	else
 		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it is understood, and nothing is known to be destroyed by it");
 }
@@ -138,46 +141,61 @@ static const char *command_text(const struct policy_request *r, const struct rul
 	return r->tool ? r->tool : r->argc ? r->argv[0] : "it";
 }
 
+/* A file's line is in the references; a session's rule is in no file that could be looked up, so reasons tell it. */
+static const char *rule_origin(const struct policy_rule *r, char ret[RULE_WHERE_MAX])
+{
+	ret[0] = '\0';
+	if (r && r->layer == RULE_OF_SESSION)
+		(void)snprintf(ret, RULE_WHERE_MAX, " of session %.64s (%s rule %u)", r->file, policy_rule_list(r), r->line);
+	return ret;
+}
+
 static void decide_by_rules(const struct policy_request *r, const struct judged *j, const struct rules_verdict *v, struct policy_decision *d)
 {
 	const struct policy_rule *rule = v->nhits ? v->hit[0] : NULL;
 	const char *why = rule && rule->justification ? rule->justification : NULL;
+	char room[RULE_WHERE_MAX];
+	const char *origin = rule_origin(rule, room);
 
 	for (size_t i = 0; i < v->nhits; i++)
 		d->rules[d->nrules++] = v->hit[i];
+	d->ruled = v->unseen || v->effect >= RULE_ASK;
 	if (v->unseen)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "there are rules that refuse or ask, and whether one applies is not known: %.120s",
 		    j->unknown ? j->unknown : "it is only known when it runs");
 	else if (v->effect == RULE_DENY)
-		say(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s", command_text(r, v), why ? "a rule: " : "", why ? why : rule->text);
+		say(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s%s", command_text(r, v), why ? "a rule: " : "", why ? why : rule->text,
+		    origin);
 	else if (v->effect == RULE_ASK && v->maybe)
-		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' has words that are only known when it runs, and may be what the rule '%.80s' is about",
-		    command_text(r, v), rule->text);
+		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' has words that are only known when it runs, and may be what the rule '%.80s'%s is about",
+		    command_text(r, v), rule->text, origin);
 	else if (v->effect == RULE_ASK)
-		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' asks by %s%.100s", command_text(r, v), why ? "a rule: " : "", why ? why : rule->text);
+		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' asks by %s%.100s%s", command_text(r, v), why ? "a rule: " : "", why ? why : rule->text, origin);
 	else
-		say(d, POLICY_ALLOW, POLICY_BY_RULE, "every part of it is allowed, by %.160s", rule->text);
+		say(d, POLICY_ALLOW, POLICY_BY_RULE, "every part of it is allowed, by %.160s%s", rule->text, origin);
 	if (d->answer == POLICY_DENY && rule && rule->layer == RULE_OF_HOST)
 		d->source = POLICY_BY_HOST;
 }
 
 void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 {
-	const struct rules_query q = { .facts = r->facts, .tool = r->tool, .path = r->tool_path, .npaths = r->ntool_paths,
-		.place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home } };
+	const struct rules_query q = { .facts = r->facts, .tool = r->tool, .path = r->tool_path, .npaths = r->ntool_paths, .host = r->tool_host,
+		.place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home }, .session = r->session_rules };
 	struct rules_verdict v = { .command = -1 };
 	struct judged j;
 
 	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
 	judge(r, &j);
-	if (r->rules)
-		policy_rules_ask(r->rules, &q, &v);
-	/* A plan changes nothing, whatever is allowed otherwise; and bypass must be permitted before anything is. */
-	bool mode_first = (r->mode == MODE_PLAN && v.effect <= RULE_ALLOW) || (r->mode == MODE_BYPASS && (!r->rules || !r->rules->bypass));
+	policy_rules_ask(r->rules, &q, &v);
+	/* A plan changes nothing, whatever is allowed otherwise or somebody would allow; and bypass must be permitted before anything is. */
+	bool mode_first = (r->mode == MODE_PLAN && (v.effect <= RULE_ALLOW || (v.effect == RULE_ASK && !j.reads))) || (r->mode == MODE_BYPASS && (!r->rules || !r->rules->bypass));
 	/* Who bypasses is not asked about what merely cannot be seen. */
 	if (r->mode == MODE_BYPASS && v.unseen)
 		v.effect = RULE_NONE;
-	if (v.effect == RULE_NONE || mode_first)
+	if (r->unconfined && r->mode != MODE_BYPASS && v.effect != RULE_DENY)
+		say(ret, POLICY_DENY, POLICY_BY_MODE, "profile %.64s is no sandbox, which only mode bypass has: it is mode %s (bailiff policy mode SESSION bypass, where the "
+		    "host's policy permits it)", j.profile, j.mode);
+	else if (v.effect == RULE_NONE || mode_first)
 		decide_by_mode(r, &j, ret);
 	else
 		decide_by_rules(r, &j, &v, ret);
@@ -206,8 +224,11 @@ void policy_decision_json(const struct policy_decision *d, struct buf *out)
 	jw_karr(&w, "ruleRefs");
 	for (size_t i = 0; i < d->nrules; i++)
 		policy_rule_json(d->rules[i], &w);
+	if (d->hook)
+		hook_ref_json(d->hook, &w);
 	jw_arr_end(&w);
 	jw_kstr(&w, "scope", scopes[d->scope]);
+	jw_kopt(&w, "updatedInputRef", d->updated_ref);
 	jw_kopt(&w, "approvalActionId", d->action_id);
 	jw_kopt(&w, "expiresAt", d->expires_at);
 	jw_kbool(&w, "destructive", d->destructive);

@@ -17,6 +17,7 @@
 
 struct buf;
 struct command_facts;
+struct hook_ref;
 
 enum policy_answer { POLICY_ALLOW, POLICY_DENY, POLICY_ASK, POLICY_UNAVAILABLE, POLICY_SANDBOXED };
 /* What decided. */
@@ -39,10 +40,13 @@ struct policy_request {
 	const char *tool;          /* one of bailiff's own or a client's tools, if it is not a command … */
 	const struct command_path *tool_path; /* … and what it was given */
 	size_t ntool_paths;
+	const char *tool_host;     /* … the host it would reach, or NULL */
+	bool foreign;              /* somebody else does it: no sandbox of ours confines it */
 	const struct policy_rules *rules; /* or NULL */
+	const struct policy_rules *session_rules; /* besides them, or NULL */
 };
 
-#define POLICY_REASON_MAX 240
+#define POLICY_REASON_MAX 400
 struct policy_decision {
 	enum policy_answer answer;
 	enum policy_source source;
@@ -50,6 +54,10 @@ struct policy_decision {
 	char reason[POLICY_REASON_MAX];
 	const struct policy_rule *rules[RULES_HITS_MAX]; /* that applied; borrowed from the rule set */
 	size_t nrules;
+	bool ruled;                /* a rule asks, or may: no hook's yes is stronger */
+	bool deferred;             /* a hook leaves it to a person */
+	const struct hook_ref *hook; /* that decided, or NULL; borrowed */
+	const char *updated_ref;   /* what a hook made of the input, behind this; or NULL */
 	const char *action_id;     /* whose answer it is, or NULL */
 	const char *expires_at;    /* or NULL */
 	bool destructive;          /* known to destroy something … */
@@ -60,7 +68,7 @@ struct policy_decision {
 void policy_decide(const struct policy_request *r, struct policy_decision *ret);
 /*
  * permissionDecision: {"decision":…,"decisionSource":…,"decisionReason":…,"ruleRefs":[{file,line,rule …}],"scope":…,"destructive":…,
- * "approvalActionId"?:…,"expiresAt"?:…,"impact"?:…,"rollbackAdvice"?:…}
+ * "updatedInputRef"?:…,"approvalActionId"?:…,"expiresAt"?:…,"impact"?:…,"rollbackAdvice"?:…}
  */
 void policy_decision_json(const struct policy_decision *d, struct buf *out);
 const char *policy_answer_name(enum policy_answer a);

@@ -90,7 +90,7 @@ static void harm_of_path(struct reading *r, const struct reading_command *c, con
 	if ((p->access & (COMMAND_WRITES | COMMAND_DELETES)) && is_device(p->path))
 		harm_raise(r, c->index, COMMAND_CATASTROPHIC, "overwrites a device: everything on it is lost",
 			   "check the device with lsblk; only a backup brings the data back");
-	if (p->access & COMMAND_RECURSES)
+	if (p->access & COMMAND_RECURSES && p->access & (COMMAND_WRITES | COMMAND_DELETES))
 		harm_of_tree(r, c, p);
 	/* A redirection: rm has its own row. */
 	if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && *p->path != '/') {

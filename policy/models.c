@@ -1,4 +1,5 @@
 #include "policy/models.h"
+#include "policy/policy_text.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
@@ -274,11 +275,10 @@ static int read_all(struct policy_models *s, const char *file, const json_t *mod
 
 int policy_models_parse(struct policy_models *s, const char *file, const char *text, size_t len, struct err *e)
 {
-	json_error_t je;
-	json_auto_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
+	json_auto_t *root = policy_text_load(file, text, len, POLICY_TEXT_MAX, e);
 
 	if (!root)
-		return err_set(e, ERR_INVALID, "%.80s: line %d, column %d: %s", file, je.line, je.column, je.text);
+		return -1;
 	const json_t *models = json_object_get(root, "models"), *limits = json_object_get(root, "limits");
 	const json_t *budgets = json_object_get(limits, "budgets");
 	if (limits && !json_is_object(limits))

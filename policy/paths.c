@@ -1,7 +1,9 @@
 /* The paths that a command's words show (paths.def), and those of its redirections. */
 
+#include "policy/command.h"
 #include "policy/reading.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 
@@ -21,6 +23,9 @@ static unsigned access_of(char role)
 	case 'f':
 	case 'r':
 		return COMMAND_READS;
+	case 'F':
+	case 'R':
+		return COMMAND_READS | COMMAND_RECURSES;
 	case 'w':
 	case 't':
 		return COMMAND_WRITES;
@@ -100,7 +105,7 @@ static char role_of(const char *spec, size_t i, size_t n)
 
 	if (!star)
 		return i < strlen(spec) ? spec[i] : '-';
-	const size_t front = (size_t)(star - spec) - 1, back = strlen(star + 1);
+	const size_t front = (size_t)(star - spec) - 1, back = strcspn(star + 1, ".?");
 	if (i < front)
 		return spec[i];
 	if (n >= front + back && i >= n - back)
@@ -151,44 +156,76 @@ static void option_paths(struct reading *r, const struct reading_command *c, con
 	}
 }
 
-static void redirect_path(struct reading *r, const struct reading_command *c, const struct shell_redirect *d)
+/* What it does to its file; 0: there is none. */
+static unsigned redirect_access(const struct shell_redirect *d)
 {
 	const struct shell_word *t = &d->target;
-	unsigned access;
 
+	if (t->unknown & SHELL_PROCESS)
+		return 0;
 	switch (d->op) {
 	case SHELL_READ:
-		access = COMMAND_READS;
-		break;
+		return COMMAND_READS;
 	case SHELL_READ_WRITE:
-		access = COMMAND_READS | COMMAND_WRITES;
-		break;
+		return COMMAND_READS | COMMAND_WRITES;
 	case SHELL_APPEND:
 	case SHELL_BOTH_APPEND:
-		access = COMMAND_WRITES;
-		break;
+		return COMMAND_WRITES;
 	case SHELL_WRITE:
 	case SHELL_CLOBBER:
 	case SHELL_BOTH:
-		access = COMMAND_WRITES | COMMAND_DELETES; /* what was in it is gone */
-		break;
+		return COMMAND_WRITES | COMMAND_DELETES; /* what was in it is gone */
 	case SHELL_DUP_OUT:
 		/* >&file; a number or - is a descriptor */
 		if (t->value && (!t->value[strspn(t->value, "0123456789")] || strcmp(t->value, "-") == 0 || t->value[strlen(t->value) - 1] == '-'))
-			return;
+			return 0;
 		if (!t->value && d->fd >= 0)
-			return;
-		access = COMMAND_WRITES | COMMAND_DELETES;
-		break;
+			return 0;
+		return COMMAND_WRITES | COMMAND_DELETES;
 	default:
-		return;
+		return 0;
 	}
-	if (t->unknown & SHELL_PROCESS)
+}
+
+static void redirect_path(struct reading *r, const struct reading_command *c, const struct shell_redirect *d)
+{
+	const char *plain = d->target.plain;
+	unsigned access = redirect_access(d);
+
+	if (!access || strncmp(plain, "/dev/tcp/", 9) == 0 || strncmp(plain, "/dev/udp/", 9) == 0)
 		return;
-	if (strncmp(t->plain, "/dev/tcp/", 9) == 0 || strncmp(t->plain, "/dev/udp/", 9) == 0)
-		return;
-	const struct command_word w = reading_word(r, t);
-	add_word(r, c, &w, access);
+	const struct command_word w = reading_word(r, &d->target);
+	add_word(r, c, &w, access | COMMAND_REDIRECTED);
+}
+
+void paths_of_redirects(struct reading *r, const struct reading_command *c)
+{
+	static const char *const ops[] = { [SHELL_READ_WRITE] = "<>", [SHELL_APPEND] = ">>", [SHELL_BOTH_APPEND] = "&>>", [SHELL_WRITE] = ">",
+		[SHELL_CLOBBER] = ">|", [SHELL_BOTH] = "&>", [SHELL_DUP_OUT] = ">&" };
+	buf_auto struct buf text = BUF_INIT;
+
+	for (size_t i = 0; i < c->nredirects; i++) {
+		const struct shell_redirect *d = &c->redirect[i];
+
+		redirect_path(r, c, d);
+		if (!(redirect_access(d) & COMMAND_WRITES))
+			continue;
+		const struct command_word w = reading_word(r, &d->target);
+		const char *path = w.value ? paths_absolute(r, c->cwd, w.value) : NULL;
+		if (path && paths_harmless_target(path))
+			continue;
+		if (text.len)
+			buf_byte(&text, ' ');
+		if (d->fd >= 0)
+			buf_printf(&text, "%d", d->fd);
+		buf_printf(&text, "%s ", ops[d->op]);
+		if (w.value)
+			command_quote(w.value, strlen(w.value), &text);
+		else
+			buf_str(&text, w.plain);
+	}
+	if (text.len)
+		reading_simple(r, c->index)->writes = shell_arena_strndup(r->arena, buf_cstr(&text), text.len);
 }
 
 /* host:path */
@@ -199,9 +236,22 @@ static bool is_remote(const char *s)
 	return s[n] == ':' && n;
 }
 
+/* What it takes if no path is given: the working directory, for certain or perhaps. */
+static void default_path(struct reading *r, const struct reading_command *c, const char *spec)
+{
+	const size_t n = strlen(spec);
+	const char last = n ? spec[n - 1] : 0;
+
+	if (last == '.')
+		add_path(r, c, ".", ".", 0, access_of(*(strchr(spec, '*') - 1)));
+	else if (last == '?')
+		add_path(r, c, NULL, ".", SHELL_GLOB, access_of(*(strchr(spec, '*') - 1)));
+}
+
 void paths_of_command(struct reading *r, const struct reading_command *c)
 {
 	const struct command_args *a = c->args;
+	bool given = false;
 
 	for (size_t i = 0; a->name && i < countof(rows); i++) {
 		if (!args_match(a, rows[i].pattern))
@@ -209,14 +259,16 @@ void paths_of_command(struct reading *r, const struct reading_command *c)
 		for (size_t k = 0; k < a->noperands; k++) {
 			const char role = role_of(rows[i].operands, k, a->noperands);
 
-			if (!strchr("ftT", role) || !is_remote(a->operand[k]->plain))
+			given |= access_of(role) != 0;
+			if (!strchr("fFtT", role) || !is_remote(a->operand[k]->plain))
 				add_word(r, c, a->operand[k], access_of(role));
 		}
+		if (!given)
+			default_path(r, c, rows[i].operands);
 		option_paths(r, c, rows[i].options);
 		break;
 	}
-	for (size_t i = 0; i < c->nredirects; i++)
-		redirect_path(r, c, &c->redirect[i]);
+	paths_of_redirects(r, c);
 }
 
 const char *paths_after_cd(struct reading *r, const struct command_args *a, const char *cwd)

@@ -1,4 +1,5 @@
 #include "policy/profiles.h"
+#include "policy/policy_text.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -369,30 +370,14 @@ static bool has_other_sandbox(const json_t *sandbox)
 	return json_object_size(sandbox) > (network ? 1u : 0u) || json_object_size(network) > known;
 }
 
-/* Sections that say what may run; until something acts on them it must be said that nothing does. */
-static bool has_other_sections(const json_t *root)
-{
-	static const char *const sections[] = { "hooks" };
-
-	for (size_t i = 0; i < countof(sections); i++)
-		if (json_object_size(json_object_get(root, sections[i])))
-			return true;
-	return has_other_sandbox(json_object_get(root, "sandbox"));
-}
 
 int policy_profiles_parse(struct policy_profiles *s, const char *name, const char *text, size_t len, struct err *e)
 {
 	struct policy_profiles found = { 0 };
-	json_auto_t *root = NULL;
-	json_error_t je;
+	json_auto_t *root = policy_text_load(name, text, len, TEXT_MAX, e);
 
-	if (len > TEXT_MAX)
-		return err_set(e, ERR_INVALID, "%.80s: larger than %u bytes", name, TEXT_MAX);
-	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
 	if (!root)
-		return err_set(e, ERR_INVALID, "%.80s: line %d, column %d: %s", name, je.line, je.column, je.text);
-	if (!json_is_object(root))
-		return err_set(e, ERR_INVALID, "%.80s: line 1: must be an object", name);
+		return -1;
 	struct file f = { .name = name, .text = text, .len = len, .profiles = json_object_get(root, "profiles"), .known = s, .found = &found };
 	if ((f.profiles && read_profiles(&f, e) < 0) || read_domains(&f, root, &found.hosts, e) < 0) {
 		policy_profiles_done(&found);
@@ -404,7 +389,7 @@ int policy_profiles_parse(struct policy_profiles *s, const char *name, const cha
 	for (size_t i = 0; i < found.count; i++)
 		add(s, found.profile[i]);
 	free(found.profile);
-	s->partial |= has_other_sections(root);
+	s->partial |= has_other_sandbox(json_object_get(root, "sandbox"));
 	return 0;
 }
 

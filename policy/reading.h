@@ -8,6 +8,15 @@
 #include "policy/shell/shell.h"
 #include "policy/understand.h"
 
+struct computed_name;
+
+/* computed.c: names that arithmetic uses, and what they may be */
+struct computed {
+	struct computed_name *name;
+	size_t count, looks;
+	bool open;          /* it uses something of which nothing is known */
+};
+
 struct reading {
 	struct command_facts *facts;
 	struct shell_arena *arena;
@@ -15,6 +24,7 @@ struct reading {
 	const char *workspace;
 	size_t budget;      /* bytes of text that may still be read */
 	bool home_changed;  /* the text sets HOME */
+	struct computed computed;
 };
 
 /* One simple command while facts are taken from it. */
@@ -36,6 +46,7 @@ struct command_word reading_word(struct reading *r, const struct shell_word *w);
 
 /* paths.c */
 void paths_of_command(struct reading *r, const struct reading_command *c);
+void paths_of_redirects(struct reading *r, const struct reading_command *c); /* only these: of what is judged elsewhere */
 /* From cwd, without . and ..; NULL: not known */
 const char *paths_absolute(struct reading *r, const char *cwd, const char *path);
 /* What `cd` with these operands makes of cwd; NULL: not known. */
@@ -50,8 +61,17 @@ void harm_of_command(struct reading *r, const struct reading_command *c);
 void harm_raise(struct reading *r, size_t index, enum command_harm level, const char *impact, const char *advice);
 void harm_of_line(struct reading *r, const struct shell_script *s); /* what only shows in the whole: pipes into shells, fork bombs */
 
+/* computed.c */
+void computed_text(struct reading *r, const char *text, size_t len); /* of an expression */
+void computed_value(struct reading *r, const char *name, const char *value); /* as written; NULL: not known */
+void computed_of_script(struct reading *r, const struct shell_script *s);
+void computed_of_command(struct reading *r, const struct command_args *a);
+bool computed_is_open(const struct computed *c); /* something may be run by computing */
+
 /* traits.c */
 void traits_of_command(struct reading *r, const struct reading_command *c); /* read-only, code, remote, options that execute */
+void traits_of_text(struct reading *r, const struct shell_script *s); /* what is of no command: for PATH in … */
+bool traits_does_more(const struct command_args *a); /* a wrapper, than to run what is inside */
 bool traits_is_system_program(const char *word); /* a plain name, or a path in the system's folders */
 void traits_of_assignment(struct reading *r, size_t index, const char *name, const char *value); /* value NULL: not known */
 

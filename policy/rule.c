@@ -9,7 +9,8 @@
 #include <strings.h>
 
 static const char *const effects[] = { [RULE_NONE] = "none", [RULE_ALLOW] = "allow", [RULE_ASK] = "ask", [RULE_DENY] = "deny" };
-static const char *const layers[] = { [RULE_OF_HOST] = "host", [RULE_OF_USER] = "user", [RULE_OF_WORKSPACE] = "workspace" };
+static const char *const layers[] = { [RULE_OF_HOST] = "host", [RULE_OF_USER] = "user", [RULE_OF_WORKSPACE] = "workspace",
+	[RULE_OF_SESSION] = "session" };
 
 static const struct {
 	const char *name;
@@ -42,7 +43,7 @@ enum rule_kind rule_kind_of_tool(const char *tool)
 /* ---- reading ---- */
 
 /* The words as the shell would read them, quoted as facts show them; NULL if it is not one simple command. */
-static char *normal_command(const char *text)
+static char *normal_command(const char *text, char **ret_writes)
 {
 	const struct understand_options o = { .cwd = "/" };
 	command_facts_auto struct command_facts f = { 0 };
@@ -53,6 +54,7 @@ static char *normal_command(const char *text)
 	for (size_t i = 1; i < f.ncommands; i++)
 		if (f.command[i].parent < 0)
 			return NULL;
+	*ret_writes = f.command[0].writes ? mem_strdup(f.command[0].writes) : NULL;
 	return mem_strdup(f.command[0].text);
 }
 
@@ -65,7 +67,7 @@ static void take_bash(struct policy_rule *r, const char *spec)
 	if (n > 2 && strcmp(spec + n - 2, ":*") == 0)
 		r->pattern = mem_printf("%.*s *", (int)n - 2, spec);
 	else
-		r->pattern = strchr(spec, '*') ? NULL : normal_command(spec);
+		r->pattern = strchr(spec, '*') ? NULL : normal_command(spec, &r->writes);
 	if (!r->pattern)
 		r->pattern = mem_strdup(spec);
 	n = strlen(r->pattern);
@@ -125,6 +127,8 @@ int rule_parse(struct policy_rule *r, const char *text, struct err *e)
 		return err_set(e, ERR_INVALID, "'%.200s' is no rule: write Tool or Tool(what)", text);
 	mem_auto char *tool = mem_strndup(text, head);
 	mem_auto char *spec = text[head] ? mem_strndup(text + head + 1, n - head - 2) : mem_strdup("");
+	if (text[head] && !*spec)
+		return err_set(e, ERR_INVALID, "'%.200s': nothing is in the brackets; write %.60s for all of it", text, tool);
 	if (strpbrk(tool, " \t\n)"))
 		return err_set(e, ERR_INVALID, "'%.200s' is no rule: a tool's name has no blanks", text);
 	r->kind = rule_kind_of_tool(tool);
@@ -158,6 +162,7 @@ void rule_done(struct policy_rule *r)
 	free(r->word);
 	free(r->text);
 	free(r->pattern);
+	free(r->writes);
 	free(r->justification);
 }
 
@@ -200,6 +205,13 @@ bool rule_text_matches(const struct policy_rule *r, const char *text)
 	if (strncmp(r->pattern, text, certain) != 0)
 		return false;
 	return glob(r->pattern, n, text) || (r->tail && glob(r->pattern, n - 2, text));
+}
+
+bool rule_allows_writes(const struct policy_rule *r, const char *writes)
+{
+	if (!writes || !r->writes)
+		return !r->writes && (!writes || (r->kind == RULE_BASH && !r->pattern));
+	return strcmp(r->writes, writes) == 0;
 }
 
 static size_t segment(const char *s)
@@ -299,7 +311,71 @@ static bool lies_below(const struct policy_rule *r, const char *base, const char
 	return below(whole, path) != NULL;
 }
 
-enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path, const struct rule_place *place)
+/* Whether the names of the folder are the pattern's first ones. */
+static bool may_reach(const char *p, const char *folder)
+{
+	while (*folder) {
+		size_t n = segment(p);
+
+		if (n == 2 && p[0] == '*' && p[1] == '*')
+			return true;
+		if (!n || !name_matches(p, n, folder, segment(folder)))
+			return false;
+		p += n + (p[n] == '/');
+		folder += segment(folder);
+		folder += *folder == '/';
+	}
+	return *p != '\0';
+}
+
+static bool has_any(const char *s, size_t n, const char *characters)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strchr(characters, s[i]))
+			return true;
+	return false;
+}
+
+/* One name of a rule and one of what the shell will expand. Where both have wildcards nobody looks closer. */
+static bool names_meet(const char *rule, size_t nrule, const char *name, size_t n)
+{
+	if (!has_any(name, n, "*?["))
+		return name_matches(rule, nrule, name, n);
+	if (*rule == '.' && *name != '.')
+		return false; /* shells leave these out */
+	return has_any(rule, nrule, "*?") || has_any(name, n, "[(\\") || name_matches(name, n, rule, nrule);
+}
+
+/* Whether words with wildcards may become a path that the pattern is about. `deep`: or one above it. */
+static bool may_meet(const char *p, const char *path, bool deep)
+{
+	for (; *p && *path; path += *path == '/') {
+		const size_t n = segment(p), m = segment(path);
+
+		if ((n == 2 && memcmp(p, "**", 2) == 0) || (m == 2 && memcmp(path, "**", 2) == 0))
+			return true;
+		if (!names_meet(p, n, path, m))
+			return false;
+		p += n + (p[n] == '/');
+		path += m;
+	}
+	return !*p || deep;
+}
+
+/* The shell makes a path of it, which may be the rule's. */
+static bool expands_into(const struct policy_rule *r, const char *base, const struct command_path *path)
+{
+	if (r->base == RULE_ANYWHERE) {
+		for (const char *s = path->path + 1; *s; s += segment(s), s += *s == '/')
+			if (names_meet(r->pattern, strlen(r->pattern), s, segment(s)))
+				return true;
+		return false;
+	}
+	mem_auto char *whole = mem_printf("%s/%s", strcmp(base, "/") == 0 ? "" : base, r->pattern);
+	return may_meet(whole + 1, path->path + 1, path->access & COMMAND_RECURSES);
+}
+
+static enum rule_match written_path_matches(const struct policy_rule *r, const struct command_path *path, const struct rule_place *place)
 {
 	const char *base, *rest;
 
@@ -310,16 +386,31 @@ enum rule_match rule_path_matches(const struct policy_rule *r, const struct comm
 	base = base_of(r, place);
 	if (!base)
 		return RULE_NO_MATCH;
+	/* Whoever reads a folder with all that is in it may come upon it. */
+	bool reads_below = r->effect != RULE_ALLOW && path->access & COMMAND_RECURSES && path->access & COMMAND_READS;
 	if (r->base == RULE_ANYWHERE) {
 		mem_auto char *deep = mem_printf("**/%s", r->pattern);
-		return path_matches(deep, path->path + 1) ? RULE_MATCH : RULE_NO_MATCH;
+		return path_matches(deep, path->path + 1) ? RULE_MATCH : reads_below ? RULE_MAYBE : RULE_NO_MATCH;
 	}
 	rest = below(path->path, base);
 	if (rest && path_matches(r->pattern, rest))
 		return RULE_MATCH;
-	if ((path->access & COMMAND_RECURSES || !path->exact) && lies_below(r, base, path->path))
+	if (r->effect != RULE_ALLOW && (path->access & COMMAND_RECURSES || !path->exact) && lies_below(r, base, path->path))
 		return path->exact ? RULE_MATCH : RULE_MAYBE;
+	/* A pattern with wildcards that begins above the folder may go on in it. */
+	if (reads_below && r->pattern[r->literal] && rest)
+		return may_reach(r->pattern, rest) ? RULE_MAYBE : RULE_NO_MATCH;
 	return RULE_NO_MATCH;
+}
+
+enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path, const struct rule_place *place)
+{
+	const enum rule_match m = written_path_matches(r, path, place);
+
+	if (m != RULE_NO_MATCH || r->effect == RULE_ALLOW || path->exact || path->path[0] != '/' || !base_of(r, place) ||
+	    !has_any(path->path, strlen(path->path), "*?["))
+		return m;
+	return expands_into(r, base_of(r, place), path) ? RULE_MAYBE : m;
 }
 
 bool rule_host_matches(const struct policy_rule *r, const char *host)

@@ -28,7 +28,7 @@
 struct err;
 
 enum rule_effect { RULE_NONE, RULE_ALLOW, RULE_ASK, RULE_DENY }; /* the stricter the higher */
-enum rule_layer { RULE_OF_HOST, RULE_OF_USER, RULE_OF_WORKSPACE, RULE_LAYERS };
+enum rule_layer { RULE_OF_HOST, RULE_OF_USER, RULE_OF_WORKSPACE, RULE_OF_SESSION, RULE_LAYERS };
 enum rule_kind { RULE_BASH, RULE_READ, RULE_EDIT, RULE_FETCH, RULE_TOOL, RULE_PREFIX, RULE_KINDS };
 enum rule_match { RULE_NO_MATCH, RULE_MAYBE, RULE_MATCH };
 /* What a path pattern begins at. */
@@ -48,10 +48,11 @@ struct policy_rule {
 	enum rule_layer layer;
 	enum rule_kind kind;
 	char *text;               /* as the file has it */
-	const char *file;         /* its owner's */
-	unsigned line;
+	const char *file;         /* its owner's; a session's rule: the session's id … */
+	unsigned line;            /* … and its number in its list, from 1 */
 	char *pattern;            /* NULL: everything of its kind */
 	size_t literal;           /* bytes of it before the first * */
+	char *writes;             /* RULE_BASH: the redirections into files that it names; NULL: none */
 	bool tail;                /* ends in " *": also matches without */
 	enum rule_base base;      /* paths */
 	struct rule_word *word;   /* RULE_PREFIX */
@@ -68,6 +69,8 @@ struct rule_place {
 int rule_parse(struct policy_rule *r, const char *text, struct err *e);
 void rule_done(struct policy_rule *r);
 
+/* RULE_BASH, RULE_PREFIX: whether it lets a command write by redirection (command_simple's writes; NULL: it does not). */
+bool rule_allows_writes(const struct policy_rule *r, const char *writes);
 bool rule_text_matches(const struct policy_rule *r, const char *text); /* RULE_BASH */
 enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path, const struct rule_place *place);
 bool rule_host_matches(const struct policy_rule *r, const char *host);

@@ -8,13 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEY_WORDS 4u /* as many first words lead to a rule */
-
-struct rule_bucket {
-	size_t *rule;
-	size_t count;
-};
-
 /* ---- modes ---- */
 
 static const struct {
@@ -49,130 +42,29 @@ void permission_mode_names(struct buf *out)
 		buf_printf(out, "%s%s", i ? ", " : "", modes[i].name);
 }
 
-/* ---- the index ---- */
-
-static void list_add(size_t **list, size_t *n, size_t v)
+/* Two things make a mode strict: what it lets run without a word, and that it refuses where others ask. */
+enum permission_mode permission_mode_join(enum permission_mode from, enum permission_mode with)
 {
-	if ((*n & (*n - 1)) == 0)
-		*list = mem_realloc(*list, (*n ? 2 * *n : 1) * sizeof **list);
-	(*list)[(*n)++] = v;
+	if (from == MODE_PLAN || with == MODE_PLAN)
+		return MODE_PLAN;
+	if (from == MODE_UNTRUSTED || with == MODE_UNTRUSTED)
+		return from == MODE_NEVER || with == MODE_NEVER ? MODE_PLAN : MODE_UNTRUSTED;
+	if (with == MODE_NEVER && (from == MODE_DEFAULT || from == MODE_ON_FAILURE || from == MODE_BYPASS))
+		return MODE_NEVER;
+	return from;
 }
 
-/* Where the k-th word of a text ends; 0: it has fewer. */
-static size_t words_end(const char *text, unsigned k)
-{
-	size_t at = 0;
-
-	for (unsigned i = 0;; i++) {
-		at += strcspn(text + at, " ");
-		if (i + 1 == k)
-			return at;
-		if (!text[at])
-			return 0;
-		at++;
-	}
-}
-
-static void bucket_add(struct policy_rules *s, const char *key, size_t index)
-{
-	struct rule_bucket *b = strmap_get(&s->begins, key);
-
-	if (!b) {
-		b = mem_zalloc(1, sizeof *b);
-		strmap_put(&s->begins, key, b);
-	}
-	list_add(&b->rule, &b->count, index);
-}
-
-static void index_bash(struct policy_rules *s, size_t index)
-{
-	const struct policy_rule *r = &s->rule[index];
-	size_t certain = 0, n = r->pattern ? strlen(r->pattern) : 0;
-
-	/* Words that are whole before the first wildcard. */
-	for (unsigned k = 1; r->pattern && k <= KEY_WORDS; k++) {
-		size_t end = words_end(r->pattern, k);
-
-		if (!end || end > r->literal || (end == r->literal && r->literal < n))
-			break;
-		certain = end;
-	}
-	if (!certain) {
-		list_add(&s->anywhere, &s->nanywhere, index);
-	} else {
-		mem_auto char *key = mem_strndup(r->pattern, certain);
-		bucket_add(s, key, index);
-	}
-	if (r->effect > RULE_ALLOW && r->pattern)
-		list_add(&s->sorted, &s->nsorted, index);
-}
-
-/* Prefix rules by their first word; no Bash pattern begins with that byte. */
-static void index_prefix(struct policy_rules *s, size_t index)
-{
-	const struct rule_word *w = &s->rule[index].word[0];
-
-	for (size_t i = 0; i < w->count; i++) {
-		mem_auto char *key = mem_printf("\001%s", w->choice[i]);
-		bucket_add(s, key, index);
-	}
-	list_add(&s->other[RULE_PREFIX], &s->nother[RULE_PREFIX], index);
-}
-
-static int by_pattern(const void *a, const void *b, void *ctx)
-{
-	const struct policy_rules *s = ctx;
-
-	return strcmp(s->rule[*(const size_t *)a].pattern, s->rule[*(const size_t *)b].pattern);
-}
-
-static void free_bucket(void *ctx, const char *key, void *value)
-{
-	struct rule_bucket *b = value;
-
-	free(b->rule);
-	free(b);
-}
-
-static void index_free(struct policy_rules *s)
-{
-	strmap_each(&s->begins, free_bucket, NULL);
-	strmap_done(&s->begins);
-	s->begins = STRMAP_INIT;
-	free(s->anywhere);
-	free(s->sorted);
-	s->anywhere = s->sorted = NULL;
-	s->nanywhere = s->nsorted = 0;
-	for (int i = 0; i < RULE_KINDS; i++) {
-		free(s->other[i]);
-		s->other[i] = NULL;
-		s->nother[i] = 0;
-	}
-}
-
-void policy_rules_index(struct policy_rules *s)
-{
-	index_free(s);
-	for (size_t i = 0; i < s->count; i++) {
-		if (s->rule[i].kind == RULE_BASH)
-			index_bash(s, i);
-		else if (s->rule[i].kind == RULE_PREFIX)
-			index_prefix(s, i);
-		else
-			list_add(&s->other[s->rule[i].kind], &s->nother[s->rule[i].kind], i);
-	}
-	if (s->nsorted)
-		qsort_r(s->sorted, s->nsorted, sizeof *s->sorted, by_pattern, s);
-}
+/* ---- a set ---- */
 
 void policy_rules_done(struct policy_rules *s)
 {
-	index_free(s);
+	policy_rules_unindex(s);
 	for (size_t i = 0; i < s->count; i++)
 		rule_done(&s->rule[i]);
 	free(s->rule);
-	for (int i = 0; i < RULE_LAYERS; i++)
-		free(s->file[i]);
+	for (size_t i = 0; i < s->nfiles; i++)
+		free(s->files[i]);
+	free(s->files);
 	for (size_t i = 0; i < s->nnotes; i++)
 		free(s->note[i]);
 	free(s->note);
@@ -182,7 +74,9 @@ void policy_rules_done(struct policy_rules *s)
 /* ---- asking ---- */
 
 struct asking {
-	const struct policy_rules *rules;
+	const struct policy_rules *set[2]; /* the files', and the session's */
+	size_t nsets;
+	size_t nallowing;             /* of the sets, those of which what they allow counts */
 	const struct rules_query *query;
 	struct rules_verdict *verdict;
 };
@@ -214,8 +108,8 @@ static void each_candidate(const struct policy_rules *s, const char *text, candi
 {
 	char key[RULE_TEXT_MAX + 1];
 
-	for (unsigned k = 1; k <= KEY_WORDS; k++) {
-		size_t n = words_end(text, k);
+	for (unsigned k = 1; k <= RULES_KEY_WORDS; k++) {
+		size_t n = rules_words_end(text, k);
 
 		if (!n || n > RULE_TEXT_MAX)
 			break;
@@ -231,6 +125,7 @@ static void each_candidate(const struct policy_rules *s, const char *text, candi
 
 struct stopping {
 	struct asking *asking;
+	const struct policy_rules *rules;
 	const char *text;
 	size_t known;                 /* bytes of the text before the first word that is not known; SIZE_MAX = all are */
 	int command;
@@ -251,7 +146,7 @@ static void stop_candidate(void *ctx, const struct policy_rule *r)
 /* Rules that go on where the text stops being known. */
 static void stop_maybe(struct stopping *t)
 {
-	const struct policy_rules *s = t->asking->rules;
+	const struct policy_rules *s = t->rules;
 	size_t low = 0, high = s->nsorted;
 
 	while (low < high) {
@@ -276,9 +171,12 @@ static void stop_text(struct asking *a, const char *text, size_t known, int comm
 {
 	struct stopping t = { .asking = a, .text = text, .known = known, .command = command };
 
-	each_candidate(a->rules, text, stop_candidate, &t);
-	if (known != SIZE_MAX && known)
-		stop_maybe(&t);
+	for (size_t i = 0; i < a->nsets; i++) {
+		t.rules = a->set[i];
+		each_candidate(t.rules, text, stop_candidate, &t);
+		if (known != SIZE_MAX && known)
+			stop_maybe(&t);
+	}
 }
 
 /* The words joined by blanks, the folder of the program left out if `bare`; returns where the known ones end, SIZE_MAX if all are. */
@@ -296,9 +194,8 @@ static size_t join(const struct command_simple *c, bool bare, struct buf *out)
 	return known;
 }
 
-static void stop_prefix(struct asking *a, const struct command_simple *c, int index)
+static void stop_prefix(struct asking *a, const struct policy_rules *s, const struct command_simple *c, int index)
 {
-	const struct policy_rules *s = a->rules;
 	const char *const names[] = { c->argv[0], c->name };
 
 	for (size_t n = 0; n < countof(names); n++) {
@@ -323,11 +220,12 @@ static void stop_command(struct asking *a, const struct command_simple *c, int i
 		known = join(c, true, &bare);
 		stop_text(a, buf_cstr(&bare), known, index);
 	}
-	stop_prefix(a, c, index);
+	for (size_t i = 0; i < a->nsets; i++)
+		stop_prefix(a, a->set[i], c, index);
 }
 
 struct allowing {
-	const char *text;
+	const char *text, *writes;
 	const struct policy_rule *by;
 };
 
@@ -335,13 +233,13 @@ static void allow_candidate(void *ctx, const struct policy_rule *r)
 {
 	struct allowing *t = ctx;
 
-	if (!t->by && r->effect == RULE_ALLOW && rule_text_matches(r, t->text))
+	if (!t->by && r->effect == RULE_ALLOW && rule_text_matches(r, t->text) && rule_allows_writes(r, t->writes))
 		t->by = r;
 }
 
-static const struct policy_rule *allowed_by(const struct policy_rules *s, const struct command_simple *c)
+static const struct policy_rule *set_allows(const struct policy_rules *s, const struct command_simple *c, const char *writes)
 {
-	struct allowing t = { .text = c->text };
+	struct allowing t = { .text = c->text, .writes = writes };
 
 	each_candidate(s, c->text, allow_candidate, &t);
 	if (t.by || !c->argv[0])
@@ -351,10 +249,25 @@ static const struct policy_rule *allowed_by(const struct policy_rules *s, const 
 	for (size_t i = 0; b && i < b->count; i++) {
 		const struct policy_rule *r = &s->rule[b->rule[i]];
 
-		if (r->effect == RULE_ALLOW && rule_words_match(r, c->argv, c->argc, NULL) == RULE_MATCH)
+		if (r->effect == RULE_ALLOW && rule_words_match(r, c->argv, c->argc, NULL) == RULE_MATCH && rule_allows_writes(r, writes))
 			return r;
 	}
 	return NULL;
+}
+
+bool policy_rules_allow(const struct policy_rules *s, const struct command_simple *c)
+{
+	return c->argc && set_allows(s, c, c->writes);
+}
+
+/* `writes`: its redirections that something must still allow, or NULL. */
+static const struct policy_rule *allowed_by(const struct asking *a, const struct command_simple *c, const char *writes)
+{
+	const struct policy_rule *r = NULL;
+
+	for (size_t i = 0; i < a->nallowing && !r; i++)
+		r = set_allows(a->set[i], c, writes);
+	return r;
 }
 
 static void note_allow(struct rules_verdict *v, const struct policy_rule *r)
@@ -366,16 +279,69 @@ static void note_allow(struct rules_verdict *v, const struct policy_rule *r)
 		v->hit[v->nhits++] = r;
 }
 
-/* Each command needs a rule that allows it; only wrappers that change nothing do not. */
+static const struct policy_rule *edit_allowed_by(const struct asking *a, const struct policy_rules *s, const struct command_path *p)
+{
+	for (size_t i = 0; i < s->nother[RULE_EDIT]; i++) {
+		const struct policy_rule *r = &s->rule[s->other[RULE_EDIT][i]];
+
+		if (r->effect == RULE_ALLOW && (p->exact || !r->pattern) && rule_path_matches(r, p, &a->query->place) == RULE_MATCH)
+			return r;
+	}
+	return NULL;
+}
+
+/* Whether rules about files allow all that the line writes by redirection: a path that two commands write is listed once. */
+static bool edits_allowed(const struct asking *a, struct rules_verdict *v)
+{
+	const struct command_facts *f = a->query->facts;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->npaths; i++) {
+		if (!(f->path[i].access & COMMAND_REDIRECTED && f->path[i].access & COMMAND_WRITES))
+			continue;
+		const struct policy_rule *r = NULL;
+		for (size_t k = 0; k < a->nallowing && !r; k++)
+			r = edit_allowed_by(a, a->set[k], &f->path[i]);
+		if (!r)
+			return false;
+		note_allow(v, r);
+		n++;
+	}
+	return n > 0;
+}
+
+/* Whoever allows every command allows what none of them is named for, too: `> file`, `{ …; } > file`, a function's call. */
+static bool every_command_allowed(const struct asking *a)
+{
+	for (size_t k = 0; k < a->nallowing; k++) {
+		const struct policy_rules *s = a->set[k];
+
+		for (size_t i = 0; i < s->nanywhere; i++)
+			if (s->rule[s->anywhere[i]].effect == RULE_ALLOW && !s->rule[s->anywhere[i]].pattern)
+				return true;
+	}
+	return false;
+}
+
+/* Each command, and each file it writes by redirection, needs a rule that allows it; only wrappers that change nothing do not. */
 static void allow_line(struct asking *a)
 {
 	const struct command_facts *f = a->query->facts;
 	struct rules_verdict v = { .effect = RULE_ALLOW, .command = -1 };
+	struct rules_verdict edits = { 0 };
+	const bool written = edits_allowed(a, &edits);
 	size_t covered = 0;
 
 	for (size_t i = 0; i < f->ncommands; i++) {
 		const struct command_simple *c = &f->command[i];
-		const struct policy_rule *r = c->argc ? allowed_by(a->rules, c) : NULL;
+		const char *writes = written ? NULL : c->writes;
+		const struct policy_rule *r = c->argc ? allowed_by(a, c, writes) : NULL;
+
+		/* One that names its redirections may be there all the same. */
+		if (!r && c->argc && written)
+			r = allowed_by(a, c, c->writes);
+		if (writes && !r && !every_command_allowed(a))
+			return;
 
 		if (c->unknown & ~(r ? (unsigned)COMMAND_UNKNOWN_COVERED : 0))
 			return;
@@ -385,14 +351,14 @@ static void allow_line(struct asking *a)
 		if (r)
 			note_allow(&v, r);
 	}
+	for (size_t i = 0; i < edits.nhits; i++)
+		note_allow(&v, edits.hit[i]);
 	if (covered && !(f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED) && !f->error[0])
 		*a->verdict = v;
 }
 
-static void stop_paths(struct asking *a, const struct command_path *path, size_t n)
+static void stop_set_paths(struct asking *a, const struct policy_rules *s, const struct command_path *path, size_t n)
 {
-	const struct policy_rules *s = a->rules;
-
 	for (size_t i = 0; i < n; i++)
 		for (int kind = RULE_READ; kind <= RULE_EDIT; kind++) {
 			unsigned wanted = kind == RULE_READ ? COMMAND_READS : COMMAND_WRITES | COMMAND_DELETES;
@@ -406,9 +372,14 @@ static void stop_paths(struct asking *a, const struct command_path *path, size_t
 		}
 }
 
-static void stop_hosts(struct asking *a)
+static void stop_paths(struct asking *a, const struct command_path *path, size_t n)
 {
-	const struct policy_rules *s = a->rules;
+	for (size_t i = 0; i < a->nsets; i++)
+		stop_set_paths(a, a->set[i], path, n);
+}
+
+static void stop_hosts(struct asking *a, const struct policy_rules *s)
+{
 	const struct command_facts *f = a->query->facts;
 
 	for (size_t i = 0; i < f->nhosts; i++)
@@ -437,27 +408,29 @@ static void ask_command(struct asking *a)
 {
 	const struct command_facts *f = a->query->facts;
 	struct rules_verdict *v = a->verdict;
+	bool stopping = false;
 
 	for (size_t i = 0; i < f->ncommands && v->effect < RULE_DENY; i++)
 		if (f->command[i].argc)
 			stop_command(a, &f->command[i], (int)i);
 	stop_paths(a, f->path, f->npaths);
-	stop_hosts(a);
+	for (size_t i = 0; i < a->nsets; i++) {
+		stop_hosts(a, a->set[i]);
+		stopping |= has_stopping(a->set[i]);
+	}
 	if (v->effect == RULE_NONE)
 		allow_line(a);
-	if (v->effect == RULE_NONE && f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED && has_stopping(a->rules)) {
+	if (v->effect == RULE_NONE && f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED && stopping) {
 		v->effect = RULE_ASK;
 		v->unseen = true;
 	}
 }
 
-/* A tool is one thing: by its name, or by the convention's name and its paths. */
-static void ask_tool(struct asking *a)
+/* What a set says of a tool; what allows it, if that counts. */
+static const struct policy_rule *ask_set_tool(struct asking *a, const struct policy_rules *s, bool allowing)
 {
-	const struct policy_rules *s = a->rules;
 	const struct rules_query *q = a->query;
 	enum rule_kind kind = rule_kind_of_tool(q->tool);
-	struct rules_verdict *v = a->verdict;
 	const struct policy_rule *allowed = NULL;
 
 	for (size_t i = 0; i < s->nother[RULE_TOOL]; i++) {
@@ -468,7 +441,16 @@ static void ask_tool(struct asking *a)
 			allowed = r;
 		hit(a, r, m ? RULE_MATCH : RULE_NO_MATCH, -1);
 	}
-	stop_paths(a, q->path, q->npaths);
+	stop_set_paths(a, s, q->path, q->npaths);
+	for (size_t i = 0; kind == RULE_FETCH && i < s->nother[kind]; i++) {
+		const struct policy_rule *r = &s->rule[s->other[kind][i]];
+		bool m = q->host ? rule_host_matches(r, q->host) : !r->pattern;
+
+		if (m && r->effect == RULE_ALLOW)
+			allowed = r;
+		/* A host that is not known may be the one that the rule is about. */
+		hit(a, r, m ? RULE_MATCH : q->host ? RULE_NO_MATCH : RULE_MAYBE, -1);
+	}
 	for (size_t i = 0; (kind == RULE_READ || kind == RULE_EDIT) && i < s->nother[kind]; i++) {
 		const struct policy_rule *r = &s->rule[s->other[kind][i]];
 		bool all = r->effect == RULE_ALLOW && (q->npaths || !r->pattern);
@@ -480,16 +462,36 @@ static void ask_tool(struct asking *a)
 		if (all)
 			allowed = r;
 	}
-	if (v->effect == RULE_NONE && allowed) {
-		v->effect = RULE_ALLOW;
-		note_allow(v, allowed);
+	return allowing ? allowed : NULL;
+}
+
+/* A tool is one thing: by its name, or by the convention's name and its paths. */
+static void ask_tool(struct asking *a)
+{
+	const struct policy_rule *allowed = NULL;
+
+	for (size_t i = 0; i < a->nsets; i++) {
+		const struct policy_rule *r = ask_set_tool(a, a->set[i], i < a->nallowing);
+
+		allowed = allowed ? allowed : r;
+	}
+	if (a->verdict->effect == RULE_NONE && allowed) {
+		a->verdict->effect = RULE_ALLOW;
+		note_allow(a->verdict, allowed);
 	}
 }
 
 void policy_rules_ask(const struct policy_rules *s, const struct rules_query *q, struct rules_verdict *ret)
 {
-	struct asking a = { .rules = s, .query = q, .verdict = ret };
+	struct asking a = { .query = q, .verdict = ret };
 
+	if (s)
+		a.set[a.nsets++] = s;
+	a.nallowing = a.nsets;
+	if (q->session) {
+		a.set[a.nsets++] = q->session;
+		a.nallowing += !s || !s->sessions_tighten;
+	}
 	*ret = (struct rules_verdict){ .command = -1 };
 	if (q->tool)
 		ask_tool(&a);
@@ -497,14 +499,33 @@ void policy_rules_ask(const struct policy_rules *s, const struct rules_query *q,
 		ask_command(&a);
 }
 
+const char *policy_rule_list(const struct policy_rule *r)
+{
+	return r->kind == RULE_PREFIX ? "prefix" : rule_effect_name(r->effect);
+}
+
 void policy_rule_json(const struct policy_rule *r, struct jw *w)
 {
 	jw_obj(w);
-	jw_kstr(w, "file", r->file);
-	jw_kuint(w, "line", r->line);
+	if (r->layer == RULE_OF_SESSION) {
+		jw_kstr(w, "sessionId", r->file);
+		jw_kstr(w, "list", policy_rule_list(r));
+		jw_kuint(w, "number", r->line);
+	} else {
+		jw_kstr(w, "file", r->file);
+		jw_kuint(w, "line", r->line);
+	}
 	jw_kstr(w, "rule", r->text);
 	jw_kstr(w, "effect", rule_effect_name(r->effect));
 	jw_kstr(w, "layer", rule_layer_name(r->layer));
 	jw_kopt(w, "justification", r->justification);
 	jw_obj_end(w);
+}
+
+void policy_rule_where(const struct policy_rule *r, char *ret, size_t size)
+{
+	if (r->layer == RULE_OF_SESSION)
+		(void)snprintf(ret, size, "session %.64s, %s rule %u", r->file, policy_rule_list(r), r->line);
+	else
+		(void)snprintf(ret, size, "%.80s, line %u", r->file, r->line);
 }

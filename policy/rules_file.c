@@ -1,9 +1,11 @@
 /*
  * Rules out of a policy file. jansson says whether the text is JSON and what is in it; where a rule stands in the file is found
- * by walking the same text a second time with pointers into it (jscan).
+ * by walking the same text a second time with pointers into it (jscan). What a session was given has no file: its rules are told by
+ * the list they are in and their number there.
  */
 
 #include "policy/rules.h"
+#include "policy/policy_text.h"
 #include "policy/rules_index.h"
 
 #include "runtime/base/buf.h"
@@ -16,21 +18,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FILE_TEXT_MAX (4u << 20)
 #define EXAMPLES_MAX 64u
 #define JUSTIFICATION_MAX 1024u
+#define NO_ELEMENT SIZE_MAX
 
 struct reading {
 	struct policy_rules *rules;
 	enum rule_layer layer;
 	const char *name, *text;
+	const char *kept;             /* the name, as rules have it */
 	size_t len;
 	const char *counted;          /* up to here … */
 	unsigned line;                /* … it is this line */
+	const char *list;             /* a session's: the list that is read … */
+	size_t index;                 /* … and its element */
 };
 
 static unsigned line_at(struct reading *f, const char *at)
 {
+	if (f->layer == RULE_OF_SESSION)
+		return (unsigned)f->index + 1;
 	if (!at)
 		return f->line;
 	if (at < f->counted) {
@@ -50,7 +57,17 @@ __attribute__((format(printf, 5, 6))) static int wrong(struct reading *f, const 
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof why, fmt, ap);
 	va_end(ap);
-	return err_field(e, field, "%.80s: line %u: %s: %s", f->name, line_at(f, at), field, why);
+	if (f->layer == RULE_OF_SESSION) {
+		const char *in = strncmp(field, "permissions.", 12) == 0 ? field + 12 : field; /* deny, prefixRules.pattern */
+		char name[ERR_FIELD_MAX];
+
+		if (f->index == NO_ELEMENT)
+			snprintf(name, sizeof name, "permissions.%s", in);
+		else
+			snprintf(name, sizeof name, "permissions.%s[%zu]%s", f->list, f->index, in + strlen(f->list));
+		return err_field(e, name, "%s: %s", name, why);
+	}
+	return err_field(e, field, "%.200s: line %u: %s: %s", f->name, line_at(f, at), field, why);
 }
 
 __attribute__((format(printf, 3, 4))) static void note(struct reading *f, const char *at, const char *fmt, ...)
@@ -63,7 +80,13 @@ __attribute__((format(printf, 3, 4))) static void note(struct reading *f, const 
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
 	s->note = mem_realloc(s->note, (s->nnotes + 1) * sizeof *s->note);
-	s->note[s->nnotes++] = mem_printf("%s: line %u: %s", f->name, line_at(f, at), what);
+	s->note[s->nnotes++] = f->layer == RULE_OF_SESSION ? mem_printf("session %s: %s[%zu]: %s", f->name, f->list, f->index, what) :
+		mem_printf("%s: line %u: %s", f->name, line_at(f, at), what);
+}
+
+static unsigned rules_max(const struct reading *f)
+{
+	return f->layer == RULE_OF_SESSION ? RULES_SESSION_MAX : RULES_MAX;
 }
 
 static struct policy_rule *rule_new(struct reading *f, enum rule_effect effect, const char *at)
@@ -74,8 +97,23 @@ static struct policy_rule *rule_new(struct reading *f, enum rule_effect effect, 
 		s->cap = s->cap ? 2 * s->cap : 64;
 		s->rule = mem_realloc(s->rule, s->cap * sizeof *s->rule);
 	}
-	s->rule[s->count] = (struct policy_rule){ .effect = effect, .layer = f->layer, .file = s->file[f->layer], .line = line_at(f, at) };
+	s->rule[s->count] = (struct policy_rule){ .effect = effect, .layer = f->layer, .file = f->kept, .line = line_at(f, at) };
 	return &s->rule[s->count++];
+}
+
+/* One of a|b|c */
+static bool is_key_of(const char *list, const char *key)
+{
+	const size_t n = strlen(key);
+
+	for (const char *s = list; *s;) {
+		const size_t len = strcspn(s, "|");
+
+		if (len == n && memcmp(s, key, n) == 0)
+			return true;
+		s += len + (s[len] == '|');
+	}
+	return false;
 }
 
 /* ---- permissions ---- */
@@ -89,6 +127,8 @@ static int read_list(struct reading *f, const char *key, enum rule_effect effect
 	size_t i;
 
 	snprintf(field, sizeof field, "permissions.%s", key);
+	f->list = key;
+	f->index = NO_ELEMENT;
 	if (!list)
 		return 0;
 	if (!json_is_array(list))
@@ -96,10 +136,12 @@ static int read_list(struct reading *f, const char *key, enum rule_effect effect
 	json_array_foreach(list, i, v) {
 		const char *s = json_string_value(v), *at = jiter_next(&it) ? it.value.text : NULL;
 
+		f->index = i;
 		if (!s || strlen(s) != json_string_length(v))
-			return wrong(f, at, field, e, "[%zu] must be a rule such as \"Bash(npm test)\"", i);
-		if (f->rules->count >= RULES_MAX)
-			return wrong(f, at, field, e, "there are more than %u rules", RULES_MAX);
+			return f->layer == RULE_OF_SESSION ? wrong(f, at, field, e, "must be a rule such as \"Bash(npm test)\"") :
+				wrong(f, at, field, e, "[%zu] must be a rule such as \"Bash(npm test)\"", i);
+		if (f->rules->count >= rules_max(f))
+			return wrong(f, at, field, e, "there are more than %u rules", rules_max(f));
 		if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
 			note(f, at, "a workspace may only tighten: allow '%.120s' is not taken", s);
 			continue;
@@ -129,7 +171,12 @@ static int read_mode(struct reading *f, const json_t *v, struct jval where, stru
 		note(f, where.text, "a workspace may only tighten: defaultMode %s is not taken", permission_mode_name((enum permission_mode)mode));
 		return 0;
 	}
-	if (f->rules->mode >= 0 && f->layer != RULE_OF_WORKSPACE) {
+	if (f->layer == RULE_OF_WORKSPACE) {
+		f->rules->place_mode = f->rules->place_mode < 0 ? mode : (int)permission_mode_join((enum permission_mode)f->rules->place_mode,
+											   (enum permission_mode)mode);
+		return 0;
+	}
+	if (f->rules->mode >= 0) {
 		note(f, where.text, "defaultMode is set by a more important file");
 		return 0;
 	}
@@ -138,21 +185,51 @@ static int read_mode(struct reading *f, const json_t *v, struct jval where, stru
 	return 0;
 }
 
-static int read_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
+static int read_lists(struct reading *f, const json_t *p, struct jval where, struct err *e)
 {
 	static const struct {
 		const char *key;
 		enum rule_effect effect;
 	} lists[] = { { "deny", RULE_DENY }, { "ask", RULE_ASK }, { "allow", RULE_ALLOW } };
-	const json_t *bypass = json_object_get(p, "allowBypass");
+
+	for (size_t i = 0; i < countof(lists); i++)
+		if (read_list(f, lists[i].key, lists[i].effect, json_object_get(p, lists[i].key), jval_get(where, lists[i].key), e) < 0)
+			return -1;
+	return 0;
+}
+
+/* A misspelt list would forbid nothing, and nobody would know. Keys of the conventions that mean nothing here are only noted. */
+static int other_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)p, key, value) {
+		char field[ERR_FIELD_MAX];
+
+		if (is_key_of("deny|ask|allow|defaultMode|allowBypass|sessionAllow", key))
+			continue;
+		snprintf(field, sizeof field, "permissions.%.48s", key);
+		if (json_is_array(value) && strcmp(key, "additionalDirectories") != 0)
+			return wrong(f, jval_get(where, key).text, field, e, "there is no such list; there are deny, ask and allow");
+		note(f, jval_get(where, key).text, "%s is not acted on", field);
+	}
+	return 0;
+}
+
+static int read_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
+{
+	const json_t *bypass = json_object_get(p, "allowBypass"), *sessions = json_object_get(p, "sessionAllow");
 
 	if (!p)
 		return 0;
 	if (!json_is_object(p))
 		return wrong(f, where.text, "permissions", e, "must be an object");
-	for (size_t i = 0; i < countof(lists); i++)
-		if (read_list(f, lists[i].key, lists[i].effect, json_object_get(p, lists[i].key), jval_get(where, lists[i].key), e) < 0)
-			return -1;
+	if (read_lists(f, p, where, e) < 0 || other_permissions(f, p, where, e) < 0)
+		return -1;
+	if (sessions && !json_is_boolean(sessions))
+		return wrong(f, jval_get(where, "sessionAllow").text, "permissions.sessionAllow", e, "must be true or false");
+	f->rules->sessions_tighten |= json_is_false(sessions);
 	if (bypass && !json_is_boolean(bypass))
 		return wrong(f, jval_get(where, "allowBypass").text, "permissions.allowBypass", e, "must be true or false");
 	if (bypass && f->layer != RULE_OF_HOST)
@@ -264,6 +341,18 @@ static void prefix_text(struct policy_rule *r)
 	r->text = mem_strndup(buf_cstr(&out), out.len < RULE_TEXT_MAX ? out.len : RULE_TEXT_MAX);
 }
 
+/* Without its decision, by a slip of the pen, a rule would allow. */
+static int prefix_keys(struct reading *f, const json_t *v, const char *at, struct err *e)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)v, key, value)
+		if (!is_key_of("pattern|decision|justification|match|notMatch|not_match", key))
+			return wrong(f, at, "prefixRules", e, "'%.60s' is no key of a prefix rule; there are pattern, decision, justification, match and notMatch", key);
+	return 0;
+}
+
 static int read_prefix(struct reading *f, const json_t *v, const char *at, struct err *e)
 {
 	static const struct {
@@ -279,12 +368,14 @@ static int read_prefix(struct reading *f, const json_t *v, const char *at, struc
 			effect = words[i].effect;
 	if (!json_is_object(v))
 		return wrong(f, at, "prefixRules", e, "must be an array of objects");
+	if (prefix_keys(f, v, at, e) < 0)
+		return -1;
 	if (effect == RULE_NONE || (json_object_get(v, "decision") && !decision))
 		return wrong(f, at, "prefixRules.decision", e, "must be allow, prompt or forbidden");
 	if (why && (!json_is_string(why) || json_string_length(why) > JUSTIFICATION_MAX))
 		return wrong(f, at, "prefixRules.justification", e, "must be a text of at most %u bytes", JUSTIFICATION_MAX);
-	if (f->rules->count >= RULES_MAX)
-		return wrong(f, at, "prefixRules", e, "there are more than %u rules", RULES_MAX);
+	if (f->rules->count >= rules_max(f))
+		return wrong(f, at, "prefixRules", e, "there are more than %u rules", rules_max(f));
 	struct policy_rule *r = rule_new(f, effect, at);
 	r->kind = RULE_PREFIX;
 	r->justification = mem_strdup(json_string_value(why));
@@ -292,7 +383,8 @@ static int read_prefix(struct reading *f, const json_t *v, const char *at, struc
 		return -1;
 	prefix_text(r);
 	if (check_examples(f, r, json_object_get(v, "match"), "prefixRules.match", true, at, e) < 0 ||
-	    check_examples(f, r, json_object_get(v, "notMatch"), "prefixRules.notMatch", false, at, e) < 0)
+	    check_examples(f, r, json_object_get(v, "notMatch"), "prefixRules.notMatch", false, at, e) < 0 ||
+	    check_examples(f, r, json_object_get(v, "not_match"), "prefixRules.not_match", false, at, e) < 0)
 		return -1;
 	if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
 		note(f, at, "a workspace may only tighten: the prefix rule '%.120s' is not taken", r->text);
@@ -308,31 +400,52 @@ static int read_prefixes(struct reading *f, const json_t *list, struct jval wher
 	const json_t *v;
 	size_t i;
 
+	f->list = "prefixRules";
+	f->index = NO_ELEMENT;
 	if (list && !json_is_array(list))
 		return wrong(f, where.text, "prefixRules", e, "must be an array of objects");
-	json_array_foreach(list, i, v)
+	json_array_foreach(list, i, v) {
+		f->index = i;
 		if (read_prefix(f, v, jiter_next(&it) ? it.value.text : where.text, e) < 0)
 			return -1;
+	}
 	return 0;
+}
+
+/* The set's own copy of its source's name. */
+static void keep_name(struct reading *f)
+{
+	struct policy_rules *s = f->rules;
+
+	s->files = mem_realloc(s->files, (s->nfiles + 1) * sizeof *s->files);
+	s->files[s->nfiles] = mem_strdup(f->name);
+	f->kept = s->files[s->nfiles++];
+	if (!s->file[f->layer])
+		s->file[f->layer] = s->files[s->nfiles - 1];
+}
+
+static void note_others(struct reading *f, const json_t *root, struct jval all)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)root, key, value)
+		if (!is_key_of("permissions|prefixRules|hooks|trustedHooks|sandbox|profiles|models|limits|$schema", key))
+			note(f, jval_get(all, key).text, "'%.60s' is not acted on", key);
 }
 
 int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char *name, const char *text, size_t len, struct err *e)
 {
 	struct reading f = { .rules = s, .layer = layer, .name = name, .text = text, .len = len, .counted = text, .line = 1 };
 	const struct policy_rules before = *s;
-	json_error_t je;
 
-	if (len > FILE_TEXT_MAX)
-		return err_set(e, ERR_INVALID, "%.80s: larger than %u bytes", name, FILE_TEXT_MAX);
-	json_auto_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &je);
+	json_auto_t *root = policy_text_load(name, text, len, POLICY_TEXT_MAX, e);
 	if (!root)
-		return err_set(e, ERR_INVALID, "%.80s: line %d, column %d: %s", name, je.line, je.column, je.text);
-	if (!json_is_object(root))
-		return err_set(e, ERR_INVALID, "%.80s: line 1: must be an object", name);
+		return -1;
 	const char *open = memchr(text, '{', len);
 	struct jval all = jval_of(open, len - (size_t)(open - text));
-	if (!s->file[layer])
-		s->file[layer] = mem_strdup(name);
+	keep_name(&f);
+	note_others(&f, root, all);
 	if (read_permissions(&f, json_object_get(root, "permissions"), jval_get(all, "permissions"), e) < 0 ||
 	    read_prefixes(&f, json_object_get(root, "prefixRules"), jval_get(all, "prefixRules"), e) < 0) {
 		while (s->count > before.count)
@@ -340,9 +453,25 @@ int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char
 		while (s->nnotes > before.nnotes)
 			free(s->note[--s->nnotes]);
 		s->mode = before.mode;
+		s->place_mode = before.place_mode;
 		s->mode_layer = before.mode_layer;
 		s->bypass = before.bypass;
+		s->sessions_tighten = before.sessions_tighten;
 		policy_rules_index(s);
+		return -1;
+	}
+	policy_rules_index(s);
+	return 0;
+}
+
+int policy_rules_session(struct policy_rules *s, const char *session_id, const json_t *permissions, struct err *e)
+{
+	struct reading f = { .rules = s, .layer = RULE_OF_SESSION, .name = session_id };
+	const struct jval nowhere = { 0 };
+
+	keep_name(&f);
+	if (read_lists(&f, permissions, nowhere, e) < 0 || read_prefixes(&f, json_object_get(permissions, "prefixRules"), nowhere, e) < 0) {
+		policy_rules_done(s);
 		return -1;
 	}
 	policy_rules_index(s);

@@ -30,21 +30,34 @@ static const struct variable {
 #undef EXEC_VAR
 };
 
+/* Would programs run something else with this value? */
+static bool changes_programs(const char *name, const char *value)
+{
+	for (size_t i = 0; i < countof(variables); i++)
+		if (args_named(name, variables[i].names))
+			return !value || strchr(value, ' ') || !args_named(value, variables[i].harmless);
+	return false;
+}
+
 void traits_of_assignment(struct reading *r, size_t index, const char *name, const char *value)
 {
 	struct command_simple *c = reading_simple(r, index);
 
 	if (strcmp(name, "HOME") == 0)
 		r->home_changed = true;
-	for (size_t i = 0; i < countof(variables); i++) {
-		if (!args_named(name, variables[i].names))
-			continue;
-		if (!value || strchr(value, ' ') || !args_named(value, variables[i].harmless)) {
-			c->flags |= COMMAND_EXECUTES;
-			c->unknown |= COMMAND_UNKNOWN(VARIABLE);
-		}
-		return;
+	if (changes_programs(name, value)) {
+		c->flags |= COMMAND_EXECUTES;
+		c->unknown |= COMMAND_UNKNOWN(VARIABLE);
 	}
+}
+
+void traits_of_text(struct reading *r, const struct shell_script *s)
+{
+	for (size_t i = 0; i < s->nset; i++)
+		if (changes_programs(s->set[i].name, NULL)) {
+			r->facts->flags |= COMMAND_EXECUTES;
+			r->facts->unknown |= COMMAND_UNKNOWN(VARIABLE);
+		}
 }
 
 /* export A=b and its relatives set variables with their operands. */
@@ -54,12 +67,81 @@ static void declared(struct reading *r, const struct reading_command *c)
 		const struct command_word *w = c->args->operand[i];
 		const char *equals = strchr(w->plain, '=');
 
-		if (equals && equals > w->plain)
-			traits_of_assignment(r, c->index, shell_arena_strndup(r->arena, w->plain, (size_t)(equals - w->plain)), w->value ? equals + 1 : NULL);
+		if (equals && equals > w->plain) {
+			const char *name = shell_arena_strndup(r->arena, w->plain, (size_t)(equals - w->plain));
+
+			traits_of_assignment(r, c->index, name, w->value ? equals + 1 : NULL);
+			computed_value(r, name, equals + 1);
+		}
+	}
+}
+
+static void fills(struct reading *r, const struct reading_command *c, const char *text)
+{
+	const char *name = shell_arena_strndup(r->arena, text, strcspn(text, "=["));
+
+	traits_of_assignment(r, c->index, name, NULL);
+	if (strcmp(c->args->name, "let") != 0 && strcmp(c->args->name, "unset") != 0)
+		computed_value(r, name, NULL);
+}
+
+/*
+ * Builtins that give values to variables which their words name: read PATH, printf -v PATH, getopts x PATH, declare -n p=PATH. Without
+ * a PATH programs are looked for in the working directory.
+ */
+static void filled(struct reading *r, const struct reading_command *c)
+{
+	const struct command_args *a = c->args;
+	const bool reads = args_named(a->name, "read|mapfile|readarray|getopts|let"), unsets = strcmp(a->name, "unset") == 0,
+		   names = args_match(a, "printf -v") || args_match(a, "wait -p"), refers = args_match(a, "declare|typeset|local -n");
+
+	for (size_t i = 1; i < a->count && (reads || unsets || names || refers); i++) {
+		const char *word = a->word[i].value ? a->word[i].value : a->word[i].plain, *equals = strchr(word, '=');
+
+		if (refers && equals)
+			fills(r, c, equals + 1);
+		else if (unsets && strcmp(word, "PATH") == 0)
+			fills(r, c, word);
+		else if ((reads || names) && *word != '-')
+			fills(r, c, word);
+		else if (reads || names)
+			for (size_t k = 2; k < 8 && k < strlen(word); k++) /* -vPATH, -raPATH */
+				fills(r, c, word + k);
 	}
 }
 
 /* ---- sed ---- */
+
+/*
+ * The end of a regular expression. A delimiter in brackets is none for GNU sed, s/[/]/x/, and one for others: NULL, as if there were no end.
+ */
+static const char *sed_regex(const char *s, char delimiter)
+{
+	for (; *s && *s != delimiter; s++) {
+		if (*s == '\\' && s[1]) {
+			s++;
+		} else if (*s == '[') {
+			s += s[1] == '^';
+			for (s += s[1] == ']' ? 2 : 1; *s && *s != ']'; s++) {
+				if (*s == delimiter)
+					return NULL;
+				if (*s == '[' && s[1] && strchr(":.=", s[1])) {
+					const char close[] = { s[1], ']', '\0' };
+
+					s = strstr(s + 2, close);
+					if (!s)
+						return NULL;
+					s++;
+				} else if (*s == '\\' && s[1] == delimiter) {
+					s++;
+				}
+			}
+			if (!*s)
+				return NULL;
+		}
+	}
+	return *s ? s : NULL;
+}
 
 /* After an address: /…/, 1, $, with ! , and blanks. NULL: something else. */
 static const char *sed_address(const char *s)
@@ -68,10 +150,8 @@ static const char *sed_address(const char *s)
 		s += strspn(s, "0123456789$,!~+ \t");
 		if (*s != '/')
 			return s;
-		for (s++; *s && *s != '/'; s++)
-			if (*s == '\\' && s[1])
-				s++;
-		if (!*s)
+		s = sed_regex(s + 1, '/');
+		if (!s)
 			return NULL;
 		s++;
 		s += *s == 'I';
@@ -83,13 +163,14 @@ static const char *sed_substitute(const char *s)
 {
 	const char delimiter = *++s;
 
-	for (int part = 0; part < 2; part++) {
-		for (s++; *s && *s != delimiter; s++)
-			if (*s == '\\' && s[1])
-				s++;
-		if (!*s)
-			return NULL;
-	}
+	s = sed_regex(s + 1, delimiter);
+	if (!s)
+		return NULL;
+	for (s++; *s && *s != delimiter; s++)
+		if (*s == '\\' && s[1])
+			s++;
+	if (!*s)
+		return NULL;
 	s++;
 	return s + strspn(s, "gpiIm0123456789");
 }
@@ -173,6 +254,29 @@ static bool redirects_only_read(const struct reading_command *c)
 	return true;
 }
 
+/* On a terminal these show what they have with less or its like, which runs whatever is typed after a `!`. */
+static bool can_be_told(const struct reading *r, const struct reading_command *c)
+{
+	static const char pagers[] = "less|more|most|man|git|bat|batcat|systemctl|journalctl|gh|apt|apt-cache|dmesg";
+
+	return r->o->terminal && args_named(c->args->name, pagers) && !args_match(c->args, "git|systemctl|journalctl --no-pager") &&
+	       !(reading_simple(r, c->index)->context & SHELL_IN_PIPE_TO);
+}
+
+bool traits_does_more(const struct command_args *a)
+{
+	static const char *const rows[] = {
+		"perf =record", "perf -o|--output", "valgrind --log-file|--xml-file|--tool", "parallel --results|--joblog|--tmpdir",
+		/* These look at the project first, and run what it says. */
+		"bundle|poetry|pipenv|uv|rye|hatch|pdm|conda|mamba|micromamba",
+	};
+
+	for (size_t i = 0; a->name && i < countof(rows); i++)
+		if (args_match(a, rows[i]))
+			return true;
+	return false;
+}
+
 static bool only_reads(const struct reading *r, const struct reading_command *c)
 {
 	const struct command_args *a = c->args;
@@ -182,6 +286,8 @@ static bool only_reads(const struct reading *r, const struct reading_command *c)
 	if (!a->count)
 		return true;
 	if (!a->name || !traits_is_system_program(a->word[0].value))
+		return false;
+	if (can_be_told(r, c))
 		return false;
 	if (strcmp(a->name, "[[") == 0 || strcmp(a->name, "((") == 0)
 		return true;
@@ -199,6 +305,9 @@ void traits_of_command(struct reading *r, const struct reading_command *c)
 
 	if (a->name && args_named(a->name, declares))
 		declared(r, c);
+	if (a->name)
+		filled(r, c);
+	computed_of_command(r, a);
 	for (size_t i = 0; a->name && i < countof(executes); i++)
 		if (args_match(a, executes[i].pattern)) {
 			s->unknown |= executes[i].unknown;

@@ -51,7 +51,8 @@ struct place {
 	const char *cwd;
 	const struct shell_redirect *redirect; /* of the wrapper outside: what a shell inside reads its commands from */
 	size_t nredirects;
-	const struct shell_script *script;
+	const struct shell_script *script;     /* whose functions are called here; NULL: what is run is a program */
+	size_t offset;                         /* in its text */
 };
 
 static void read_text(struct reading *r, const char *text, size_t len, bool bash_only, const struct place *at);
@@ -177,10 +178,26 @@ static void set_assignments(struct reading *r, size_t index, const char *const *
 	c->nassign = n;
 }
 
+/* Words that may take a function's definition away again. */
+static bool forgets(const struct shell_script *s)
+{
+	static const char *const words[] = { "unset", "eval", "trap", "alias" };
+
+	for (size_t i = 0; i < s->count; i++)
+		for (size_t k = 0; k < s->command[i].nwords; k++)
+			for (size_t n = 0; n < countof(words); n++)
+				if (s->command[i].word[k].value && strcmp(s->command[i].word[k].value, words[n]) == 0)
+					return true;
+	return false;
+}
+
+/* Surely a function's: one of a branch, a subshell or a later line would leave it to the program of that name. */
 static bool calls_function(const struct place *at, const char *name)
 {
-	for (size_t i = 0; name && at->script && i < at->script->nfunctions; i++)
-		if (strcmp(at->script->function[i], name) == 0)
+	const struct shell_script *s = at->script;
+
+	for (size_t i = 0; name && s && i < s->nfunctions; i++)
+		if (strcmp(s->function[i].name, name) == 0 && !s->function[i].context && !s->function[i].scope && s->function[i].offset < at->offset)
 			return true;
 	return false;
 }
@@ -225,6 +242,7 @@ static void go_inside(struct reading *r, size_t index, const struct wrapper_foun
 	inside.wrappers = wrappers;
 	inside.nwrappers++;
 	inside.parent = (int)index;
+	inside.script = NULL;
 	inside.nesting++;
 	inside.flags |= found->privileged ? COMMAND_PRIVILEGED : 0;
 	inside.redirect = nredirects ? redirect : at->redirect;
@@ -273,10 +291,11 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 	args_init(args, w, n, r->arena);
 	const size_t index = list(r, w, n, args, at);
 	const struct reading_command c = { .index = index, .args = args, .redirect = redirect, .nredirects = nredirects, .cwd = at->cwd };
-	if (calls_function(at, args->name)) {
+	if (calls_function(at, n ? w[0].value : NULL)) {
 		reading_simple(r, index)->flags |= COMMAND_FUNCTION_CALL;
 		if (!nredirects)
 			reading_simple(r, index)->flags |= COMMAND_READ_ONLY;
+		paths_of_redirects(r, &c);
 		return;
 	}
 	paths_of_command(r, &c);
@@ -288,7 +307,7 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 	traits_of_command(r, &c);
 	/* What it runs is judged by itself. */
 	struct command_simple *s = reading_simple(r, index);
-	if ((s->flags & COMMAND_TRANSPARENT) && !s->unknown && !writes_itself(r, index)) {
+	if ((s->flags & COMMAND_TRANSPARENT) && !s->unknown && !writes_itself(r, index) && !traits_does_more(args)) {
 		static const struct command_args none = { 0 };
 		const struct reading_command bare = { .index = index, .args = &none, .redirect = redirect, .nredirects = nredirects };
 
@@ -299,6 +318,7 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 static const char *assigned(struct reading *r, const struct shell_assignment *a, size_t index)
 {
 	traits_of_assignment(r, index, a->name, a->value.value);
+	computed_value(r, a->name, a->value.unknown & SHELL_GLOB ? NULL : a->value.plain);
 	if (a->value.unknown & SHELL_EVALUATES)
 		reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
 	char *text = shell_arena_alloc(r->arena, strlen(a->name) + strlen(a->value.plain) + 2);
@@ -341,6 +361,7 @@ static void read_script(struct reading *r, const struct shell_script *s, const c
 	const char **cwd = shell_arena_alloc(r->arena, (s->nscopes + 1) * sizeof(*cwd));
 	bool *seen = shell_arena_alloc(r->arena, s->nscopes + 1);
 	size_t line = 1, start = 0, from = 0;
+	const bool lost = s->nfunctions && forgets(s);
 
 	cwd[0] = at->cwd;
 	seen[0] = true;
@@ -359,7 +380,8 @@ static void read_script(struct reading *r, const struct shell_script *s, const c
 		}
 		here.context |= c->context;
 		here.cwd = cwd[c->scope];
-		here.script = s;
+		here.script = lost ? NULL : s;
+		here.offset = c->offset;
 		if (!at->line) {
 			/* Commands come nearly in order: count on from the last one. */
 			if (c->offset < from)
@@ -380,6 +402,7 @@ static void read_script(struct reading *r, const struct shell_script *s, const c
 			cwd[c->scope] = paths_after_cd(r, &a, cwd[c->scope]);
 		}
 	}
+	traits_of_text(r, s);
 	harm_of_line(r, s);
 }
 
@@ -456,6 +479,7 @@ static void read_text(struct reading *r, const char *text, size_t len, bool bash
 		note_error(r, &s, at);
 	if (s.hidden)
 		r->facts->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	computed_of_script(r, &s);
 	read_script(r, &s, text, len, at);
 	if (!s.bashisms || bash_only)
 		return;
@@ -486,7 +510,11 @@ static void sum_up(struct reading *r)
 
 		if (equals)
 			traits_of_assignment(r, 0, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])), equals + 1);
+		if (equals && strpbrk(equals, "$`"))
+			computed_value(r, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])), NULL);
 	}
+	if (computed_is_open(&r->computed))
+		f->unknown |= COMMAND_UNKNOWN(EVALUATED);
 	for (size_t i = 0; i < f->ncommands; i++) {
 		const struct command_simple *c = &f->command[i];
 

@@ -69,6 +69,7 @@ struct command_simple {
 	const char *const *plain;     /* the same, with unknown words as written */
 	size_t argc;                  /* 0: only assignments and redirections */
 	const char *text;             /* the words, quoted where needed: what rules match and people see */
+	const char *writes;           /* its redirections into files, written alike; NULL: there are none */
 	const char *const *assign;    /* "NAME=value" before the command, unknown values as written */
 	size_t nassign;
 	int parent;                   /* index of the wrapper, −1: none */
@@ -89,6 +90,7 @@ enum command_access {
 	COMMAND_WRITES = 1 << 1,
 	COMMAND_DELETES = 1 << 2,   /* removed, moved away or overwritten whole */
 	COMMAND_RECURSES = 1 << 3,  /* and everything below */
+	COMMAND_REDIRECTED = 1 << 4, /* by the shell: no word of the command names it */
 };
 
 struct command_path {
@@ -129,6 +131,7 @@ struct understand_options {
 	const char *home;         /* what ~ stands for; NULL: not known */
 	const char *const *env;   /* "NAME=value" that the caller sets for the command */
 	size_t nenv;
+	bool terminal;            /* it has one, at which somebody may type */
 };
 
 /* A line for sh -c. Never fails: what cannot be read is unknown. */

@@ -387,9 +387,9 @@ static void option_c(struct unwrap *u)
 		unknown(u, COMMAND_UNKNOWN(EVALUATED));
 	else if (u->row->skip > 8)
 		rest(u);
-	else if (args_named("su", u->row->names)) {
-		/* su user -c text: options may follow the operand; runuser -u user program … */
-		const struct row plain = { .names = "su", .second = "", .how = HOW_OPTION_C, .letters = u->row->letters, .longs = u->row->longs };
+	else {
+		/* su user -c text, script file -c text: options may follow the operand; script file -- program …; runuser -u user program … */
+		const struct row plain = { .names = u->row->names, .second = "", .how = HOW_OPTION_C, .letters = u->row->letters, .longs = u->row->longs };
 		const char *name = args_basename(u->word[0].value);
 
 		if (strcmp(name, "runuser") == 0 && u->at == 2 && u->word[1].value && strcmp(u->word[1].value, "-u") == 0) {
@@ -398,7 +398,11 @@ static void option_c(struct unwrap *u)
 			return;
 		}
 		for (size_t i = u->at; i < u->count && !u->has_c; i++)
-			if (u->word[i].value && u->word[i].value[0] == '-' && u->word[i].value[1]) {
+			if (strcmp(name, "script") == 0 && u->word[i].value && strcmp(u->word[i].value, "--") == 0) {
+				u->at = i;
+				rest(u);
+				return;
+			} else if (u->word[i].value && u->word[i].value[0] == '-' && u->word[i].value[1]) {
 				u->row = &plain;
 				u->at = i;
 				option(u);

@@ -26,10 +26,18 @@ void parser_emit(struct parser *p, const struct shell_command *c)
 	s->command[s->count++].function = p->function;
 }
 
+/* Definitions among the commands from there on. */
+static void mark_functions(struct parser *p, size_t from, unsigned context)
+{
+	for (size_t i = p->script->nfunctions; i-- > 0 && p->script->function[i].first >= from;)
+		p->script->function[i].context |= context;
+}
+
 static void mark(struct parser *p, size_t from, unsigned context)
 {
 	for (size_t i = from; i < p->script->count; i++)
 		p->script->command[i].context |= context;
+	mark_functions(p, from, context);
 }
 
 static void expect(struct parser *p, enum keyword k, const char *what)
@@ -206,20 +214,24 @@ static void for_command(struct parser *p, enum keyword k)
 	parser_word(p, WORD_PLAIN, &word);
 	if (p->dialect == SHELL_POSIX && !is_name(&word))
 		parser_fail(p, "not a name");
+	const char *name = word.plain, *list = NULL, *list_end = NULL;
 	if (parser_op(p) == OP_SEMI)
 		parser_take_op(p, OP_SEMI);
 	else {
 		parser_skip_newlines(p);
 		if (parser_keyword(p) == KW_IN) {
 			parser_take_keyword(p, KW_IN);
+			list = p->at;
 			while (word_here(p))
 				parser_word(p, WORD_PLAIN, &word);
+			list_end = p->at;
 			enum op op = parser_op(p);
 			if (op != OP_SEMI && op != OP_NEWLINE)
 				parser_unexpected(p);
 			parser_take_op(p, op);
 		}
 	}
+	parser_sets(p, name, strlen(name), list, (size_t)(list_end - list));
 	parser_skip_newlines(p);
 	do_group(p, p->dialect == SHELL_BASH);
 }
@@ -284,7 +296,8 @@ static void function_body(struct parser *p, const char *name)
 	struct shell_script *s = p->script;
 
 	s->function = shell_arena_grow(p->arena, s->function, s->nfunctions, sizeof(*s->function));
-	s->function[s->nfunctions++] = name;
+	s->function[s->nfunctions++] = (struct shell_function){
+		.name = name, .first = s->count, .context = p->context, .scope = p->scope, .offset = parser_offset(p, p->at) };
 	p->function = name;
 	p->context = (p->context & SHELL_IN_SUBSTITUTION) | SHELL_IN_FUNCTION;
 	parser_skip_newlines(p);
@@ -346,6 +359,8 @@ static void coproc_command(struct parser *p)
 		if (!(p->at > start && p->at < p->end && (*p->at == ' ' || *p->at == '\t') &&
 		      (starts_compound(parser_keyword(p)) || parser_op(p) == OP_OPEN)))
 			p->at = start;
+		else
+			parser_sets(p, start, strcspn(start, " \t"), NULL, 0);
 	}
 	parser_command(p);
 	mark(p, from, SHELL_IN_BACKGROUND | SHELL_IN_SUBSHELL);
@@ -617,6 +632,7 @@ static void pipeline(struct parser *p)
 
 		if (more && !id)
 			id = ++p->pipelines;
+		mark_functions(p, start, id ? SHELL_IN_PIPE_FROM | SHELL_IN_PIPE_TO : 0);
 		for (size_t i = start; id && i < s->count; i++) {
 			struct shell_command *c = &s->command[i];
 

@@ -98,6 +98,8 @@ void parser_double_quoted(struct parser *p, struct word_parts *w, int close); /*
 void parser_ansi(struct parser *p, struct word_parts *w); /* ansi.c: after $' */
 void parser_arithmetic(struct parser *p, struct word_parts *w); /* after ((: up to and with )) */
 bool parser_is_arithmetic(struct parser *p); /* after ((: does it end with )) as arithmetic does? */
+void parser_sets(struct parser *p, const char *name, size_t len, const char *list, size_t list_len); /* a variable, by something that is no assignment */
+void parser_computes(struct parser *p, const char *from, const char *to); /* an expression */
 void word_literal(struct parser *p, struct word_parts *w, const char *s, size_t n, bool quoted);
 
 /* brace.c */

@@ -123,6 +123,25 @@ struct shell_command {
 	size_t offset;
 };
 
+struct shell_text {
+	const char *text;
+	size_t len;
+};
+
+/* A variable that gets a value without an assignment: for x in …, ${x:=…} */
+struct shell_set {
+	const char *name;
+	const char *list; /* of `for`, as written; NULL: not known */
+};
+
+/* A definition: whether it was carried out when something with its name is called, `context`, `scope` and `offset` tell. */
+struct shell_function {
+	const char *name;
+	size_t first;         /* the first command of its body */
+	unsigned context;     /* of the definition itself */
+	size_t scope, offset;
+};
+
 struct shell_error {
 	size_t line, column;  /* from 1; column in bytes */
 	char message[120];
@@ -134,8 +153,12 @@ struct shell_arena;
 struct shell_script {
 	struct shell_command *command;
 	size_t count;
-	const char **function; /* names defined in the text */
+	struct shell_function *function; /* defined in the text */
 	size_t nfunctions;
+	struct shell_set *set;
+	size_t nset;
+	struct shell_text *computes; /* expressions, as written */
+	size_t ncomputes;
 	size_t *scope;        /* for each scope the one around it */
 	size_t nscopes;
 	bool bashisms;        /* the other dialect may read it differently */

@@ -37,6 +37,25 @@ static bool is_name(int c)
 	return c == '_' || (c != PARSER_END && c < 0x80 && isalnum(c));
 }
 
+void parser_sets(struct parser *p, const char *name, size_t len, const char *list, size_t list_len)
+{
+	struct shell_script *s = p->script;
+
+	s->set = shell_arena_grow(p->arena, s->set, s->nset, sizeof(*s->set));
+	s->set[s->nset++] = (struct shell_set){ .name = shell_arena_strndup(p->arena, name, len), .list = list ? shell_arena_strndup(p->arena, list, list_len) : NULL };
+}
+
+void parser_computes(struct parser *p, const char *from, const char *to)
+{
+	struct shell_script *s = p->script;
+
+	p->computes = true;
+	if (p->failed || to <= from)
+		return;
+	s->computes = shell_arena_grow(p->arena, s->computes, s->ncomputes, sizeof(*s->computes));
+	s->computes[s->ncomputes++] = (struct shell_text){ .text = from, .len = (size_t)(to - from) };
+}
+
 /* ---- substitutions ---- */
 
 static void process_substitution(struct parser *p, struct word_parts *w)
@@ -146,6 +165,7 @@ static void dollar(struct parser *p, struct word_parts *w, bool quoted);
 static void expression(struct parser *p, struct word_parts *w, int open, int close)
 {
 	struct word_parts inner = { 0 };
+	const char *from = p->at;
 	size_t depth = 0;
 
 	p->computes = true;
@@ -170,6 +190,7 @@ static void expression(struct parser *p, struct word_parts *w, int open, int clo
 		depth -= c == close;
 		p->at += c == '\\' && p->at + 1 < p->end ? 2 : 1;
 	}
+	parser_computes(p, from, p->at);
 	p->at += close != PARSER_END;
 	w->unknown |= inner.unknown & SHELL_EVALUATES;
 	parser_leave(p);
@@ -240,10 +261,13 @@ static bool parameter_head(struct parser *p, bool quoted, unsigned *why)
 	p->script->bashisms |= c == '!';
 	if (c == '!' || (c == '#' && parser_peek2(p) != '}'))
 		p->at++;
-	if (is_name(parser_peek(p)))
+	const char *name = p->at;
+	if (is_name(parser_peek(p))) {
 		while (is_name(parser_peek(p)))
 			p->at++;
-	else if (parser_peek(p) != '}' && parser_peek(p) != PARSER_END && strchr("@*#?$!-", parser_peek(p)))
+		if (parser_peek(p) == '=' || (parser_peek(p) == ':' && parser_peek2(p) == '='))
+			parser_sets(p, name, (size_t)(p->at - name), NULL, 0);
+	} else if (parser_peek(p) != '}' && parser_peek(p) != PARSER_END && strchr("@*#?$!-", parser_peek(p)))
 		p->at++;
 	c = parser_peek(p);
 	if (c == '@' && parser_peek2(p) == 'P')
@@ -262,7 +286,12 @@ static void parameter(struct parser *p, struct word_parts *w, const char *from, 
 	if (!parser_enter(p))
 		return;
 	p->at++;
+	const bool indirect = parser_peek(p) == '!';
 	const bool quotes = parameter_head(p, quoted, &why);
+	/* ${!x}, ${a[x]}, ${s:x}; not ${x:-y} and its relatives */
+	const int next = parser_peek(p);
+	const bool computes = next == '[' || (next == ':' && (parser_peek2(p) == PARSER_END || !strchr("-=?+", parser_peek2(p))));
+	const char *head = indirect ? from + 2 : p->at;
 	for (int c; (c = parser_peek(p)) != '}';) {
 		if (c == PARSER_END) {
 			parser_fail(p, "unterminated ${");
@@ -284,6 +313,8 @@ static void parameter(struct parser *p, struct word_parts *w, const char *from, 
 		else
 			p->at++;
 	}
+	if (computes || indirect)
+		parser_computes(p, head, p->at);
 	p->at++;
 	parser_leave(p);
 	expansion(p, w, from, why | (inner.unknown & SHELL_EVALUATES), quoted);
@@ -411,6 +442,7 @@ static bool ends_here(struct parser *p, enum word_mode mode, size_t parens, int 
 void parser_subscript(struct parser *p)
 {
 	struct word_parts inner = { 0 };
+	const char *from = p->at;
 	size_t depth = 0;
 
 	p->computes = true;
@@ -430,6 +462,7 @@ void parser_subscript(struct parser *p)
 			p->at += c == '\\' && p->at + 1 < p->end ? 2 : 1;
 			depth += c == '[';
 			if (c == ']' && --depth == 0) {
+				parser_computes(p, from, p->at);
 				parser_leave(p);
 				return;
 			}

@@ -82,7 +82,7 @@ START_TEST(an_unknown_name_lists_the_others)
 	ck_assert_int_eq(policy_profiles_get(&s, "yours", &p, &e), -1);
 	ck_assert_int_eq(e.code, ERR_NOT_FOUND);
 	ck_assert_str_eq(e.field, "profile");
-	ck_assert_ptr_nonnull(strstr(e.message, "mine, workspace, readonly, isolated, ci, host"));
+	ck_assert_ptr_nonnull(strstr(e.message, "mine, workspace, readonly, isolated, ci, hook, host"));
 	policy_profiles_done(&s);
 }
 END_TEST
@@ -163,7 +163,9 @@ START_TEST(sections_that_nobody_acts_on_show)
 	ck_assert(!s.partial);
 	take(&s, "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"]}}"); /* rules are acted on */
 	ck_assert(!s.partial);
-	take(&s, "{\"hooks\":{\"PreToolUse\":[]}}");
+	take(&s, "{\"hooks\":{\"PreToolUse\":[]}}"); /* and so are hooks */
+	ck_assert(!s.partial);
+	take(&s, "{\"sandbox\":{\"enabled\":true}}");
 	ck_assert(s.partial);
 	policy_profiles_done(&s);
 }

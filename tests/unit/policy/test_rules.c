@@ -7,6 +7,8 @@
 
 #include "tests/unit/suite.h"
 
+#include <jansson.h>
+
 static const struct understand_options where = { .cwd = "/w/proj/sub", .workspace = "/w/proj", .home = "/home/u" };
 
 static void load(struct policy_rules *s, enum rule_layer layer, const char *text)
@@ -17,16 +19,31 @@ static void load(struct policy_rules *s, enum rule_layer layer, const char *text
 		ck_abort_msg("%s", e.message);
 }
 
-static void decide(const struct policy_rules *s, int mode, const char *line, struct policy_decision *ret)
+static void decide_in(const struct policy_rules *s, const struct policy_rules *session, int mode, const char *line, struct policy_decision *ret)
 {
 	const char *const argv[] = { "/bin/sh", "-c", line };
 	command_facts_auto struct command_facts f = { 0 };
 	struct policy_request q = { .argv = argv, .argc = 3, .command_line = line, .cwd = where.cwd, .workspace = where.workspace,
-		.home = where.home, .mode = mode, .facts = &f, .rules = s };
+		.home = where.home, .mode = mode, .facts = &f, .rules = s, .session_rules = session };
 
 	command_understand_line(line, strlen(line), &where, &f);
 	policy_decide(&q, ret);
 	ret->impact = ret->advice = NULL; /* they belong to the tables, but let nobody rely on it here */
+}
+
+static void decide(const struct policy_rules *s, int mode, const char *line, struct policy_decision *ret)
+{
+	decide_in(s, NULL, mode, line, ret);
+}
+
+/* As permissions of a session. */
+static int give(struct policy_rules *s, const char *text, struct err *e)
+{
+	json_auto_t *v = json_loads(text, 0, NULL);
+
+	ck_assert_msg(v != NULL, "%s", text);
+	*s = RULES_INIT;
+	return policy_rules_session(s, "sess_1", v, e);
 }
 
 struct row {
@@ -74,6 +91,49 @@ static const struct row matching[] = {
 	{ "allow Bash(touch \"a b\")", "touch 'a b'", "allow" },
 	{ "allow Bash(touch \"a b\")", "touch a b", "ask" },
 	{ "allow Bash(python3 -c:*)", "python3 -c 'print(1)'", "allow" },
+	/* What a command writes by redirection is not in its words. */
+	{ "allow Bash(touch:*)", "touch a > b", "ask" },
+	{ "allow Bash(touch:*)", "touch a >> b", "ask" },
+	{ "allow Bash(touch:*)", "touch a 2> b", "ask" },
+	{ "allow Bash(touch:*)", "touch a &> b", "ask" },
+	{ "allow Bash(touch:*)", "touch a >& b", "ask" },
+	{ "allow Bash(touch:*)", "touch a >| b", "ask" },
+	{ "allow Bash(touch:*)", "touch a <> b", "ask" },
+	{ "allow Bash(touch:*)", "touch a > \"$X\"", "ask" },
+	{ "allow Bash(touch:*)", "touch a > /dev/tcp/h/80", "ask" },
+	{ "allow Bash(touch:*)", "> b touch a", "ask" },
+	{ "allow Bash(touch:*)", "touch a; > b", "ask" },
+	{ "allow Bash(touch:*)", "{ touch a; } > b", "ask" },
+	{ "allow Bash(touch:*)", "(touch a) > b", "ask" },
+	{ "allow Bash(touch:*)", "if touch a; then touch b; fi > c", "ask" },
+	{ "allow Bash(touch:*)", "f() { touch a; }; f > b", "ask" },
+	{ "allow Bash(touch:*)", "sh -c 'touch a' > b", "ask" },
+	{ "allow Bash(touch:*)", "sh -c 'touch a > b'", "ask" },
+	{ "allow Bash(touch:*)", "timeout 5 touch a > b", "ask" },
+	{ "allow Bash(touch:*)", "touch a && touch b > c", "ask" },
+	{ "allow Bash(touch a)", "touch a > b", "ask" },
+	{ "allow Bash(touch * b)", "touch a > b", "ask" },
+	{ "allow Bash(touch *b)", "touch a > b", "ask" },
+	{ "allow Bash(touch:*)", "touch a > /dev/null 2>&1", "allow" },
+	{ "allow Bash(touch:*)", "touch a 2>/dev/stderr >/dev/stdout", "allow" },
+	{ "allow Bash(touch:*)", "touch a >&2", "allow" },
+	{ "allow Bash(touch:*)", "touch a 3>&-", "allow" },
+	{ "allow Bash(touch:*)", "touch a < b", "allow" },
+	{ "allow Bash(touch:*)", "{ touch a; } 2>&1", "allow" },
+	{ "allow Bash(touch a > b)", "touch a > b", "allow" },
+	{ "allow Bash(touch a > b)", "touch a >b", "allow" },
+	{ "allow Bash(touch a > b)", "> 'b' touch a", "allow" },
+	{ "allow Bash(touch a > b)", "touch a > c", "ask" },
+	{ "allow Bash(touch a > b)", "touch a >> b", "ask" },
+	{ "allow Bash(touch a > b)", "touch a > c > b", "ask" },
+	{ "allow Bash(touch a > b)", "touch a > b; touch a > c", "ask" },
+	{ "allow Bash(touch a > b)", "touch a", "ask" },
+	{ "allow Bash", "touch a > b; > c; { touch d; } > e", "allow" },
+	{ "allow Bash(*)", "touch a > b", "allow" },
+	{ "allow Edit(b)", "touch a > b", "ask" },
+	{ "deny Bash(touch:*)", "touch a > b", "deny" },
+	{ "deny Bash(touch a > b)", "touch a > b", "deny" },
+	{ "deny Edit(src/**)", "f() { echo x; }; f > src/y", "deny" },
 	{ "deny Bash(rm:*)", "rm x", "deny" },
 	{ "deny Bash(rm:*)", "rm", "deny" },
 	{ "deny Bash(rm:*)", "rmdir x", "ask" },
@@ -105,6 +165,51 @@ static const struct row matching[] = {
 	{ "deny Read(/secrets/**)", "cat ../secrets/a", "deny" },
 	{ "deny Read(/secrets/**)", "cat secrets/a", "allow" },
 	{ "deny Read(./secrets/**)", "cat secrets/a", "deny" },
+	/* Whoever reads a folder with everything below reads what a rule names there; or may, where it has no place. */
+	{ "deny Read(~/.ssh/**)", "grep -r key ~", "deny" },
+	{ "deny Read(~/.ssh/**)", "grep -R key /home/u", "deny" },
+	{ "deny Read(~/.ssh/**)", "grep -rn -e key /home", "deny" },
+	{ "deny Read(~/.ssh/**)", "rg key ~", "deny" },
+	{ "deny Read(~/.ssh/**)", "rg --files /", "deny" },
+	{ "deny Read(~/.ssh/**)", "ag key ~/", "deny" },
+	{ "deny Read(~/.ssh/**)", "find ~ -name x", "deny" },
+	{ "deny Read(~/.ssh/**)", "find / -type f", "deny" },
+	{ "deny Read(~/.ssh/**)", "cp -r ~ /tmp/x", "deny" },
+	{ "deny Read(~/.ssh/**)", "cp -a /home/u/. /tmp/x", "deny" },
+	{ "deny Read(~/.ssh/**)", "cp -R -t /tmp ~", "deny" },
+	{ "deny Read(~/.ssh/**)", "tar cf /tmp/x.tar ~", "deny" },
+	{ "deny Read(~/.ssh/**)", "tar -czf /tmp/x.tgz -C /tmp /home/u", "deny" },
+	{ "deny Read(~/.ssh/**)", "zip -r x.zip ~", "deny" },
+	{ "deny Read(~/.ssh/**)", "rsync -a ~/ /tmp/x", "deny" },
+	{ "deny Read(~/.ssh/**)", "rsync -r /home host:x", "deny" },
+	{ "deny Read(~/.ssh/**)", "scp -r ~ host:x", "deny" },
+	{ "deny Read(~/.ssh/**)", "ls -R ~", "deny" },
+	{ "deny Read(~/.ssh/**)", "tree ~", "deny" },
+	{ "deny Read(~/.ssh/**)", "du -a /home/u", "deny" },
+	{ "deny Read(~/.ssh/**)", "diff -r ~ /tmp/x", "deny" },
+	{ "deny Read(~/.ssh/**)", "cd ~ && grep -r key", "deny" },
+	{ "deny Read(~/.ssh/**)", "cd ~ && find", "deny" },
+	{ "deny Read(~/.ssh/**)", "cd ~ && tree", "deny" },
+	{ "deny Read(~/.ssh/**)", "sh -c 'cd /home/u; tar c . > /tmp/x'", "deny" },
+	{ "deny Read(~/.ssh/**)", "cd / && git grep key home", "deny" },
+	{ "deny Read(.env)", "grep -r key .", "ask" },
+	{ "deny Read(.env)", "rg key", "ask" },
+	{ "deny Read(.env)", "find .", "ask" },
+	{ "deny Read(.env)", "cp -r a b", "ask" },
+	{ "deny Read(.env)", "tree", "ask" },
+	{ "deny Read(.env)", "grep key a.txt", "allow" },
+	{ "deny Read(.env)", "ls", "allow" },
+	{ "deny Read(.env)", "cat x", "allow" },
+	{ "deny Read(/secrets/**)", "grep -r key ..", "deny" },
+	{ "deny Read(/secrets/**)", "grep -r key .", "allow" },
+	{ "deny Read(/a/*/key)", "grep -r x /w/proj/a/b", "ask" },
+	{ "deny Read(/a/*/key)", "grep -r x /w/proj/b/a", "allow" },
+	{ "deny Read(/a/**/key)", "cp -r /w/proj/a/b/c /tmp/z", "ask" },
+	{ "deny Read(~/.ssh/**)", "grep -r key ~/src", "allow" },
+	{ "deny Read(~/.ssh/**)", "find /tmp", "allow" },
+	{ "deny Read(~/.ssh/**)", "grep key ~/.bashrc", "allow" },
+	{ "deny Read(~/.ssh/**)", "ls ~", "allow" },
+	{ "allow Read(/src/**)", "grep -r x /", "allow" },
 	{ "deny Read(a/**/z)", "cat a/z", "deny" },
 	{ "deny Read(a/**/z)", "cat a/b/c/z", "deny" },
 	{ "deny Read(a/**/z)", "cat a/b/c/y", "allow" },
@@ -125,8 +230,9 @@ static void check_row(const struct row *r)
 	const char *space = strchr(r->rule, ' ');
 	mem_auto char *rule = mem_strdup(space + 1);
 	buf_auto struct buf text = BUF_INIT;
-	struct policy_rules s = RULES_INIT;
+	struct policy_rules s = RULES_INIT, session;
 	struct policy_decision d;
+	struct err e = ERR_INIT;
 
 	buf_printf(&text, "{\"permissions\":{\"%.*s\":[\"", (int)(space - r->rule), r->rule);
 	for (const char *p = rule; *p; p++)
@@ -139,6 +245,17 @@ static void check_row(const struct row *r)
 	if (d.answer == POLICY_DENY)
 		ck_assert(d.nrules == 1 && strcmp(d.rules[0]->text, rule) == 0 && d.rules[0]->line == 1);
 	policy_rules_done(&s);
+	/* A session's rule matches what a file's does. */
+	text.data[text.len - 1] = '\0';
+	ck_assert_int_eq(give(&session, text.data + strlen("{\"permissions\":"), &e), 0);
+	for (int with = 0; with < 2; with++) {
+		decide_in(with ? &s : NULL, &session, MODE_UNTRUSTED, r->line, &d);
+		if (strcmp(policy_answer_name(d.answer), r->answer) != 0)
+			ck_abort_msg("a session's %s: '%s' is %s, not %s (%s)", r->rule, r->line, policy_answer_name(d.answer), r->answer, d.reason);
+		if (d.answer == POLICY_DENY)
+			ck_assert(d.nrules == 1 && strcmp(d.rules[0]->text, rule) == 0 && strstr(d.reason, "of session sess_1 (deny rule 1)"));
+	}
+	policy_rules_done(&session);
 }
 
 START_TEST(rules_match_as_the_convention_says)
@@ -163,6 +280,19 @@ START_TEST(words_that_are_not_known_may_be_what_a_rule_is_about)
 		{ "{\"permissions\":{\"allow\":[\"Bash(git push:*)\"]}}", "eval \"$X\"", POLICY_ALLOW },
 		{ "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git $X", POLICY_ASK },
 		{ "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git pull $X", POLICY_ALLOW },
+		/* Wildcards that may become the path. */
+		{ "{\"permissions\":{\"deny\":[\"Read(secret/**)\"]}}", "cat s*/x", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Read(secret/**)\"]}}", "cat secre?/x", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Read(secret/**)\"]}}", "cat [s]ecret/x", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Read(secret/**)\"]}}", "cat */*", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Read(secret/**)\"]}}", "cp -r s* /tmp", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Read(secret/**)\"]}}", "cat secret/*", POLICY_DENY },
+		{ "{\"permissions\":{\"deny\":[\"Read(secret/**)\"]}}", "cat *.txt src/*", POLICY_ALLOW },
+		{ "{\"permissions\":{\"deny\":[\"Read(secret/key)\"]}}", "cat secret/*.txt", POLICY_ALLOW },
+		{ "{\"permissions\":{\"deny\":[\"Read(.env)\"]}}", "cat .e*", POLICY_ASK },
+		{ "{\"permissions\":{\"deny\":[\"Read(.env)\"]}}", "cat * a/*.c", POLICY_ALLOW },
+		{ "{\"permissions\":{\"deny\":[\"Read(~/.ssh/**)\"]}}", "cat *", POLICY_ALLOW },
+		{ "{\"permissions\":{\"deny\":[\"Read(~/.ssh/**)\"]}}", "cat ~/.s*/id*", POLICY_ASK },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
@@ -256,7 +386,7 @@ static const struct {
 	{ "git \"push\" '--force'", "deny" }, { "git push${IFS}--force", "ask" }, { "eval 'rm a'", "deny" }, { "eval \"$X\"", "ask" },
 	{ "$X a", "ask" }, { "git $X", "ask" }, { "git push $X", "ask" }, { "cargo $X", "ask" }, { "touch $X", "allow" }, { "touch *", "allow" },
 	{ "touch a # rm b", "allow" }, { "touch 'a; rm b'", "allow" }, { "touch \"$(rm b)\"", "deny" }, { "touch '$(rm b)'", "allow" },
-	{ "touch a >b", "allow" }, { "touch a 2>&1", "allow" }, { "A=1 touch a", "allow" }, { "A=$(rm b) touch a", "deny" }, { "A=1", "allow" },
+	{ "touch a >b", "ask" }, { "touch a 2>&1", "allow" }, { "A=1 touch a", "allow" }, { "A=$(rm b) touch a", "deny" }, { "A=1", "allow" },
 	{ "touch a && (git status; rm b)", "deny" }, { "! touch a", "allow" }, { "! rm a", "deny" }, { "touch a &", "allow" },
 };
 
@@ -330,6 +460,49 @@ START_TEST(bypass_is_the_hosts_to_permit_and_rules_hold_in_it)
 }
 END_TEST
 
+START_TEST(redirections_are_allowed_by_rules_about_files)
+{
+	static const struct {
+		enum permission_mode mode;
+		const char *line;
+		enum policy_answer answer;
+		enum policy_source source;
+	} rows[] = {
+		{ MODE_UNTRUSTED, "touch a > out/b", POLICY_ALLOW, POLICY_BY_RULE },
+		{ MODE_UNTRUSTED, "touch a > out/b 2>> out/c", POLICY_ALLOW, POLICY_BY_RULE },
+		{ MODE_UNTRUSTED, "sh -c 'touch a' > out/b", POLICY_ALLOW, POLICY_BY_RULE },
+		{ MODE_UNTRUSTED, "{ touch a; touch b; } > out/b", POLICY_ALLOW, POLICY_BY_RULE },
+		{ MODE_UNTRUSTED, "f() { touch a; }; f > out/b", POLICY_ALLOW, POLICY_BY_RULE },
+		{ MODE_UNTRUSTED, "gcc a.c > out/b", POLICY_ALLOW, POLICY_BY_RULE },
+		{ MODE_UNTRUSTED, "touch x > named; touch a > out/b", POLICY_ASK, POLICY_BY_MODE },
+		{ MODE_UNTRUSTED, "touch x > named", POLICY_ALLOW, POLICY_BY_RULE },
+		{ MODE_UNTRUSTED, "touch a > b", POLICY_ASK, POLICY_BY_MODE },
+		{ MODE_UNTRUSTED, "gcc a.c > b", POLICY_ASK, POLICY_BY_MODE },
+		{ MODE_UNTRUSTED, "touch a > out/b > b", POLICY_ASK, POLICY_BY_MODE },
+		{ MODE_UNTRUSTED, "touch a > out/../b", POLICY_ASK, POLICY_BY_MODE },
+		{ MODE_UNTRUSTED, "touch a > out/$X", POLICY_ASK, POLICY_BY_MODE },
+		{ MODE_UNTRUSTED, "cp a b > out/b", POLICY_ASK, POLICY_BY_MODE },
+		/* Where what is confined runs, it goes on running. */
+		{ MODE_DEFAULT, "touch a > b", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_ON_REQUEST, "touch a > b", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_ON_FAILURE, "touch a > b", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_AUTO, "touch a > b", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
+	};
+	struct policy_rules s = RULES_INIT;
+
+	load(&s, RULE_OF_USER, "{\"permissions\":{\"allow\":[\"Bash(touch:*)\",\"Bash(touch x > named)\",\"Edit(./out/**)\"]},"
+	     "\"prefixRules\":[{\"pattern\":[\"gcc\"]}]}");
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct policy_decision d;
+
+		decide(&s, rows[i].mode, rows[i].line, &d);
+		if (d.answer != rows[i].answer || d.source != rows[i].source)
+			ck_abort_msg("%s: '%s' is %s (%s)", permission_mode_name(rows[i].mode), rows[i].line, policy_answer_name(d.answer), d.reason);
+	}
+	policy_rules_done(&s);
+}
+END_TEST
+
 START_TEST(a_plan_changes_nothing_whatever_is_allowed)
 {
 	struct policy_rules s = RULES_INIT;
@@ -338,6 +511,14 @@ START_TEST(a_plan_changes_nothing_whatever_is_allowed)
 	load(&s, RULE_OF_USER, "{\"permissions\":{\"allow\":[\"Bash\"]}}");
 	decide(&s, MODE_PLAN, "touch x", &d);
 	ck_assert_int_eq(d.answer, POLICY_DENY);
+	/* Nor is anybody asked whether it may, for a rule or for what is not known; about what reads a rule may ask. */
+	load(&s, RULE_OF_USER, "{\"permissions\":{\"ask\":[\"Bash(touch:*)\",\"Bash(ls:*)\"]}}");
+	decide(&s, MODE_PLAN, "touch x", &d);
+	ck_assert_int_eq(d.answer, POLICY_DENY);
+	decide(&s, MODE_PLAN, "$X", &d);
+	ck_assert_int_eq(d.answer, POLICY_DENY);
+	decide(&s, MODE_PLAN, "ls", &d);
+	ck_assert_int_eq(d.answer, POLICY_ASK);
 	policy_rules_done(&s);
 }
 END_TEST
@@ -391,6 +572,10 @@ START_TEST(bad_files_are_refused_with_file_line_and_key_and_change_nothing)
 		{ "{\"permissions\":{\"deny\":[\"Read(../x)\"]}}", "has '..' in it" },
 		{ "{\"permissions\":{\"deny\":[\"Bash(a)\"]},\"prefixRules\":[{\"pattern\":[]}]}", "prefixRules.pattern: must be an array of 1" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"decision\":\"maybe\"}]}", "prefixRules.decision: must be allow, prompt or forbidden" },
+		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"dcision\":\"forbidden\"}]}", "'dcision' is no key of a prefix rule; there are pattern, decision" },
+		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"not_match\":[\"a b\"]}]}", "matches \"a b\", which its author says it does not" },
+		{ "{\n\"permissions\":{\"deny\":[],\n\"denny\":[\"Bash(a)\"]}}", "line 3: permissions.denny: there is no such list; there are deny, ask and allow" },
+		{ "{\"permissions\":{\"allow\":[\"Bash()\"]}}", "'Bash()': nothing is in the brackets; write Bash for all of it" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"match\":[\"b\"]}]}", "does not match \"b\", which its author says it does" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"notMatch\":[\"a b\"]}]}", "matches \"a b\", which its author says it does not" },
 		{ "{", "policy.json: line 1" },
@@ -411,6 +596,130 @@ START_TEST(bad_files_are_refused_with_file_line_and_key_and_change_nothing)
 	decide(&s, MODE_DEFAULT, "rm x", &d);
 	ck_assert_int_eq(d.answer, POLICY_DENY);
 	policy_rules_done(&s);
+}
+END_TEST
+
+START_TEST(keys_that_mean_nothing_are_noted)
+{
+	struct policy_rules s = RULES_INIT;
+
+	load(&s, RULE_OF_USER, "{\n\"permission\":{\"deny\":[\"Bash\"]},\n\"permissions\":{\"additionalDirectories\":[\"x\"]},\"hooks\":{},\"models\":[]}");
+	ck_assert_uint_eq(s.nnotes, 2);
+	ck_assert_str_eq(s.note[0], "policy.json: line 2: 'permission' is not acted on");
+	ck_assert_str_eq(s.note[1], "policy.json: line 3: permissions.additionalDirectories is not acted on");
+	policy_rules_done(&s);
+}
+END_TEST
+
+START_TEST(the_rules_of_a_session_are_the_lowest_layer)
+{
+	static const struct {
+		const char *files, *session, *line, *answer, *by; /* the layer of the first rule, or NULL */
+	} rows[] = {
+		/* Deny over ask over allow, whosever it is. */
+		{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "{\"deny\":[\"Bash(make:*)\"]}", "make", "deny", "session" },
+		{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "{\"ask\":[\"Bash(make all)\"]}", "make all", "ask", "session" },
+		{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "{\"ask\":[\"Bash(make all)\"]}", "make x", "allow", "user" },
+		{ "{\"permissions\":{\"deny\":[\"Bash(make:*)\"]}}", "{\"allow\":[\"Bash\"]}", "make", "deny", "user" },
+		{ "{\"permissions\":{\"ask\":[\"Bash(make:*)\"]}}", "{\"allow\":[\"Bash\"]}", "make", "ask", "user" },
+		{ "{\"permissions\":{\"ask\":[\"Bash(make:*)\"]}}", "{\"deny\":[\"Bash(make)\"]}", "make", "deny", "session" },
+		{ "{\"permissions\":{\"deny\":[\"Bash(make:*)\"]}}", "{\"ask\":[\"Bash(make)\"]}", "make", "deny", "user" },
+		{ "{\"permissions\":{\"deny\":[\"Bash(make:*)\"]}}", "{\"deny\":[\"Bash(make)\"]}", "make", "deny", "user" },
+		/* What only both together allow. */
+		{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "{\"allow\":[\"Bash(touch:*)\"]}", "make && touch x", "allow", "user" },
+		{ "{\"permissions\":{\"allow\":[\"Edit(./out/**)\"]}}", "{\"allow\":[\"Bash(touch:*)\"]}", "touch a > out/b", "allow", "session" },
+		{ "{\"permissions\":{\"allow\":[\"Bash(touch:*)\"]}}", "{\"allow\":[\"Edit(./out/**)\"]}", "touch a > out/b", "allow", "user" },
+		{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "{\"allow\":[\"Bash(touch:*)\"]}", "make && rm x", "ask", NULL },
+		{ "{}", "{\"prefixRules\":[{\"pattern\":[\"make\"]}]}", "make all", "allow", "session" },
+		{ "{}", "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git push", "deny", "session" },
+		/* What may be meant, and what cannot be seen. */
+		{ "{}", "{\"deny\":[\"Bash(git push:*)\"]}", "git $X", "ask", "session" },
+		{ "{\"permissions\":{\"allow\":[\"Bash\"]}}", "{\"deny\":[\"Bash(git push:*)\"]}", "eval \"$X\"", "ask", NULL },
+		/* A file can say that sessions only tighten. */
+		{ "{\"permissions\":{\"sessionAllow\":false}}", "{\"allow\":[\"Bash(make:*)\",\"Edit\"]}", "make", "ask", NULL },
+		{ "{\"permissions\":{\"sessionAllow\":false}}", "{\"allow\":[\"Bash\"],\"deny\":[\"Bash(make:*)\"]}", "make", "deny", "session" },
+		{ "{\"permissions\":{\"sessionAllow\":true}}", "{\"allow\":[\"Bash(make:*)\"]}", "make", "allow", "session" },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct policy_rules s = RULES_INIT, session;
+		struct policy_decision d;
+		struct err e = ERR_INIT;
+
+		load(&s, RULE_OF_USER, rows[i].files);
+		ck_assert_msg(give(&session, rows[i].session, &e) == 0, "%s", e.message);
+		decide_in(&s, &session, MODE_UNTRUSTED, rows[i].line, &d);
+		const char *by = d.nrules ? rule_layer_name(d.rules[0]->layer) : NULL;
+		if (strcmp(policy_answer_name(d.answer), rows[i].answer) != 0 || !by != !rows[i].by || (by && strcmp(by, rows[i].by) != 0))
+			ck_abort_msg("%s with %s: '%s' is %s by %s (%s)", rows[i].files, rows[i].session, rows[i].line, policy_answer_name(d.answer), by, d.reason);
+		policy_rules_done(&s);
+		policy_rules_done(&session);
+	}
+}
+END_TEST
+
+START_TEST(rules_of_a_session_know_their_number)
+{
+	static const struct {
+		const char *line, *list, *where;
+		unsigned number;
+	} rows[] = {
+		{ "a", "deny", "session sess_1, deny rule 1", 1 }, { "b", "deny", "session sess_1, deny rule 2", 2 },
+		{ "c", "ask", "session sess_1, ask rule 1", 1 }, { "e", "prefix", "session sess_1, prefix rule 2", 2 },
+	};
+	struct policy_rules session;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(give(&session, "{\"deny\":[\"Bash(a)\",\"Bash(b)\"],\"ask\":[\"Bash(c)\"],\"prefixRules\":[{\"pattern\":[\"d\"]},"
+				   "{\"pattern\":[\"e\"],\"decision\":\"prompt\"}]}", &e), 0);
+	for (size_t i = 0; i < countof(rows); i++) {
+		buf_auto struct buf out = BUF_INIT;
+		char where_text[RULE_WHERE_MAX], wanted[100];
+		struct policy_decision d;
+
+		decide_in(NULL, &session, MODE_DEFAULT, rows[i].line, &d);
+		ck_assert_uint_eq(d.nrules, 1);
+		policy_rule_where(d.rules[0], where_text, sizeof where_text);
+		ck_assert_str_eq(where_text, rows[i].where);
+		policy_decision_json(&d, &out);
+		snprintf(wanted, sizeof wanted, "{\"sessionId\":\"sess_1\",\"list\":\"%s\",\"number\":%u,\"rule\":\"", rows[i].list, rows[i].number);
+		ck_assert_msg(strstr(out.data, wanted) && strstr(out.data, "\"layer\":\"session\""), "%s", out.data);
+	}
+	policy_rules_done(&session);
+}
+END_TEST
+
+START_TEST(bad_rules_of_a_session_are_named)
+{
+	static const struct {
+		const char *text, *field, *says;
+	} rows[] = {
+		{ "{\"deny\":[\"Bash(x)\",\"Bash(x\"]}", "permissions.deny[1]", "'Bash(x' is no rule" },
+		{ "{\"deny\":[3]}", "permissions.deny[0]", "must be a rule" },
+		{ "{\"allow\":{}}", "permissions.allow", "must be an array" },
+		{ "{\"ask\":[\"Read(../x)\"]}", "permissions.ask[0]", "has '..' in it" },
+		{ "{\"deny\":[\"Bash(a)\"],\"prefixRules\":[{\"pattern\":[\"b\"]},{\"pattern\":[]}]}", "permissions.prefixRules[1].pattern", "must be an array of 1" },
+		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"match\":[\"b\"]}]}", "permissions.prefixRules[0].match", "does not match" },
+		{ "{\"prefixRules\":[7]}", "permissions.prefixRules[0]", "must be an array of objects" },
+		{ "{\"prefixRules\":{}}", "permissions.prefixRules", "must be an array of objects" },
+	};
+	buf_auto struct buf many = BUF_INIT;
+	struct policy_rules session;
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		e = ERR_INIT;
+		ck_assert_int_eq(give(&session, rows[i].text, &e), -1);
+		if (strcmp(e.field, rows[i].field) != 0 || strncmp(e.message, e.field, strlen(e.field)) != 0 || !strstr(e.message, rows[i].says))
+			ck_abort_msg("%s: %s: %s", rows[i].text, e.field, e.message);
+		ck_assert_uint_eq(session.count, 0);
+	}
+	buf_str(&many, "{\"deny\":[");
+	for (unsigned i = 0; i <= RULES_SESSION_MAX; i++)
+		buf_printf(&many, "%s\"Bash(c%u)\"", i ? "," : "", i);
+	buf_str(&many, "]}");
+	ck_assert_int_eq(give(&session, many.data, &e), -1);
+	ck_assert_msg(strstr(e.message, "permissions.deny[256]: there are more than 256 rules"), "%s", e.message);
 }
 END_TEST
 
@@ -445,6 +754,17 @@ START_TEST(tools_have_rules_by_name_and_path)
 		if (d.answer != rows[i].answer)
 			ck_abort_msg("%s: %s %s is %s (%s)", rows[i].rules, rows[i].tool, rows[i].path, policy_answer_name(d.answer), d.reason);
 		policy_rules_done(&s);
+		/* The same as a session's. */
+		struct policy_rules session;
+		struct err e = ERR_INIT;
+		mem_auto char *lists = mem_strndup(rows[i].rules + strlen("{\"permissions\":"), strlen(rows[i].rules) - strlen("{\"permissions\":}"));
+		ck_assert_int_eq(give(&session, lists, &e), 0);
+		q.rules = NULL;
+		q.session_rules = &session;
+		policy_decide(&q, &d);
+		if (d.answer != rows[i].answer)
+			ck_abort_msg("a session's %s: %s %s is %s (%s)", lists, rows[i].tool, rows[i].path, policy_answer_name(d.answer), d.reason);
+		policy_rules_done(&session);
 	}
 }
 END_TEST
@@ -453,6 +773,8 @@ int main(void)
 {
 	return SUITE("rules", rules_match_as_the_convention_says, words_that_are_not_known_may_be_what_a_rule_is_about,
 		     deny_over_ask_over_allow_whatever_the_order, prefix_rules_decide_as_published, modes_answer_where_no_rule_does,
+		     redirections_are_allowed_by_rules_about_files,
 		     bypass_is_the_hosts_to_permit_and_rules_hold_in_it, a_plan_changes_nothing_whatever_is_allowed, a_workspace_may_only_tighten,
-		     rules_know_their_line, bad_files_are_refused_with_file_line_and_key_and_change_nothing, tools_have_rules_by_name_and_path);
+		     rules_know_their_line, bad_files_are_refused_with_file_line_and_key_and_change_nothing, keys_that_mean_nothing_are_noted,
+		     the_rules_of_a_session_are_the_lowest_layer, rules_of_a_session_know_their_number, bad_rules_of_a_session_are_named, tools_have_rules_by_name_and_path);
 }

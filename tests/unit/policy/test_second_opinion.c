@@ -128,7 +128,8 @@ END_TEST
 int main(void)
 {
 	static const char *const node[] = { "node", "-e", "0", NULL };
-	static const char *const npm[] = { "timeout", "60", "npm", "install", "--prefix", "build/npm", "--no-audit", "--no-fund", PACKAGE, NULL };
+	static const char *const npm[] = { "timeout", "60", "npm", "install", "--prefix", "build/npm", "--no-audit", "--no-fund", "--fetch-retries=0",
+		"--fetch-timeout=15000", PACKAGE, NULL };
 	buf_auto struct buf said = BUF_INIT;
 
 	if (oracle_run(node, 1, &said) != 0) {

@@ -10,9 +10,11 @@
  * home /home/u.
  */
 
+#include "policy/decision.h"
 #include "policy/understand.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "tests/unit/policy/corpus.h"
 #include "tests/unit/suite.h"
@@ -75,6 +77,118 @@ START_TEST(the_corpus_is_understood)
 	for (size_t i = 0; corpus_names[i]; i++)
 		count += corpus_each(corpus_names[i], check_one, &bad);
 	ck_assert_msg(bad == 0, "%u of %u lines are understood differently", bad, count);
+	ck_assert_uint_ge(count, 900);
+}
+END_TEST
+
+/* ---- what is decided about them ---- */
+
+/* What the corpus itself says of a line, without asking our own reading of it. */
+struct stated {
+	bool read_only, harm, unknown; /* harm: destructive or worse; unknown: for a reason that no rule covers */
+	bool removes, pushes, git;     /* one of its commands is rm; git push; anything with git */
+	bool plain;                    /* all of it is known, and no word is a variable or pattern */
+};
+
+static bool is_word(const char *text, size_t len, const char *word)
+{
+	size_t n = strlen(word);
+
+	return len >= n && strncmp(text, word, n) == 0 && (len == n || text[n] == ' ');
+}
+
+static void take_stated(struct stated *t, const char *line, size_t len)
+{
+	if (len > 2 && strncmp(line, "= ", 2) == 0) {
+		const char *name = line + 2, *slash = memchr(name, ' ', len - 2);
+		size_t n = slash ? (size_t)(slash - name) : len - 2;
+		const char *base = memrchr(name, '/', n);
+
+		if (base) {
+			len -= (size_t)(base + 1 - line) - 2;
+			name = base + 1;
+		}
+		/* A name that is a pattern is not known: that asks. */
+		t->removes |= is_word(name, len - 2, "rm") && !memchr(line + 2, '?', n) && !memchr(line + 2, '*', n);
+		t->git |= is_word(name, len - 2, "git");
+		t->pushes |= is_word(name, len - 2, "git push");
+		t->plain &= !memchr(line, '$', len) && !memchr(line, '*', len) && !memchr(line, '?', len) && !memchr(line, '[', len) && !memchr(line, '`', len) &&
+			!memchr(line, '{', len) && !memchr(line, '<', len);
+	} else if (len > 2 && line[0] == '!') {
+		t->harm = !is_word(line + 2, len - 2, "risky");
+	} else if (len > 2 && line[0] == '?') {
+		for (const char *s = line + 2; s < line + len;) {
+			size_t n = strcspn(s, " \n");
+
+			t->unknown |= !is_word(s, n, "sourced") && !is_word(s, n, "remote") && !is_word(s, n, "code");
+			s += n + 1;
+		}
+		t->plain = false;
+	} else if (is_word(line, len, "read-only")) {
+		t->read_only = true;
+	}
+}
+
+static const char *answer_of(const struct command_facts *f, const struct policy_rules *rules, int mode, struct policy_decision *d)
+{
+	const struct policy_request q = { .cwd = here.cwd, .workspace = here.workspace, .home = here.home, .mode = mode, .facts = f, .rules = rules,
+		.profile = "workspace" };
+
+	policy_decide(&q, d);
+	return policy_answer_name(d->answer);
+}
+
+static const struct policy_rules *stopping;
+
+static void decide_one(void *bad, const struct corpus_case *c)
+{
+	command_facts_auto struct command_facts f = { 0 };
+	struct stated t = { .plain = true };
+	struct policy_decision d;
+
+	for (const char *s = buf_cstr(&c->expected); *s; s += strcspn(s, "\n"), s += *s == '\n')
+		take_stated(&t, s, strcspn(s, "\n"));
+	command_understand_line(buf_cstr(&c->line), c->line.len, &here, &f);
+	const struct {
+		const char *what, *wanted;
+		int mode;
+	} rows[] = {
+		{ "plan", t.read_only ? "allow" : "deny", MODE_PLAN },
+		{ "untrusted", t.read_only ? "allow" : "ask", MODE_UNTRUSTED },
+		{ "never", "allow", MODE_NEVER },
+		{ "auto", t.unknown || t.harm ? "ask" : "allow", MODE_AUTO },
+		{ "on_request", t.harm ? "ask" : "allow", MODE_ON_REQUEST },
+	};
+	for (size_t i = 0; i < countof(rows); i++) {
+		const char *found = answer_of(&f, NULL, rows[i].mode, &d);
+
+		if (strcmp(found, rows[i].wanted) != 0 || d.destructive != t.harm) {
+			fprintf(stderr, "%s:%u: %s\nmode %s: %s, not %s: %s\n", c->file, c->number, buf_cstr(&c->line), rows[i].what, found, rows[i].wanted, d.reason);
+			++*(unsigned *)bad;
+		}
+	}
+	/* deny Bash(rm:*), ask Bash(git push:*): nothing of that gets by, however it is written, and what is something else is not stopped. */
+	const char *found = answer_of(&f, stopping, MODE_DEFAULT, &d);
+	bool right = t.removes ? strcmp(found, "deny") == 0 : t.unknown || t.pushes ? strcmp(found, "allow") != 0 : !t.plain || t.git || strcmp(found, "allow") == 0;
+	if (!right) {
+		fprintf(stderr, "%s:%u: %s\nrules: %s: %s\n", c->file, c->number, buf_cstr(&c->line), found, d.reason);
+		++*(unsigned *)bad;
+	}
+}
+
+START_TEST(the_corpus_is_decided)
+{
+	static const char text[] = "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash(git push:*)\"]}}";
+	struct policy_rules rules = RULES_INIT;
+	unsigned bad = 0, count = 0;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, sizeof text - 1, &e), 0);
+	stopping = &rules;
+	for (size_t i = 0; corpus_names[i]; i++)
+		count += corpus_each(corpus_names[i], decide_one, &bad);
+	policy_rules_done(&rules);
+	ck_assert_msg(bad == 0, "%u decisions of %u lines are others", bad, count);
 	ck_assert_uint_ge(count, 900);
 }
 END_TEST
@@ -145,6 +259,16 @@ START_TEST(the_callers_variables_count)
 	command_understand_line("ls", 2, &o, &f);
 	ck_assert(f.unknown & COMMAND_UNKNOWN(VARIABLE));
 	ck_assert(!(f.flags & COMMAND_READ_ONLY));
+
+	/* What bash computes with is run. */
+	static const char *const value[] = { "x=a[$(touch y)]" };
+	static const char *const argv[] = { "bash", "-c", "echo $((x))" };
+	const struct understand_options given = { .cwd = "/w/proj", .env = value, .nenv = 1 }, none = { .cwd = "/w/proj" };
+	command_facts_auto struct command_facts with = { 0 }, without = { 0 };
+	command_understand_argv(argv, 3, &given, &with);
+	ck_assert(with.unknown & COMMAND_UNKNOWN(EVALUATED));
+	command_understand_argv(argv, 3, &none, &without);
+	ck_assert(without.flags & COMMAND_READ_ONLY);
 }
 END_TEST
 
@@ -229,7 +353,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("understand", the_corpus_is_understood, commands_know_their_place, words_that_are_not_known_are_null, an_argv_is_no_text,
+	return SUITE("understand", the_corpus_is_understood, the_corpus_is_decided, commands_know_their_place, words_that_are_not_known_are_null, an_argv_is_no_text,
 		     the_callers_variables_count, home_is_only_known_while_nobody_sets_it, mistakes_are_located, nesting_has_an_end, the_other_reading_is_not_crowded_out,
 		     every_reason_has_a_name);
 }

@@ -1,0 +1,379 @@
+#include "policy/hook_answer.h"
+
+#include "policy/decision.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define REASON_MAX 4096u
+#define CONTEXT_MAX (64u << 10)
+
+static const char *const verdicts[] = {
+	[HOOK_SAYS_NOTHING] = "continue", [HOOK_SAYS_ALLOW] = "allow", [HOOK_SAYS_ASK] = "ask", [HOOK_SAYS_DEFER] = "defer", [HOOK_SAYS_DENY] = "deny",
+};
+
+const char *hook_verdict_name(enum hook_verdict v)
+{
+	return verdicts[v];
+}
+
+void hook_answer_done(struct hook_answer *a)
+{
+	free(a->reason);
+	free(a->context);
+	free(a->message);
+	free(a->input);
+	free(a->output);
+	*a = (struct hook_answer){ 0 };
+}
+
+void hook_answer_fail(struct hook_answer *a, const char *fmt, ...)
+{
+	char text[REASON_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	hook_answer_done(a);
+	a->failed = true;
+	a->reason = mem_strdup(text);
+}
+
+/* Without blanks at its ends, at most so long, and text. */
+static char *trimmed(const char *s, size_t n, size_t most)
+{
+	buf_auto struct buf clean = BUF_INIT;
+
+	while (n && strchr(" \t\r\n", s[0]))
+		s++, n--;
+	while (n && strchr(" \t\r\n", s[n - 1]))
+		n--;
+	n = text_utf8_cut(s, n < most ? n : most);
+	text_sanitize(s, n, &clean);
+	return clean.len ? buf_take(&clean) : NULL;
+}
+
+/* ---- members ---- */
+
+struct answer_reading {
+	enum hook_point point;
+	struct hook_answer *ret;
+	char wrong[200];
+};
+
+__attribute__((format(printf, 2, 3))) static int wrong(struct answer_reading *f, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(f->wrong, sizeof f->wrong, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+static int take_text(struct answer_reading *f, const json_t *obj, const char *key, size_t most, char **ret)
+{
+	const json_t *v = json_object_get(obj, key);
+
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_string(v))
+		return wrong(f, "%s must be a string", key);
+	char *text = trimmed(json_string_value(v), json_string_length(v), most);
+	if (text) {
+		free(*ret);
+		*ret = text;
+	}
+	return 0;
+}
+
+static int take_flag(struct answer_reading *f, const json_t *obj, const char *key, bool *ret)
+{
+	const json_t *v = json_object_get(obj, key);
+
+	if (!v || json_is_null(v))
+		return 0;
+	if (!json_is_boolean(v))
+		return wrong(f, "%s must be true or false", key);
+	*ret = json_is_true(v);
+	return 0;
+}
+
+static int take_json(struct answer_reading *f, const json_t *v, const char *key, bool object, char **ret)
+{
+	if (!v || json_is_null(v))
+		return 0;
+	if (object && !json_is_object(v))
+		return wrong(f, "%s must be an object", key);
+	free(*ret);
+	*ret = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+	return 0;
+}
+
+/* An answer that says two things says the stronger one. */
+static void say(struct answer_reading *f, enum hook_verdict v)
+{
+	f->ret->verdict = v > f->ret->verdict ? v : f->ret->verdict;
+}
+
+static int take_verdict(struct answer_reading *f, const json_t *v, const char *key)
+{
+	const char *s = json_string_value(v);
+
+	if (!v || json_is_null(v))
+		return 0;
+	for (int i = HOOK_SAYS_ALLOW; s && i <= HOOK_SAYS_DENY; i++)
+		if (strcmp(verdicts[i], s) == 0) {
+			say(f, (enum hook_verdict)i);
+			return 0;
+		}
+	return wrong(f, "%s must be allow, deny, ask or defer", key);
+}
+
+/* decision: {"behavior":"allow"|"deny",…} */
+static int take_behavior(struct answer_reading *f, const json_t *d)
+{
+	const char *s = json_string_value(json_object_get(d, "behavior"));
+
+	if (!d)
+		return 0;
+	if (!json_is_object(d) || !s || (strcmp(s, "allow") != 0 && strcmp(s, "deny") != 0))
+		return wrong(f, "hookSpecificOutput.decision must be {\"behavior\":\"allow\"|\"deny\"}");
+	say(f, s[0] == 'a' ? HOOK_SAYS_ALLOW : HOOK_SAYS_DENY);
+	if (take_text(f, d, "message", REASON_MAX, &f->ret->reason) < 0)
+		return -1;
+	return s[0] == 'a' ? take_json(f, json_object_get(d, "updatedInput"), "updatedInput", true, &f->ret->input) : 0;
+}
+
+static int take_specific(struct answer_reading *f, const json_t *v)
+{
+	const json_t *event = json_object_get(v, "hookEventName");
+	const char *name = json_string_value(event);
+	struct hook_answer *a = f->ret;
+
+	if (!v)
+		return 0;
+	if (!json_is_object(v))
+		return wrong(f, "hookSpecificOutput must be an object");
+	if (event && (!name || hook_point_find(name) != (int)f->point))
+		return wrong(f, "hookEventName is not %s", hook_point_event(f->point));
+	if (take_text(f, v, "additionalContext", CONTEXT_MAX, &a->context) < 0)
+		return -1;
+	switch (f->point) {
+	case HOOK_PRE_TOOL_USE:
+		if (take_verdict(f, json_object_get(v, "permissionDecision"), "permissionDecision") < 0 ||
+		    take_text(f, v, "permissionDecisionReason", REASON_MAX, &a->reason) < 0)
+			return -1;
+		return take_json(f, json_object_get(v, "updatedInput"), "updatedInput", true, &a->input);
+	case HOOK_PERMISSION_REQUEST:
+		return take_behavior(f, json_object_get(v, "decision"));
+	case HOOK_POST_TOOL_USE:
+		if (take_json(f, json_object_get(v, "updatedMCPToolOutput"), "updatedMCPToolOutput", false, &a->output) < 0)
+			return -1;
+		return take_json(f, json_object_get(v, "updatedToolOutput"), "updatedToolOutput", false, &a->output);
+	default:
+		return 0;
+	}
+}
+
+static int take_decision(struct answer_reading *f, const json_t *v)
+{
+	const char *s = json_string_value(v);
+
+	if (!v || json_is_null(v))
+		return 0;
+	if (s && strcmp(s, "block") == 0)
+		f->ret->verdict = HOOK_SAYS_DENY;
+	else if (s && strcmp(s, "approve") == 0)
+		f->ret->verdict = f->point == HOOK_PRE_TOOL_USE || f->point == HOOK_PERMISSION_REQUEST ? HOOK_SAYS_ALLOW : HOOK_SAYS_NOTHING;
+	else
+		return wrong(f, "decision must be \"approve\" or \"block\"");
+	return 0;
+}
+
+/* What would forbid something inside of hookSpecificOutput must not mean nothing beside it. */
+static int misplaced(struct answer_reading *f, const json_t *root)
+{
+	static const char *const keys[] = { "permissionDecision", "updatedInput", "behavior" };
+
+	for (size_t i = 0; i < countof(keys); i++)
+		if (json_object_get(root, keys[i]))
+			return wrong(f, "%s belongs into hookSpecificOutput", keys[i]);
+	return 0;
+}
+
+static int take_answer(struct answer_reading *f, const json_t *root)
+{
+	struct hook_answer *a = f->ret;
+	mem_auto char *why = NULL;
+	bool goes_on = true;
+
+	if (take_flag(f, root, "async", &a->async) < 0 || take_flag(f, root, "continue", &goes_on) < 0 ||
+	    take_flag(f, root, "suppressOutput", &a->suppress) < 0 || take_text(f, root, "systemMessage", REASON_MAX, &a->message) < 0 ||
+	    take_decision(f, json_object_get(root, "decision")) < 0 || take_text(f, root, "reason", REASON_MAX, &a->reason) < 0 ||
+	    take_text(f, root, "stopReason", REASON_MAX, &why) < 0 || misplaced(f, root) < 0 || take_specific(f, json_object_get(root, "hookSpecificOutput")) < 0)
+		return -1;
+	if (goes_on)
+		return 0;
+	/* Whatever else it says: this ends here. Where ending is what is asked about, that is a yes. */
+	a->stop = true;
+	a->verdict = f->point == HOOK_STOP ? HOOK_SAYS_NOTHING : HOOK_SAYS_DENY;
+	if (why) {
+		free(a->reason);
+		a->reason = mem_take(&why);
+	}
+	return 0;
+}
+
+static json_t *object_of(const char *s, size_t n, bool *ret_begins)
+{
+	json_error_t je;
+
+	if (n >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) /* as some programs begin every text */
+		s += 3, n -= 3;
+	while (n && strchr(" \t\r\n", s[0]))
+		s++, n--;
+	*ret_begins = n && s[0] == '{';
+	return *ret_begins ? json_loadb(s, n, JSON_REJECT_DUPLICATES, &je) : NULL;
+}
+
+static void read_printed(enum hook_point point, const struct hook_output *o, struct hook_answer *ret)
+{
+	struct answer_reading f = { .point = point, .ret = ret };
+	bool begins;
+	json_auto_t *root = object_of(o->out, o->nout, &begins);
+
+	if (begins && !root)
+		hook_answer_fail(ret, "it printed what is not JSON");
+	else if (root && take_answer(&f, root) < 0)
+		hook_answer_fail(ret, "it printed an answer that is not understood: %s", f.wrong);
+	else if (!root && (point == HOOK_USER_PROMPT_SUBMIT || point == HOOK_SESSION_START))
+		ret->context = trimmed(o->out, o->nout, CONTEXT_MAX);
+}
+
+void hook_answer_read(enum hook_point point, const struct hook_output *o, struct hook_answer *ret)
+{
+	mem_auto char *why = trimmed(o->err, o->nerr, 1000);
+
+	*ret = (struct hook_answer){ 0 };
+	if (o->nout > HOOK_OUTPUT_MAX)
+		hook_answer_fail(ret, "it printed more than %u bytes", HOOK_OUTPUT_MAX);
+	else if (o->exit_code == 0)
+		read_printed(point, o, ret);
+	else if (o->exit_code == 2)
+		*ret = (struct hook_answer){ .verdict = HOOK_SAYS_DENY, .reason = trimmed(o->err, o->nerr, REASON_MAX) };
+	else if (o->exit_code > 0)
+		hook_answer_fail(ret, "exit code %d%s%s", o->exit_code, why ? ": " : "", why ? why : "");
+	else
+		hook_answer_fail(ret, "it did not end by itself");
+}
+
+bool hook_answer_is_async(const char *out, size_t n)
+{
+	const char *end = memchr(out, '\n', n);
+	bool begins;
+	json_auto_t *root = object_of(out, end ? (size_t)(end - out) : n, &begins);
+
+	return json_is_true(json_object_get(root, "async"));
+}
+
+/* ---- several ---- */
+
+void hook_ref_of(const struct policy_hook *h, struct hook_ref *ret)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	policy_hook_text(h, &text);
+	*ret = (struct hook_ref){ .file = mem_strdup(h->file), .text = buf_take(&text), .line = h->line, .point = h->point, .layer = h->layer,
+		.closed = policy_hook_closed(h) };
+}
+
+void hook_ref_done(struct hook_ref *r)
+{
+	free(r->file);
+	free(r->text);
+	*r = (struct hook_ref){ 0 };
+}
+
+void hook_ref_json(const struct hook_ref *r, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "file", r->file);
+	jw_kuint(w, "line", r->line);
+	jw_kstr(w, "rule", r->text);
+	jw_kstr(w, "effect", "hook");
+	jw_kstr(w, "layer", rule_layer_name(r->layer));
+	jw_obj_end(w);
+}
+
+/* What it comes to, with what its layer may say. */
+static enum hook_verdict weight(const struct hook_said *s)
+{
+	if (s->answer.failed)
+		return s->ref.closed ? HOOK_SAYS_DENY : HOOK_SAYS_NOTHING;
+	if (s->ref.layer == RULE_OF_WORKSPACE && s->answer.verdict == HOOK_SAYS_ALLOW)
+		return HOOK_SAYS_NOTHING;
+	return s->answer.verdict;
+}
+
+void hook_sum_of(const struct hook_said *said, size_t n, struct hook_sum *ret)
+{
+	*ret = (struct hook_sum){ 0 };
+	for (size_t i = 0; i < n; i++) {
+		enum hook_verdict v = weight(&said[i]);
+
+		if (v > ret->verdict) {
+			ret->verdict = v;
+			ret->by = &said[i];
+		}
+		if (said[i].answer.failed)
+			continue;
+		if (said[i].answer.input && said[i].ref.layer != RULE_OF_WORKSPACE)
+			ret->rewriter = &said[i];
+		if (said[i].answer.stop && !ret->stopper)
+			ret->stopper = &said[i];
+	}
+}
+
+void hook_sum_reason(const struct hook_sum *s, char *ret, size_t cap)
+{
+	const struct hook_said *by = s->by;
+	const char *says = by->answer.reason ? by->answer.reason : "it gives no reason";
+
+	snprintf(ret, cap, "hook %.90s (%.60s, line %u)%s: %.200s", by->ref.text, by->ref.file, by->ref.line,
+		 by->answer.failed ? " failed, which refuses" : "", says);
+}
+
+static void set(struct policy_decision *d, enum policy_answer a, const struct hook_sum *s, const char *before)
+{
+	char why[POLICY_REASON_MAX];
+
+	hook_sum_reason(s, why, sizeof why);
+	d->answer = a;
+	d->source = POLICY_BY_HOOK;
+	d->hook = &s->by->ref;
+	snprintf(d->reason, sizeof d->reason, "%s%.*s", before, (int)(sizeof d->reason - strlen(before) - 1), why);
+}
+
+void policy_decision_hooks(struct policy_decision *d, int mode, const struct hook_sum *s)
+{
+	if (s->verdict == HOOK_SAYS_NOTHING || d->answer == POLICY_DENY)
+		return;
+	if (s->verdict == HOOK_SAYS_DENY)
+		set(d, POLICY_DENY, s, "");
+	else if (s->verdict == HOOK_SAYS_ALLOW && d->answer == POLICY_ASK && !d->ruled && !d->deferred)
+		set(d, POLICY_ALLOW, s, "");
+	else if (s->verdict != HOOK_SAYS_ALLOW && mode == MODE_NEVER)
+		set(d, POLICY_DENY, s, "mode never asks nobody, and ");
+	else if (s->verdict != HOOK_SAYS_ALLOW && (d->answer != POLICY_ASK || s->verdict == HOOK_SAYS_DEFER))
+		set(d, POLICY_ASK, s, "");
+	d->deferred |= s->verdict == HOOK_SAYS_DEFER;
+}

@@ -1,0 +1,23 @@
+#include "policy/policy_text.h"
+
+#include "runtime/base/err.h"
+
+json_t *policy_text_load(const char *name, const char *text, size_t len, size_t max, struct err *e)
+{
+	json_error_t where;
+	json_t *root;
+
+	if (len > max) {
+		err_set(e, ERR_INVALID, "%.200s: larger than %zu bytes", name, max);
+		return NULL;
+	}
+	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);
+	if (!root)
+		err_set(e, ERR_INVALID, "%.200s: line %d, column %d: %s", name, where.line, where.column, where.text);
+	else if (!json_is_object(root))
+		err_set(e, ERR_INVALID, "%.200s: line 1: must be an object", name);
+	else
+		return root;
+	json_decref(root);
+	return NULL;
+}

@@ -1,0 +1,122 @@
+#include "policy/rules_index.h"
+
+#include "policy/rules.h"
+#include "runtime/base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void list_add(size_t **list, size_t *n, size_t v)
+{
+	if ((*n & (*n - 1)) == 0)
+		*list = mem_realloc(*list, (*n ? 2 * *n : 1) * sizeof **list);
+	(*list)[(*n)++] = v;
+}
+
+size_t rules_words_end(const char *text, unsigned k)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0;; i++) {
+		at += strcspn(text + at, " ");
+		if (i + 1 == k)
+			return at;
+		if (!text[at])
+			return 0;
+		at++;
+	}
+}
+
+static void bucket_add(struct policy_rules *s, const char *key, size_t index)
+{
+	struct rule_bucket *b = strmap_get(&s->begins, key);
+
+	if (!b) {
+		b = mem_zalloc(1, sizeof *b);
+		strmap_put(&s->begins, key, b);
+	}
+	list_add(&b->rule, &b->count, index);
+}
+
+static void index_bash(struct policy_rules *s, size_t index)
+{
+	const struct policy_rule *r = &s->rule[index];
+	size_t certain = 0, n = r->pattern ? strlen(r->pattern) : 0;
+
+	/* Words that are whole before the first wildcard. */
+	for (unsigned k = 1; r->pattern && k <= RULES_KEY_WORDS; k++) {
+		size_t end = rules_words_end(r->pattern, k);
+
+		if (!end || end > r->literal || (end == r->literal && r->literal < n))
+			break;
+		certain = end;
+	}
+	if (!certain) {
+		list_add(&s->anywhere, &s->nanywhere, index);
+	} else {
+		mem_auto char *key = mem_strndup(r->pattern, certain);
+		bucket_add(s, key, index);
+	}
+	if (r->effect > RULE_ALLOW && r->pattern)
+		list_add(&s->sorted, &s->nsorted, index);
+}
+
+/* Prefix rules by their first word; no Bash pattern begins with that byte. */
+static void index_prefix(struct policy_rules *s, size_t index)
+{
+	const struct rule_word *w = &s->rule[index].word[0];
+
+	for (size_t i = 0; i < w->count; i++) {
+		mem_auto char *key = mem_printf("\001%s", w->choice[i]);
+		bucket_add(s, key, index);
+	}
+	list_add(&s->other[RULE_PREFIX], &s->nother[RULE_PREFIX], index);
+}
+
+static int by_pattern(const void *a, const void *b, void *ctx)
+{
+	const struct policy_rules *s = ctx;
+
+	return strcmp(s->rule[*(const size_t *)a].pattern, s->rule[*(const size_t *)b].pattern);
+}
+
+static void free_bucket(void *ctx, const char *key, void *value)
+{
+	struct rule_bucket *b = value;
+
+	free(b->rule);
+	free(b);
+}
+
+void policy_rules_unindex(struct policy_rules *s)
+{
+	strmap_each(&s->begins, free_bucket, NULL);
+	strmap_done(&s->begins);
+	s->begins = STRMAP_INIT;
+	free(s->anywhere);
+	free(s->sorted);
+	s->anywhere = s->sorted = NULL;
+	s->nanywhere = s->nsorted = 0;
+	for (int i = 0; i < RULE_KINDS; i++) {
+		free(s->other[i]);
+		s->other[i] = NULL;
+		s->nother[i] = 0;
+	}
+}
+
+void policy_rules_index(struct policy_rules *s)
+{
+	policy_rules_unindex(s);
+	s->allows = false;
+	for (size_t i = 0; i < s->count; i++) {
+		s->allows |= s->rule[i].effect == RULE_ALLOW;
+		if (s->rule[i].kind == RULE_BASH)
+			index_bash(s, i);
+		else if (s->rule[i].kind == RULE_PREFIX)
+			index_prefix(s, i);
+		else
+			list_add(&s->other[s->rule[i].kind], &s->nother[s->rule[i].kind], i);
+	}
+	if (s->nsorted)
+		qsort_r(s->sorted, s->nsorted, sizeof *s->sorted, by_pattern, s);
+}
