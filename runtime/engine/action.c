@@ -6,6 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/permission_private.h"
 #include "runtime/engine/place.h"
 #include "runtime/engine/task_action.h"
 #include "runtime/engine/turn.h"
@@ -209,34 +210,54 @@ static int check_decision(const struct action_doc *a, const char *decision, stru
 	return err_field(e, "decision", "'%.40s' is none of this action's: %.200s", decision, buf_cstr(&list));
 }
 
+/* An answer about permission that becomes a rule. */
+static bool lasts(const struct action_answer *r, const struct action_doc *a)
+{
+	return r->scope && strcmp(r->scope, "always") == 0 && strcmp(a->kind, "request") != 0;
+}
+
+static int check_answer(struct engine *g, const struct action_answer *r, const struct caller *c, struct buf *text, struct action_doc *a, struct err *e)
+{
+	int found = action_read(g, r->action_id, text, a, e);
+
+	if (found < 0)
+		return -1;
+	if (found > 0 || (c->uid != 0 && a->uid != c->uid)) {
+		err_set(e, ERR_NOT_FOUND, "actionId '%.80s' is not known", r->action_id);
+		snprintf(e->field, sizeof e->field, "actionId");
+		return -1;
+	}
+	if (strcmp(a->status, "pending") != 0)
+		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId, a->decision, a->status);
+	if (permission_is_keeping(g, a->actionId))
+		return err_set(e, ERR_CONFLICT, "action '%s' is being answered", a->actionId);
+	return check_decision(a, r->decision, e);
+}
+
 void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
 	struct err e = ERR_INIT;
-	int found = action_read(g, r->action_id, &text, &a, &e);
 
-	if (found > 0 || (found == 0 && c->uid != 0 && a.uid != c->uid)) {
-		err_set(&e, ERR_NOT_FOUND, "actionId '%.80s' is not known", r->action_id);
-		snprintf(e.field, sizeof e.field, "actionId");
-	} else if (found == 0 && strcmp(a.status, "pending") != 0) {
-		err_set(&e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a.actionId, a.decision, a.status);
-	} else if (found == 0 && r->scope && strcmp(r->scope, "always") == 0 && strcmp(a.kind, "permission") == 0) {
-		err_set(&e, ERR_UNAVAILABLE, "the runtime may not write policy files: answer with scope session, and add the rule to permissions.allow of "
-			"policy.json yourself (bailiff policy suggest %s shows it)", a.processId);
-		snprintf(e.field, sizeof e.field, "scope");
-	} else if (found == 0) {
-		check_decision(&a, r->decision, &e);
-	}
+	if (check_answer(g, r, c, &text, &a, &e) == 0 && lasts(r, &a) && !r->kept_file &&
+	    permission_keep(g, &a, r, means_allow(r->decision), c, fn, ctx, &e) == 0)
+		return; /* it comes back here when the rule is written */
+	struct deed *d = deed_new(g, c, fn, ctx);
 	if (e.code) {
 		deed_refuse(d, &e);
 		return;
 	}
 	const struct action_outcome o = { .action = &a, .decision = r->decision, .status = "resolved",
 		.source = r->source ? r->source : "user", .scope = r->scope, .note = r->note, .response_json = r->response_json,
-		.allowed = means_allow(r->decision), .by = requester_of(c) };
+		.allowed = means_allow(r->decision), .by = requester_of(c), .kept_rules = r->kept_rules, .kept_file = r->kept_file,
+		.kept_line = r->kept_line };
 	action_resolve(d, &o);
+	if (r->kept_file) {
+		jw_kraw(&d->w, "rules", r->kept_rules, strlen(r->kept_rules));
+		jw_kstr(&d->w, "file", r->kept_file);
+		jw_kuint(&d->w, "line", r->kept_line);
+	}
 	jw_kstr(&d->w, "actionId", a.actionId);
 	jw_kstr(&d->w, "status", "resolved");
 	jw_kstr(&d->w, "decision", r->decision);

@@ -47,6 +47,8 @@ struct action_outcome {
 	const char *source;           /* user, host, timeout, turn_ended, task_ended */
 	const char *scope;            /* once, session, always; NULL = once */
 	const char *note, *response_json; /* or NULL */
+	const char *kept_rules, *kept_file; /* scope always: the rules (JSON), and where they are; or NULL */
+	unsigned kept_line;
 	bool allowed;                 /* the decision is allow (or one that starts with it); never for timeouts without such a default */
 	struct requester by;
 };

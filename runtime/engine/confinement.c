@@ -69,8 +69,16 @@ static int check_agent_place(const struct workspace *place, const char *home, co
 	return -1;
 }
 
+static void only_read(struct profile *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->entry[i].kind == PLAN_MOUNT_WRITE)
+			p->entry[i].kind = PLAN_MOUNT_READ;
+}
+
 static int compile(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *f, struct err *e)
 {
+	buf_auto struct buf nested = BUF_INIT;
 	char home[PATH_MAX];
 
 	g->o.ports->base_env(g->o.world, c->uid, &f->env);
@@ -78,6 +86,8 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 	if (check_unconfined(&f->profile, c, e) < 0 || find_place(&f->profile, r, home, &f->workspace, e) < 0 ||
 	    check_agent_place(&f->workspace, home, c, e) < 0)
 		return -1;
+	if (f->profile.confined && f->workspace.path[0] && g->o.ports->nested_of)
+		g->o.ports->nested_of(g->o.world, c->uid, f->workspace.path, &nested);
 	const struct profile_place place = {
 		.cwd = f->workspace.cwd,
 		.home = home,
@@ -86,10 +96,15 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 		.nsecrets = g->o.nsecrets,
 		.folders = g->o.secret_folders,
 		.nfolders = g->o.nsecret_folders,
+		.nested = nested.data,
+		.nested_len = nested.len,
 	};
 	if (profile_expand(&f->profile, &place, e) < 0 ||
-	    profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0 ||
-	    (r->own_program && f->profile.confined && profile_add(&f->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
+	    profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0)
+		return -1;
+	if (r->reads_only)
+		only_read(&f->profile);
+	if ((r->own_program && f->profile.confined && profile_add(&f->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
 	    profile_compile(&f->profile, &place, e) < 0)
 		return -1;
 	return 0;

@@ -4,6 +4,7 @@
  */
 
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/hook.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/routing.h"
@@ -202,4 +203,7 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 		reply_remember(&m->reply, b, out.data, out.len);
 	}
 	store_submit(g->o.store, b, 0, on_emitted, m);
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(ev[i].type, "model.completed") == 0)
+			hook_sampled(g, ev[i].ids[ID_TURN] ? ev[i].ids[ID_TURN] : turn, ev[i].payload, ev[i].payload_len);
 }

@@ -2,13 +2,17 @@
 
 #include "runtime/engine/engine_private.h"
 
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/channel.h"
 #include "runtime/engine/history.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/subagent.h"
 #include "runtime/engine/action.h"
 #include "runtime/engine/permission.h"
+#include "runtime/engine/policy_place.h"
+#include "runtime/engine/session_rules.h"
 #include "runtime/engine/tool.h"
 #include "runtime/engine/waiter.h"
 
@@ -35,6 +39,10 @@ struct engine *engine_new(const struct engine_options *o)
 	g->task_look_ns = g->job_look_ns = UINT64_MAX;
 	TAILQ_INIT(&g->tools);
 	TAILQ_INIT(&g->reloads);
+	TAILQ_INIT(&g->policy_waiters);
+	TAILQ_INIT(&g->hook_groups);
+	TAILQ_INIT(&g->keeping);
+	TAILQ_INIT(&g->judging);
 	TAILQ_INIT(&g->waiters);
 	g->next_action_ns = UINT64_MAX;
 	snprintf(g->boot_id, sizeof g->boot_id, "%s", o->boot_id);
@@ -44,6 +52,11 @@ struct engine *engine_new(const struct engine_options *o)
 void engine_default_limits(const struct engine *g, struct process_limits *ret)
 {
 	*ret = g->o.defaults;
+}
+
+const char *engine_tool_program(const struct engine *g)
+{
+	return g->o.tool_program;
 }
 
 struct process *engine_process(struct engine *g, const char *id)
@@ -109,15 +122,21 @@ void engine_free(struct engine *g)
 	if (!g)
 		return;
 	g->stopped = NULL;
+	g->stopping = true;
+	policy_place_stop(g);
 	engine_each(g, free_process, NULL);
+	tool_judging_done(g);
+	hook_done(g);
 	waiters_free(g);
 	permission_done(g);
+	session_rules_done(g);
 	tools_free(g);
 	strmap_done(&g->processes);
 	subagent_done(g);
 	history_done(g);
 	strmap_each(&g->channels, free_value, NULL);
 	strmap_done(&g->channels);
+	strmap_done(&g->held_starts);
 	strmap_done(&g->busy_threads);
 	task_workers_free(g);
 	free(g);
@@ -201,6 +220,7 @@ void engine_tick(struct engine *g)
 	struct tick t = { .engine = g, .now = engine_now(g), .next = UINT64_MAX };
 
 	engine_each(g, tick_process, &t);
+	hook_tick(g);
 	tick_soonest(&t, channel_tick(g, t.now));
 	tick_soonest(&t, subagent_tick(g, t.now));
 	tick_soonest(&t, history_tick(g, t.now));
@@ -275,6 +295,7 @@ static void stop_process(struct process *p, void *ctx)
 void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx)
 {
 	g->stopping = true;
+	policy_place_stop(g);
 	if (g->processes.count == 0) {
 		done(ctx);
 		return;
@@ -339,15 +360,19 @@ void engine_set_rules(struct engine *g, const struct policy_rules *rules)
 	g->rules = rules;
 }
 
+void engine_set_hooks(struct engine *g, const struct policy_hooks *hooks)
+{
+	g->hooks = hooks;
+}
+
 void engine_set_policy_problem(struct engine *g, const char *why)
 {
 	snprintf(g->policy_problem, sizeof g->policy_problem, "%s", why ? why : "");
 }
 
-void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary)
+static void policy_is(struct engine *g, const char *key, const char *layer, const char *file, uint32_t uid, const char *hash, const char *summary)
 {
 	buf_auto struct buf before = BUF_INIT;
-	mem_auto char *key = mem_printf("policy.%s", layer);
 	struct err e = ERR_INIT;
 	struct fact f;
 
@@ -359,6 +384,10 @@ void engine_policy_is(struct engine *g, const char *layer, const char *hash, con
 	struct store_batch *b = store_batch_new(g->o.store);
 	fact_open(&f, EVENT_POLICY_CHANGED, g->o.owner_uid, g->system_session, g->system_thread, NULL);
 	jw_kstr(&f.w, "layer", layer);
+	if (file) {
+		jw_kstr(&f.w, "file", file);
+		jw_kuint(&f.w, "uid", uid);
+	}
 	if (before.len)
 		jw_kstr(&f.w, "oldHash", before.data);
 	if (hash[0])
@@ -370,6 +399,22 @@ void engine_policy_is(struct engine *g, const char *layer, const char *hash, con
 	}
 	store_batch_meta(b, key, hash, strlen(hash));
 	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+}
+
+void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary)
+{
+	mem_auto char *key = mem_printf("policy.%s", layer);
+
+	policy_is(g, key, layer, NULL, 0, hash, summary);
+}
+
+void engine_policy_file_is(struct engine *g, const char *layer, const char *file, uint32_t uid, const char *hash, const char *summary)
+{
+	char name[HASH_SHA256_TEXT];
+
+	hash_sha256_text(file, strlen(file), name);
+	mem_auto char *key = mem_printf("policy.%s.%u.%.16s", layer, uid, name);
+	policy_is(g, key, layer, file, uid, hash, summary);
 }
 
 static void count_process(void *ctx, const char *id, void *value)

@@ -59,6 +59,7 @@ struct sandbox_request {
 	const char *workspace;    /* what the caller takes for it; NULL = look */
 	struct profile_change change;
 	const char *own_program;  /* of the runtime's own: shown read-only, whoever asks and whatever the profile says; or NULL */
+	bool reads_only;          /* nothing but its private folders can be written, whatever the profile says and was asked for */
 };
 
 struct start_request {
@@ -85,6 +86,7 @@ struct start_request {
 	size_t ntool_paths;
 	const char *stdin_text;   /* all of its input, when it is known from the start; NULL = it is not */
 	const struct start_approval *approval; /* it waited for a person, who allowed it (permission.h) */
+	const struct start_hooked *hooked; /* it waited for hooks, which have answered (hook.h) */
 };
 
 struct engine_options {
@@ -100,6 +102,7 @@ struct engine_options {
 	uint64_t ask_ms;                  /* how long a question about permission waits; 0 = for ever */
 	uint64_t ask_alone_ms;            /* the same where the client says that nobody can be asked; 0 = it is refused at once */
 	const char *tool_program;         /* runs the file tools inside of sandboxes; NULL = there is none. Kept by the caller */
+	const char *webhook_program;      /* sends hooks of type http, likewise */
 	const char *boot_id;
 	uint32_t owner_uid;               /* of the system session */
 	const char *const *secrets;       /* bailiff's own files and folders: never visible inside. Kept by the caller */
@@ -111,11 +114,14 @@ struct engine_options {
 struct engine *engine_new(const struct engine_options *o);
 void engine_free(struct engine *g);
 void engine_default_limits(const struct engine *g, struct process_limits *ret);
+const char *engine_tool_program(const struct engine *g); /* or NULL */
 
 /* The policy files' profiles, from now on; kept by the caller, until there are others. */
 void engine_set_profiles(struct engine *g, const struct policy_profiles *profiles);
 struct policy_rules;
 void engine_set_rules(struct engine *g, const struct policy_rules *rules);
+struct policy_hooks;
+void engine_set_hooks(struct engine *g, const struct policy_hooks *hooks);
 /* The policy cannot be read, and this is why (copied): nothing is started until it can (NULL). */
 void engine_set_policy_problem(struct engine *g, const char *why);
 /*
@@ -123,6 +129,8 @@ void engine_set_policy_problem(struct engine *g, const char *why);
  * run. `summary` for people.
  */
 void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary);
+/* The same of a file that is not there for everybody: a workspace's, or a peer's. */
+void engine_policy_file_is(struct engine *g, const char *layer, const char *file, uint32_t uid, const char *hash, const char *summary);
 
 /* ---- requests ---- */
 
@@ -144,7 +152,12 @@ void engine_terminate_process(struct engine *g, const char *process_id, const ch
 /* timeout_ms LIMIT_NONE = for ever. The result has timedOut: true when the time was over first. */
 void engine_wait_process(struct engine *g, const char *process_id, uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn, void *ctx);
 
-struct session_request { const char *session_id, *title, *workspace_id, *scope_json; size_t scope_len; };
+struct session_rules_request;
+struct session_request {
+	const char *session_id, *title, *workspace_id, *scope_json;
+	size_t scope_len;
+	const struct session_rules_request *rules; /* NULL = none */
+};
 void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
 
 struct json_t;
@@ -188,17 +201,22 @@ struct action_request {
 	uint64_t timeout_ms;                            /* 0 = for ever */
 };
 void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
-struct action_answer { const char *action_id, *decision, *scope, *note, *response_json, *source; };
+struct action_answer {
+	const char *action_id, *decision, *scope, *note, *response_json, *source;
+	const char *kept_rules, *kept_file; /* of an answer that lasts, once it is a rule (permission_always.c) */
+	unsigned kept_line;
+};
 void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn, void *ctx);
 /* permission_request.c */
 void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
-int engine_show_policy(struct engine *g, const char *session_id, const struct caller *c, struct buf *out, struct err *e);
+void engine_show_policy(struct engine *g, const char *session_id, const char *cwd, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_set_permission_mode(struct engine *g, const char *session_id, const char *mode, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_policy_loaded(struct engine *g, const char *problem); /* the files were read; problem NULL = and taken */
 struct session_change {
 	const char *session_id, *title;                 /* NULL = as it is */
 	const char *scope_json, *pinned_json;
+	const struct session_rules_request *rules;
 	int archived;                                   /* −1 = as it is */
 };
 void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn, void *ctx);

@@ -22,6 +22,7 @@ struct engine {
 	TAILQ_HEAD(, rollback) rollbacks; /* under way (history.c) */
 	bool history_found;           /* by a start, and not looked at yet */
 	struct strmap channels;       /* id → struct channel_live (channel.c) */
+	struct strmap held_starts;    /* process id → start_hold that waits for the policy of its place */
 	struct strmap busy_threads;   /* thread id → process whose own turn is, or will be, active there */
 	TAILQ_HEAD(, external_tool) tools; /* that clients have registered */
 	size_t ntools;
@@ -32,9 +33,20 @@ struct engine {
 		uint32_t flags, asked, reached;
 	} known_layers[8];
 	size_t nknown_layers;
+	struct port_expected expected; /* of the start request at hand */
 	const struct policy_profiles *profiles; /* or NULL */
 	const struct policy_models *models;     /* or NULL */
 	const struct policy_rules *rules;       /* or NULL */
+	struct strmap session_rules;            /* session id → struct session_rules */
+	TAILQ_HEAD(, tool_judging) judging;     /* calls of others' tools, until they are allowed, asked about or refused */
+	TAILQ_HEAD(, always) keeping;           /* answers that are being made rules */
+	TAILQ_HEAD(, policy_waiter) policy_waiters; /* for files of a place (policy_place.c) */
+	const struct policy_hooks *hooks;       /* or NULL */
+	TAILQ_HEAD(, hook_group) hook_groups;   /* under way (hook.c) */
+	size_t hook_processes;        /* of all processes */
+	struct strmap hook_runs;      /* process id → struct hook_run */
+	struct strmap stops;          /* turn id → struct stopping: hooks look at how it would end */
+	struct strmap prompts;        /* thread id → struct hook_prompt: hooks look at a turn that would begin there */
 	TAILQ_HEAD(, reload_waiter) reloads;    /* who waits for the policy files */
 	char policy_problem[256];     /* "" = none */
 	struct strmap task_workers;   /* task id → struct task_worker: on which connection a client's attempt hangs */

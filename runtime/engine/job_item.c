@@ -442,8 +442,17 @@ static void item_ended(struct process *p, const struct process_outcome *o, struc
 	failed_fact(g, &j, &d, b, NULL, &end);
 }
 
+static bool item_wanted(struct engine *g, const char *owner_id, const char *process_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	job_auto struct job j = JOB_INIT;
+	struct job_item_doc d;
+
+	return item_of_process(g, process_id, &j, &text, &d) == 0 && strcmp(j.d.status, "cancelling") != 0;
+}
+
 extern const struct process_owner_ops job_item_owner;
-const struct process_owner_ops job_item_owner = { .refused = item_refused, .ended = item_ended };
+const struct process_owner_ops job_item_owner = { .refused = item_refused, .wanted = item_wanted, .ended = item_ended };
 
 void job_items_end(struct engine *g, const char *job_id)
 {

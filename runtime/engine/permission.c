@@ -8,12 +8,16 @@
 #include "runtime/base/path.h"
 #include "runtime/engine/confinement.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/permission_private.h"
+#include "runtime/engine/policy_place.h"
+#include "runtime/engine/session_rules.h"
+#include "runtime/engine/tool.h"
+#include "runtime/engine/turn.h"
 #include "runtime/view/view_shapes.h"
 
 #include <limits.h>
 
-#define TOOL_PATHS_MAX 64u
 
 /* What ~ stands for inside. */
 const char *permission_home(const struct confinement *f, const struct start_request *r)
@@ -49,13 +53,24 @@ static bool is_wider(const struct sandbox_request *s)
 	return c->nread || c->nwrite || c->nhosts || (c->network && strcmp(c->network, "none") != 0);
 }
 
-struct tool_paths {
+struct judged_paths {
 	struct command_path path[TOOL_PATHS_MAX];
 	char *text[TOOL_PATHS_MAX];
 	size_t count;
 };
 
-static void tool_paths_make(const struct start_request *r, const char *cwd, struct tool_paths *ret)
+/* What a gateway's operation on files (start_spec.c) does with the path of this index; 0 = it is none. */
+static unsigned operation_access(const struct start_request *r, size_t i)
+{
+	const char *name = r->argc >= 5 && strcmp(r->argv[1], "fs") == 0 ? r->argv[2] : "";
+	bool tree = name[0] && strchr(r->argv[3], 'r');
+
+	if (strcmp(name, "copy") == 0)
+		return (i == 0 ? COMMAND_READS : COMMAND_WRITES) | (tree ? COMMAND_RECURSES : 0);
+	return strcmp(name, "remove") == 0 ? COMMAND_WRITES | COMMAND_DELETES | (tree ? COMMAND_RECURSES : 0) : 0;
+}
+
+static void judged_paths_make(const struct start_request *r, const char *cwd, struct judged_paths *ret)
 {
 	bool writes = rule_kind_of_tool(r->tool) == RULE_EDIT;
 	char clean[PATH_MAX];
@@ -64,16 +79,17 @@ static void tool_paths_make(const struct start_request *r, const char *cwd, stru
 	for (size_t i = 0; i < r->ntool_paths && ret->count < TOOL_PATHS_MAX; i++) {
 		mem_auto char *whole = r->tool_paths[i][0] == '/' ? mem_strdup(r->tool_paths[i]) : mem_printf("%s/%s", cwd, r->tool_paths[i]);
 		bool exact = path_clean(whole, clean, &e) == 0;
+		unsigned access = operation_access(r, i);
 
 		ret->text[ret->count] = mem_strdup(exact ? clean : whole);
 		ret->path[ret->count] = (struct command_path){ .path = ret->text[ret->count], .word = r->tool_paths[i], .exact = exact,
-			.access = writes ? COMMAND_WRITES : COMMAND_READS };
+			.access = access ? access : writes ? COMMAND_WRITES : COMMAND_READS };
 		ret->count++;
 	}
 }
 
 /* The same command in the same place was allowed for the rest of the session. */
-static bool is_granted(struct engine *g, const char *session_id, const char *binding)
+bool permission_is_granted(struct engine *g, const char *session_id, const char *binding)
 {
 	mem_auto char *key = mem_printf("%s/%s", session_id, binding);
 	buf_auto struct buf text = BUF_INIT;
@@ -82,11 +98,14 @@ static bool is_granted(struct engine *g, const char *session_id, const char *bin
 	return store_model_get_ahead(g->o.store, VIEW_SESSION_GRANT, key, &text, &e) == 0;
 }
 
-static void bind(struct process *p)
+/* What a tool is to do is not in its plan: it reads that. */
+static void bind(struct process *p, const struct start_request *r)
 {
 	buf_auto struct buf all = BUF_INIT;
 
 	buf_printf(&all, "%s\n%s\n", p->plan_hash, p->sandbox_json);
+	if (r->stdin_text)
+		buf_str(&all, r->stdin_text);
 	hash_sha256_text(all.data, all.len, p->binding);
 }
 
@@ -113,7 +132,7 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 		overrule(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
 		d->action_id = r->approval->action_id;
 		d->scope = strcmp(r->approval->scope, "session") == 0 ? POLICY_SESSION : strcmp(r->approval->scope, "always") == 0 ? POLICY_ALWAYS : POLICY_ONCE;
-	} else if (is_granted(g, p->session_id, p->binding)) {
+	} else if (permission_is_granted(g, p->session_id, p->binding)) {
 		overrule(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
 		d->scope = POLICY_SESSION;
 	} else if (c->no_person && !g->o.ask_alone_ms) {
@@ -122,45 +141,165 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 	}
 }
 
-void permission_judge(struct process *p, const struct start_request *r, const struct confinement *f, const char *const *argv, size_t argc,
-		      const struct caller *c)
+/* What the policy runs itself is not judged by its own rules; only that it goes without a sandbox is the host's to permit. */
+static void decide_hook(const struct process *p, const struct confinement *f, struct policy_decision *ret)
+{
+	const struct hook_run *run = strmap_get(&p->engine->hook_runs, p->owner_id);
+	const struct policy_rules *rules = p->engine->rules;
+
+	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
+	if (!f->profile.confined && (!rules || !rules->bypass))
+		overrule(ret, POLICY_DENY, POLICY_BY_HOST, "a hook without a sandbox is not permitted here: the host's policy does not say permissions.allowBypass");
+	else
+		overrule(ret, POLICY_ALLOW, POLICY_BY_HOOK, "it is one of the policy's hooks");
+	ret->hook = run ? &run->said->ref : NULL;
+}
+
+static void tell(struct process *p, const struct policy_decision *d, const char *const *argv, size_t argc, const struct command_facts *facts)
+{
+	struct buf text = BUF_INIT;
+
+	p->answer = d->answer;
+	p->reason = mem_strdup(d->reason);
+	policy_decision_json(d, &text);
+	p->decision_json = buf_take(&text);
+	command_json(argv, argc, facts, &text);
+	p->judged_json = buf_take(&text);
+}
+
+/* Whether hooks have to be asked before more can be said; otherwise their answers are in the decision. */
+static bool ask_hooks(const struct hook_judging *j, struct policy_decision *d)
+{
+	const struct start_hooked *hooked = j->request->hooked;
+	struct process *p = j->process;
+
+	if (p->dry) {
+		struct buf list = BUF_INIT;
+		struct jw w = jw_on(&list);
+
+		hook_list_json(j, &w);
+		p->hooks_json = buf_take(&list);
+		if (d->answer == POLICY_ALLOW && hook_would_be_passed_over(j))
+			overrule(d, POLICY_ASK, POLICY_BY_HOOK, "a hook of the workspace would have to look at it, and those do not run in mode untrusted unless trusted");
+		return false;
+	}
+	p->hooks_after = p->owner != OWNER_HOOK && (hooks_are_at(j->hooks, HOOK_POST_TOOL_USE) || hooks_are_at(j->hooks, HOOK_POST_TOOL_FAILURE));
+	/* What hooks have said counts, also if the files that named them have changed meanwhile. */
+	if ((!j->hooks && !hooked) || p->owner == OWNER_HOOK || j->request->approval)
+		return false;
+	p->hooks_begin = hooks_are_at(j->hooks, HOOK_SESSION_START);
+	if (!hooked && hook_wanted(j, HOOK_PRE_TOOL_USE))
+		return true;
+	if (hooked && hooked->before)
+		policy_decision_hooks(d, p->mode, hooked->before);
+	d->updated_ref = hooked ? hooked->updated_ref : NULL;
+	if (d->answer != POLICY_ASK || d->deferred || permission_is_granted(p->engine, p->session_id, p->binding))
+		return false;
+	if (!hooked || !hooked->instead)
+		return hook_wanted(j, HOOK_PERMISSION_REQUEST);
+	policy_decision_hooks(d, p->mode, hooked->instead);
+	p->answered_by_hook = d->answer != POLICY_ASK;
+	return false;
+}
+
+/* Which can have neither a mode nor rules. */
+static bool is_new_session(const struct process *p, const struct start_request *r)
+{
+	return p->makes_session && !r->hooked && !r->approval;
+}
+
+static enum permission_mode mode_here(const struct process *p, const struct start_request *r, const struct policy_rules *rules)
+{
+	return policy_place_mode(rules, permission_mode_of(p->engine, is_new_session(p, r) ? NULL : p->session_id));
+}
+
+/*
+ * A plan changes nothing. That a command only reads is told by its words, and programs have more ways to be told something than any
+ * table knows: so its sandbox lets it write nothing, whatever was asked for. What copies instead of writing does so anyway.
+ */
+int permission_confine(struct process *p, const struct start_request *r, const struct caller *c, const struct policy_rules *rules,
+		       struct confinement *f, struct err *e)
+{
+	struct sandbox_request tame = r->sandbox;
+
+	p->mode = mode_here(p, r, rules);
+	if (r->owner == OWNER_HOOK || f->profile.cow || !f->profile.confined || p->mode != MODE_PLAN)
+		return 0;
+	tame.reads_only = true;
+	confinement_done(f);
+	return confinement_make(p->engine, &tame, c, f, e) < 0 ? -1 : 1;
+}
+
+bool permission_judge(struct process *p, const struct start_request *r, const struct confinement *f, const char *const *argv, size_t argc,
+		      const struct policy_rules *rules, const struct caller *c)
 {
 	const struct understand_options how = {
 		.cwd = p->cwd, .workspace = f->workspace.path[0] ? f->workspace.path : p->cwd, .home = p->home, .env = r->env_set, .nenv = r->nenv_set,
+		.terminal = process_has_tty(p),
 	};
 	command_facts_auto struct command_facts facts = { 0 };
-	struct tool_paths *paths = mem_zalloc(1, sizeof *paths);
+	struct judged_paths *paths = mem_zalloc(1, sizeof *paths);
+	const struct policy_rules *session = NULL;
 	struct policy_decision decision;
-	struct buf text = BUF_INIT;
+	struct err unread = ERR_INIT;
 
-	bind(p);
+	bind(p, r);
 	if (p->command_line)
 		command_understand_line(p->command_line, strlen(p->command_line), &how, &facts);
 	else
 		command_understand_argv(argv, argc, &how, &facts);
 	if (r->tool)
-		tool_paths_make(r, p->cwd, paths);
-	p->mode = permission_mode_of(p->engine, p->session_id);
+		judged_paths_make(r, p->cwd, paths);
+	if (!is_new_session(p, r))
+		(void)session_rules_of(p->engine, p->session_id, &session, &unread);
 	const struct policy_request request = {
 		.uid = p->uid, .argv = argv, .argc = argc, .command_line = p->command_line, .cwd = p->cwd, .workspace = how.workspace, .home = how.home,
 		.profile = p->profile, .unconfined = !f->profile.confined, .wider = is_wider(&r->sandbox), .mode = p->mode,
 		.justification = p->justification, .facts = &facts, .tool = r->tool, .tool_path = paths->path, .ntool_paths = paths->count,
-		.rules = p->engine->rules,
+		.rules = rules, .session_rules = session,
 	};
-	policy_decide(&request, &decision);
-	if (decision.answer == POLICY_ASK || (r->approval && decision.answer == POLICY_ALLOW))
-		decide_asked(p, r, c, &decision);
-	if (r->approval)
-		snprintf(p->action_id, sizeof p->action_id, "%s", r->approval->action_id);
-	p->answer = decision.answer;
-	p->reason = mem_strdup(decision.reason);
-	policy_decision_json(&decision, &text);
-	p->decision_json = buf_take(&text);
-	command_json(argv, argc, &facts, &text);
-	p->judged_json = buf_take(&text);
+	const struct rules_query use = { .facts = &facts, .tool = r->tool, .path = paths->path, .npaths = paths->count,
+		.place = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };
+	const struct hook_judging judging = { .process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use };
+	if (r->owner == OWNER_HOOK)
+		decide_hook(p, f, &decision);
+	else
+		policy_decide(&request, &decision);
+	/* Somebody wanted to stop something, and what that was is not known. */
+	if (unread.code && r->owner != OWNER_HOOK)
+		overrule(&decision, POLICY_DENY, POLICY_BY_RULE, "%s", unread.message);
+	bool wait = ask_hooks(&judging, &decision);
+	if (!wait) {
+		if (decision.answer == POLICY_ASK || (r->approval && decision.answer == POLICY_ALLOW))
+			decide_asked(p, r, c, &decision);
+		if (r->approval)
+			snprintf(p->action_id, sizeof p->action_id, "%s", r->approval->action_id);
+		if (decision.answer == POLICY_ASK || decision.answer == POLICY_DENY) {
+			struct buf text = BUF_INIT;
+
+			permission_lasting_json(&request, &decision, &text);
+			p->lasting_json = buf_take(&text);
+		}
+		tell(p, &decision, argv, argc, &facts);
+	}
 	for (size_t i = 0; i < paths->count; i++)
 		free(paths->text[i]);
 	free(paths);
+	return wait;
+}
+
+/* Hooks have answered what a person would have been asked. */
+static void answered_fact(const struct process *p, struct store_batch *b)
+{
+	struct fact f;
+
+	fact_open_process(&f, EVENT_PERMISSION_RESOLVED, p);
+	jw_kstr(&f.w, "outcome", p->answer == POLICY_ALLOW ? "allowed" : "denied");
+	jw_kstr(&f.w, "source", "hook");
+	jw_kstr(&f.w, "scope", "once");
+	jw_kstr(&f.w, "binding", p->binding);
+	jw_kstr(&f.w, "note", p->reason);
+	fact_close(&f, b);
 }
 
 int permission_fact(const struct process *p, struct store_batch *b)
@@ -172,9 +311,14 @@ int permission_fact(const struct process *p, struct store_batch *b)
 	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
 	jw_kopt(&f.w, "justification", p->justification);
 	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)p->mode));
+	if (p->lasting_json)
+		jw_kraw(&f.w, "suggestion", p->lasting_json, strlen(p->lasting_json));
 	struct jw m = jw_on(&f.members);
 	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
-	return fact_close(&f, b);
+	int rc = fact_close(&f, b);
+	if (p->answered_by_hook)
+		answered_fact(p, b);
+	return rc;
 }
 
 /* ---- a process that never runs ---- */
@@ -184,8 +328,9 @@ void permission_end_facts(struct process *p, const struct permission_end *how, s
 	const struct process_outcome o = { .exit_code = -1, .status = how->status, .category = how->category, .message = how->message };
 	struct fact f;
 
+	p->ended_as = how->terminated ? "terminated" : how->status;
 	fact_open_process(&f, how->terminated ? EVENT_PROCESS_TERMINATED : EVENT_PROCESS_FAILED, p);
-	f.draft.status = how->terminated ? "terminated" : how->status;
+	f.draft.status = p->ended_as;
 	f.draft.status_reason = how->message;
 	if (how->terminated) {
 		jw_kstr(&f.w, "reason", how->message);
@@ -223,10 +368,29 @@ static void denial(const struct process *p, struct err *e, struct buf *data)
 	jw_kraw(&w, "permissionDecision", p->decision_json, strlen(p->decision_json));
 }
 
+/* It never ran, and its owner learns that; where it waited for hooks, others may wait for its thread. */
+static void refused(struct process *p, const struct err *e, const char *data, size_t len)
+{
+	struct engine *g = p->engine;
+	const enum owner_kind owner = p->owner;
+	const bool hooked = p->hooked, owns_turn = p->owns_turn;
+	char owner_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+
+	memcpy(owner_id, p->owner_id, sizeof owner_id);
+	memcpy(thread_id, p->thread_id, sizeof thread_id);
+	memcpy(turn_id, p->turn_id, sizeof turn_id);
+	if (hooked)
+		process_answer_waiters(p);
+	process_free(p);
+	if (owner)
+		process_owners[owner]->refused(g, owner_id, e, data, len);
+	if (hooked)
+		turn_process_over(g, thread_id, turn_id, owns_turn);
+}
+
 static void on_denied(void *ctx, const struct store_result *r)
 {
 	struct process *p = ctx;
-	struct engine *g = p->engine;
 	buf_auto struct buf data = BUF_INIT;
 	struct err e = ERR_INIT;
 
@@ -240,12 +404,7 @@ static void on_denied(void *ctx, const struct store_result *r)
 		process_finished(p);
 		return;
 	}
-	const enum owner_kind owner = p->owner;
-	char owner_id[ID_ROOM];
-	memcpy(owner_id, p->owner_id, sizeof owner_id);
-	process_free(p);
-	if (owner)
-		process_owners[owner]->refused(g, owner_id, &e, data.data, data.len);
+	refused(p, &e, data.data, data.len);
 }
 
 void permission_deny(struct process *p)
@@ -276,17 +435,60 @@ static void on_failed(void *ctx, const struct store_result *r)
 	process_finished(p);
 }
 
-void permission_fail(struct process *p, const struct err *e)
+static void on_hooked_failed(void *ctx, const struct store_result *r)
 {
-	const struct permission_end how = { .status = "failed", .category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_SANDBOX ? "sandbox" :
-		"transport", .message = e->message, .tell_owner = true };
+	struct process *p = ctx;
+	struct err e = *p->failure;
+
+	reply_err(&p->start, &e, NULL, 0);
+	refused(p, &e, NULL, 0);
+}
+
+/* The same of a start that waited for hooks, and that nobody was told of. */
+static void fail_hooked(struct process *p, const struct permission_end *how, const struct err *e)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+	buf_auto struct buf record = BUF_INIT;
+
+	p->state = PROCESS_ENDING;
+	p->failure = mem_dup(e, sizeof *e);
+	permission_end_facts(p, how, b);
+	reply_error_record(e, NULL, 0, &record);
+	reply_remember(&p->start, b, record.data, record.len);
+	store_submit(p->engine->o.store, b, STORE_MUST, on_hooked_failed, p);
+}
+
+/* What waited does not come to its start. */
+static void end_waiting(struct process *p, struct permission_end *how, const struct err *e)
+{
 	struct store_batch *b;
 
-	if (!p)
+	how->tell_owner = !p->hooked || p->resumed;
+	if (!how->tell_owner) {
+		fail_hooked(p, how, e);
 		return;
+	}
 	b = store_batch_new(p->engine->o.store);
 	p->state = PROCESS_ENDING;
 	p->resumed = true;
-	permission_end_facts(p, &how, b);
+	permission_end_facts(p, how, b);
 	store_submit(p->engine->o.store, b, STORE_MUST, on_failed, p);
+}
+
+void permission_fail(struct process *p, const struct err *e)
+{
+	struct permission_end how = { .status = "failed", .category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_SANDBOX ? "sandbox" :
+		"transport", .message = e->message };
+
+	if (p && p->state != PROCESS_ENDING) /* or somebody was faster */
+		end_waiting(p, &how, e);
+}
+
+void permission_abandon(struct process *p, const char *reason)
+{
+	struct permission_end how = { .status = "cancelled", .category = "cancelled", .message = reason, .terminated = true };
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "it was ended while %s: %.200s", p->resumed ? "the policy of its place was looked at" : "hooks looked at it", reason);
+	end_waiting(p, &how, &e);
 }

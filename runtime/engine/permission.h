@@ -10,7 +10,10 @@
 
 #include "runtime/engine/engine.h"
 
+struct caller;
 struct confinement;
+struct err;
+struct policy_rules;
 struct process;
 struct store_batch;
 
@@ -24,17 +27,24 @@ struct start_approval {
 
 /* What ~ stands for inside, or NULL. */
 const char *permission_home(const struct confinement *f, const struct start_request *r);
-/* The process's decision; what it is about is in the process already. */
-void permission_judge(struct process *p, const struct start_request *r, const struct confinement *f, const char *const *argv, size_t argc,
-		      const struct caller *c);
+/* Finds the mode that it will be judged in. 1: that wants another sandbox, which it has now. */
+int permission_confine(struct process *p, const struct start_request *r, const struct caller *c, const struct policy_rules *rules,
+		       struct confinement *f, struct err *e);
+/* The process's decision; what it is about is in the process already. True: hooks have to be asked first (hook_hold). */
+bool permission_judge(struct process *p, const struct start_request *r, const struct confinement *f, const char *const *argv, size_t argc,
+		      const struct policy_rules *rules, const struct caller *c);
 int permission_fact(const struct process *p, struct store_batch *b);
 /* Both answer the start, and own the process from then on. */
 void permission_deny(struct process *p);
 void permission_ask(struct process *p, const struct start_request *r, const struct caller *c);
 /* A start that was allowed cannot be made after all. */
 void permission_fail(struct process *p, const struct err *e);
-/* The waiting process takes its place among those that run: its waiters and its input go with it. Frees `waiting`. */
+/* It waited for hooks, or for the files of its place after it was allowed, and is not to be. */
+void permission_abandon(struct process *p, const char *reason);
+/* The waiting process takes its place among those that run: its waiters, its input and the answer that is owed go with it. Frees `waiting`. */
 void permission_take_over(struct process *waiting, struct engine *g, const char *id, struct process **ret);
+/* The start is one that waited, for hooks or a person and then for the policy of its place, and somebody has ended it since; who asked knows. */
+bool permission_was_ended(struct engine *g, const struct start_request *r);
 /* A process that waits is to end. */
 void permission_withdraw(struct process *p, const char *reason, bool stopping);
 /* Its end is on a failure of the sandbox, and the mode is on_failure: offers to run it again with what it lacked. */

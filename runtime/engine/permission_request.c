@@ -3,11 +3,15 @@
 #include "runtime/engine/permission.h"
 
 #include "policy/decision.h"
+#include "policy/hook_answer.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/confinement.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/permission_private.h"
+#include "runtime/engine/policy_place.h"
+#include "runtime/engine/session_rules.h"
+#include "runtime/engine/start_hold.h"
 #include "runtime/view/view.h"
 
 #define RULES_SHOWN 1000u
@@ -49,101 +53,233 @@ static void evaluated(struct deed *d, struct process *p)
 	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
 	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)p->mode));
 	jw_kbool(&f.w, "dryRun", true);
+	if (p->lasting_json)
+		jw_kraw(&f.w, "suggestion", p->lasting_json, strlen(p->lasting_json));
 	struct jw m = jw_on(&f.members);
 	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
 	fact_close(&f, d->batch);
 	jw_kraw(&d->w, "permissionDecision", p->decision_json, strlen(p->decision_json));
 	jw_kraw(&d->w, "command", p->judged_json, strlen(p->judged_json));
+	if (p->lasting_json)
+		jw_kraw(&d->w, "suggestion", p->lasting_json, strlen(p->lasting_json));
 	jw_kraw(&d->w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
 	jw_kstr(&d->w, "mode", permission_mode_name((enum permission_mode)p->mode));
+	jw_kraw(&d->w, "hooks", p->hooks_json, strlen(p->hooks_json)); /* that would look at it, and might say something else */
 }
 
-void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx);
+
+static void evaluate_held(struct engine *g, struct start_hold *h)
+{
+	evaluate(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+}
+
+static void judge(struct deed *d, const struct start_request *r, struct confinement *f, const struct policy_rules *rules, struct err *e)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
-	const char *const *argv = r->command_line ? shell : r->argv;
-	size_t argc = r->command_line ? countof(shell) : r->argc;
-	struct deed *d = deed_new(g, c, fn, ctx);
-	confinement_auto struct confinement f = { 0 };
 	struct buf json = BUF_INIT;
 	char id[ID_TEXT_MAX];
-	struct err e = ERR_INIT;
 
 	id_make(ID_KIND_PROCESS, id);
-	struct process *p = process_new(g, id);
-	if (confinement_make(g, &r->sandbox, c, &f, &e) == 0 && place(g, r->session_id, c, d, p, &e) == 0) {
+	struct process *p = process_new(d->engine, id);
+	p->dry = true;
+	if (place(d->engine, r->session_id, &d->caller, d, p, e) == 0 && permission_confine(p, r, &d->caller, rules, f, e) >= 0) {
 		struct jw w = jw_on(&json);
 
-		p->by = requester_of(c);
+		p->by = requester_of(&d->caller);
 		p->command_line = mem_strdup(r->command_line);
-		p->cwd = mem_strdup(f.workspace.cwd);
-		p->profile = mem_strdup(f.profile.name);
-		p->home = mem_strdup(permission_home(&f, r));
+		p->cwd = mem_strdup(f->workspace.cwd);
+		p->profile = mem_strdup(f->profile.name);
+		p->home = mem_strdup(permission_home(f, r));
 		p->limits = r->limits;
-		confinement_profile_json(&f, &p->limits, &w);
+		confinement_profile_json(f, &p->limits, &w);
 		p->sandbox_json = buf_take(&json);
-		permission_judge(p, r, &f, argv, argc, c);
+		permission_judge(p, r, f, r->command_line ? shell : r->argv, r->command_line ? countof(shell) : r->argc, rules, &d->caller);
 		evaluated(d, p);
 	}
 	process_free(p);
+}
+
+static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx)
+{
+	confinement_auto struct confinement f = { 0 };
+	const struct policy_rules *rules = NULL;
+	struct err e = ERR_INIT;
+	int found = confinement_make(g, &r->sandbox, c, &f, &e);
+
+	if (found == 0)
+		found = policy_place_rules(g, &f, &r->sandbox, c, held ? held->since_ns : 0, &rules, &e);
+	if (found > 0 && !held)
+		held = start_hold_new(g, r, c, fn, ctx, &e);
+	if (found > 0 && held && !g->stopping) {
+		policy_place_wait(g, &f, &r->sandbox, held, evaluate_held);
+		return;
+	}
+	if (found > 0 && !e.code)
+		err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
+	struct deed *d = deed_new(g, c, fn, ctx);
+	if (!e.code)
+		judge(d, r, &f, rules, &e);
 	if (e.code)
 		deed_refuse(d, &e);
 	else
 		deed_commit(d);
+	start_hold_free(held);
+}
+
+void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	evaluate(g, r, c, NULL, fn, ctx);
 }
 
 /* ---- get_policy ---- */
 
-static void rules_json(const struct policy_rules *s, struct jw *w)
+/* `own`: the session's. */
+static void rules_json(const struct policy_rules *s, const struct policy_rules *own, struct jw *w)
 {
 	jw_karr(w, "rules");
+	for (size_t i = 0; i < own->count; i++)
+		policy_rule_json(&own->rule[i], w);
 	for (size_t i = 0; i < s->count && i < RULES_SHOWN; i++)
 		policy_rule_json(&s->rule[i], w);
 	jw_arr_end(w);
-	jw_kuint(w, "ruleCount", s->count);
+	jw_kuint(w, "ruleCount", s->count + own->count);
+	jw_karr(w, "hooks");
+	for (size_t i = 0; s->hooks && i < s->hooks->count; i++) {
+		struct hook_ref ref;
+
+		hook_ref_of(s->hooks->hook[i], &ref);
+		hook_ref_json(&ref, w);
+		hook_ref_done(&ref);
+	}
+	jw_arr_end(w);
 	jw_karr(w, "notes");
+	if (s->sessions_tighten && own->allows)
+		jw_str(w, "what the session's rules allow does not count: the policy says \"sessionAllow\": false");
+	for (size_t i = 0; i < own->nnotes; i++)
+		jw_str(w, own->note[i]);
 	for (size_t i = 0; i < s->nnotes && i < RULES_SHOWN; i++)
 		jw_str(w, s->note[i]);
+	for (size_t i = 0; s->hooks && i < s->hooks->nnotes && i < RULES_SHOWN; i++)
+		jw_str(w, s->hooks->note[i]);
 	jw_arr_end(w);
 }
 
-int engine_show_policy(struct engine *g, const char *session_id, const struct caller *c, struct buf *out, struct err *e)
+static void sources_json(const struct policy_rules *s, const struct policy_rules *own, struct jw *w)
 {
-	static const struct policy_rules none = { .mode = -1 };
-	const struct policy_rules *s = g->rules ? g->rules : &none;
-	struct view_session_brief brief;
-	struct jw w = jw_on(out);
-	int found = session_id ? view_session_brief(g->o.store, c->uid, session_id, &brief, e) : 0;
+	jw_karr(w, "sources");
+	for (size_t i = 0; i < s->nfiles; i++) {
+		enum rule_layer layer = RULE_OF_WORKSPACE; /* which may have several */
 
-	if (found > 0)
-		err_set(e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
-	if (found != 0)
-		return -1;
-	enum permission_mode mode = permission_mode_of(g, session_id), usual = permission_mode_of(g, NULL);
+		for (int k = 0; k < RULE_LAYERS; k++)
+			if (s->file[k] == s->files[i])
+				layer = (enum rule_layer)k;
+		jw_obj(w);
+		jw_kstr(w, "layer", rule_layer_name(layer));
+		jw_kstr(w, "file", s->files[i]);
+		jw_obj_end(w);
+	}
+	if (own->count) {
+		jw_obj(w);
+		jw_kstr(w, "layer", rule_layer_name(RULE_OF_SESSION));
+		jw_kstr(w, "sessionId", own->files[0]);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+static void policy_json(struct engine *g, const struct policy_rules *rules, const char *session_id, const struct caller *c, const char *problem,
+			struct buf *out)
+{
+	static const struct policy_rules none = { .mode = -1, .place_mode = -1 };
+	const struct policy_rules *s = rules ? rules : &none, *own = NULL;
+	struct err unread = ERR_INIT;
+	enum permission_mode wanted = permission_mode_of(g, session_id), mode = policy_place_mode(s, wanted), usual = permission_mode_of(g, NULL);
+	struct jw w = jw_on(out);
+
+	if (session_rules_of(g, session_id, &own, &unread) < 0 && !problem[0])
+		problem = unread.message;
+	own = own ? own : &none;
 	jw_obj(&w);
 	jw_kstr(&w, "mode", permission_mode_name(mode));
 	jw_kstr(&w, "modeMeans", permission_mode_text(mode));
-	jw_kstr(&w, "modeSource", mode != usual ? "session" : s->mode < 0 ? "default" : rule_layer_name(s->mode_layer));
+	jw_kstr(&w, "modeSource", mode != wanted ? "workspace" : mode != usual ? "session" : s->mode < 0 ? "default" : rule_layer_name(s->mode_layer));
 	jw_kbool(&w, "bypassPermitted", s->bypass);
 	jw_kbool(&w, "interactive", !c->no_person);
-	jw_karr(&w, "sources");
-	for (int i = 0; i < RULE_LAYERS; i++)
-		if (s->file[i]) {
-			jw_obj(&w);
-			jw_kstr(&w, "layer", rule_layer_name((enum rule_layer)i));
-			jw_kstr(&w, "file", s->file[i]);
-			jw_obj_end(&w);
-		}
-	jw_arr_end(&w);
-	jw_kobj(&w, "workspaceLayer");
-	jw_kstr(&w, "status", "unavailable");
-	jw_kstr(&w, "reason", "the runtime does not read files of workspaces; .bailiff/policy.json is not acted on");
+	sources_json(s, own, &w);
+	if (problem[0])
+		jw_kstr(&w, "problem", problem);
+	rules_json(s, own, &w);
 	jw_obj_end(&w);
-	if (g->policy_problem[0])
-		jw_kstr(&w, "problem", g->policy_problem);
-	rules_json(s, &w);
-	jw_obj_end(&w);
-	return 0;
+}
+
+static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx);
+
+static void show_held(struct engine *g, struct start_hold *h)
+{
+	show(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+}
+
+/* 1: it waits for the files of its place. */
+static int place_rules(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx,
+		       const struct policy_rules **ret, struct err *e)
+{
+	confinement_auto struct confinement f = { 0 };
+	const struct sandbox_request nowhere = { 0 };
+
+	*ret = g->rules;
+	if (g->policy_problem[0] || g->stopping)
+		return 0;
+	/* What cannot be a workspace has no policy of its own. */
+	int found = confinement_make(g, &r->sandbox, c, &f, e);
+	if (found < 0) {
+		*e = ERR_INIT;
+		found = confinement_make(g, &nowhere, c, &f, e);
+	}
+	if (found == 0)
+		found = policy_place_rules(g, &f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
+	if (found <= 0)
+		return found;
+	held = held ? held : start_hold_new(g, r, c, fn, ctx, e);
+	if (!held)
+		return -1;
+	policy_place_wait(g, &f, &r->sandbox, held, show_held);
+	return 1;
+}
+
+static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx)
+{
+	buf_auto struct buf out = BUF_INIT;
+	const struct policy_rules *rules;
+	struct err e = ERR_INIT;
+	int found = place_rules(g, r, c, held, fn, ctx, &rules, &e);
+
+	if (found > 0)
+		return;
+	/* A file of the place that cannot be used is what is asked for here, and no failure. */
+	if (found < 0 && e.code != ERR_PERMISSION) {
+		fn(ctx, &e, NULL, 0);
+	} else {
+		policy_json(g, rules, r->session_id, c, found < 0 ? e.message : g->policy_problem, &out);
+		fn(ctx, NULL, out.data, out.len);
+	}
+	start_hold_free(held);
+}
+
+void engine_show_policy(struct engine *g, const char *session_id, const char *cwd, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	static const char *const nothing[] = { "true" };
+	const struct start_request r = { .argv = nothing, .argc = 1, .session_id = session_id, .sandbox = { .cwd = cwd } };
+	struct view_session_brief brief;
+	struct err e = ERR_INIT;
+	int found = session_id ? view_session_brief(g->o.store, c->uid, session_id, &brief, &e) : 0;
+
+	if (found > 0)
+		err_set(&e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+	if (found != 0)
+		fn(ctx, &e, NULL, 0);
+	else
+		show(g, &r, c, NULL, fn, ctx);
 }
 
 /* ---- set_permission_mode ---- */
@@ -160,9 +296,9 @@ static int check_mode(const struct engine *g, int mode, const char *name, struct
 		err_set(e, ERR_PERMISSION, "the host's policy does not permit mode bypass (permissions.allowBypass)");
 		return -1;
 	}
-	if (g->rules && g->rules->mode >= 0 && g->rules->mode_layer == RULE_OF_HOST && mode != g->rules->mode && mode != MODE_PLAN && mode != MODE_UNTRUSTED &&
-	    mode != MODE_NEVER) {
-		err_set(e, ERR_PERMISSION, "the host's policy sets mode %s; a session may only be stricter: untrusted, never or plan",
+	if (g->rules && g->rules->mode >= 0 && g->rules->mode_layer == RULE_OF_HOST && mode != g->rules->mode &&
+	    permission_mode_join((enum permission_mode)g->rules->mode, (enum permission_mode)mode) != (enum permission_mode)mode) {
+		err_set(e, ERR_PERMISSION, "the host's policy sets mode %s; a session may only be stricter: plan always is",
 			permission_mode_name((enum permission_mode)g->rules->mode));
 		return -1;
 	}
@@ -252,6 +388,7 @@ void permission_done(struct engine *g)
 {
 	struct reload_waiter *w;
 
+	permission_always_done(g);
 	while ((w = TAILQ_FIRST(&g->reloads))) {
 		TAILQ_REMOVE(&g->reloads, w, link);
 		reply_done(&w->reply);

@@ -12,6 +12,7 @@
 #include "runtime/engine/action.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/permission_private.h"
 #include "runtime/engine/ref.h"
 #include "runtime/engine/start_record.h"
@@ -28,6 +29,8 @@ static void continuation(const struct process *p, const char *ref, struct buf *o
 	jw_kstr(&w, "binding", p->binding);
 	jw_kbool(&w, "ownsTurn", p->owns_turn);
 	jw_kbool(&w, "endWithClient", p->end_with_client);
+	if (p->lasting_json)
+		jw_kraw(&w, "always", p->lasting_json, strlen(p->lasting_json));
 	fact_requester(&w, "by", &p->by);
 	if (p->owner) {
 		jw_kobj(&w, "owner");
@@ -174,6 +177,11 @@ static void resolved_fact(const struct action_outcome *o, struct store_batch *b)
 	if (binding[0])
 		jw_kstr(&f.w, "binding", binding);
 	jw_kopt(&f.w, "note", o->note);
+	if (o->kept_file) {
+		jw_kraw(&f.w, "rules", o->kept_rules, strlen(o->kept_rules));
+		jw_kstr(&f.w, "file", o->kept_file);
+		jw_kuint(&f.w, "line", o->kept_line);
+	}
 	fact_close(&f, b);
 }
 
@@ -217,6 +225,11 @@ static void resume(struct engine *g, struct process *p, const struct action_doc 
 	char ref[ID_ROOM] = "", binding[65] = "", scope[16] = "once";
 	struct err e = ERR_INIT;
 
+	p->resumed = true;
+	if (p->end_reason) {
+		permission_abandon(p, p->end_reason);
+		return;
+	}
 	jval_str(jval_get(a->continuation, "startRef"), ref, sizeof ref);
 	jval_str(jval_get(a->continuation, "binding"), binding, sizeof binding);
 	if (a->resolvedScope.type == JT_STRING)
@@ -274,12 +287,15 @@ void permission_take_over(struct process *waiting, struct engine *g, const char 
 		TAILQ_REMOVE(&waiting->inputs, in, link);
 		TAILQ_INSERT_TAIL(&inputs, in, link);
 	}
+	struct pending_reply start = waiting->start;
+	waiting->start = (struct pending_reply){ 0 };
 	/* Held above zero, so that the last process of a daemon that stops does not seem to be gone. */
 	void (*stopped)(void *) = g->stopped;
 	g->stopped = NULL;
 	process_free(waiting);
 	g->stopped = stopped;
 	*ret = process_new(g, id);
+	(*ret)->start = start;
 	while ((w = TAILQ_FIRST(&waiters))) {
 		TAILQ_REMOVE(&waiters, w, link);
 		TAILQ_INSERT_TAIL(&(*ret)->waiters, w, link);
@@ -300,6 +316,10 @@ void permission_withdraw(struct process *p, const char *reason, bool stopping)
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
+	if (p->hooks) {
+		hook_withdraw(p, reason);
+		return;
+	}
 	if (stopping) { /* it goes on waiting in the log */
 		err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
 		while ((w = TAILQ_FIRST(&p->waiters))) {
@@ -311,13 +331,30 @@ void permission_withdraw(struct process *p, const char *reason, bool stopping)
 			process_free(p);
 		return;
 	}
-	if (!p->action_id[0] || action_read(g, p->action_id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
+	/* Its start goes on, and waits for the files of its place: what goes on then finds that it is over. */
+	if (p->resumed || !p->action_id[0]) {
+		permission_abandon(p, reason ? reason : "it was ended");
 		return;
+	}
+	if (action_read(g, p->action_id, &text, &a, &e) != 0)
+		return;
+	if (strcmp(a.status, "pending") != 0) { /* it was allowed this moment: resume() looks */
+		if (!p->end_reason)
+			p->end_reason = mem_strdup(reason ? reason : "it was ended");
+		return;
+	}
 	struct deed *d = deed_own(g);
 	const struct action_outcome o = { .action = &a, .decision = "cancelled", .status = "cancelled", .source = "process_ended", .note = reason,
 		.by = requester_of(&d->caller) };
 	action_resolve(d, &o);
 	deed_commit(d);
+}
+
+bool permission_was_ended(struct engine *g, const struct start_request *r)
+{
+	const struct process *p = r->approval || r->hooked ? engine_process(g, r->process_id) : NULL;
+
+	return (r->approval || r->hooked) && (!p || p->state != PROCESS_WAITING);
 }
 
 static void restore(struct engine *g, const struct action_doc *a)

@@ -21,14 +21,21 @@ struct engine;
 struct engine_options;
 struct host_rules;
 struct err;
+struct policy_rules;
 struct violation;
 
 enum { STREAM_STDOUT, STREAM_STDERR, STREAM_PTY, STREAM_COUNT }; /* the first two, or the third */
 
 /* What the world needs to know of a process besides its id: where its output goes. Copied. */
+/* A request that the world was told of before it was judged. */
+struct port_expected {
+	uint64_t hint, token; /* 0 = it was not */
+};
+
 struct port_streams {
 	char ref[STREAM_COUNT][PLAN_KEY_MAX]; /* output refs; "" = no such stream */
 	uint64_t limit;                       /* kept of each; 0 = all */
+	struct port_expected expected;        /* in the same request */
 	const struct host_rules *hosts;       /* network `allow`: what may be reached; else NULL. Only during the call */
 };
 
@@ -36,6 +43,22 @@ struct port_streams {
 struct port_line {
 	bool echo, canonical;
 	unsigned char eof;    /* ends input in canonical mode; 0 = there is none */
+};
+
+struct port_place {
+	uint32_t uid;
+	int peer_fd;                          /* the client's socket: files are opened as its peer */
+	const char *workspace, *home;
+	uint64_t since_ns;                    /* files that were looked at after this will do; 0 = they must not have changed by now */
+};
+
+struct port_rule {
+	uint32_t uid;
+	int peer_fd;
+	const char *list;                     /* allow, deny */
+	const char *const *rule;              /* "Bash(npm test)" … */
+	size_t count;
+	const char *id;                       /* for the answer */
 };
 
 struct ports {
@@ -75,6 +98,20 @@ struct ports {
 	bool (*settle)(void *world, const char *id);
 	/* The policy files, please: they come as with SIGHUP. May be NULL. */
 	void (*want_reload)(void *world);
+	/*
+	 * The rules for work of this uid's in a workspace ("" = none), with what the peer's and the workspace's own files add. May be NULL.
+	 * 0: there they are, until the loop goes on. 1: the files are looked at, and engine_on_policy follows. −1: they are not known, and this is why.
+	 */
+	int (*policy_of)(void *world, const struct port_place *place, const struct policy_rules **ret, struct err *e);
+	/* What is known to be nested in this uid's workspace and protected like its own (sandbox/nested.h), each with its NUL. May be NULL. */
+	void (*nested_of)(void *world, uint32_t uid, const char *workspace, struct buf *out);
+	/* Puts a rule into the user's own file. 0: engine_on_rule_kept follows. −1: it cannot. May be NULL. */
+	int (*keep_rule)(void *world, const struct port_rule *rule, struct err *e);
+	/*
+	 * There is a request, of which `launch` is likely to follow: what a sandbox of that sort (equal hints) needs can be looked at meanwhile. What
+	 * comes back goes to its launch, if that is within the same call. NULL: nobody wants to know.
+	 */
+	struct port_expected (*expect)(void *world, uint64_t hint);
 };
 
 /* A process that the guard holds from before a restart. */
@@ -82,6 +119,7 @@ struct port_held {
 	const char *id;
 	uint32_t attempt;
 	bool started;  /* its init was cloned */
+	bool exited;   /* … and has ended meanwhile: how, its status pipe will tell */
 };
 /* For recovery: take over what the guard holds of this process / end and drop it. */
 struct recovery_ports {
@@ -132,6 +170,10 @@ struct port_traffic {
 	uint64_t connections, sent, received;
 };
 void engine_on_traffic(struct engine *g, const char *id, const struct port_traffic *t);
+/* The files of a place were looked at, whatever came of it. */
+void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace);
+/* The rules of `id` are in this file now, the first at this line, and in force; or e says why not. */
+void engine_on_rule_kept(struct engine *g, const char *id, const char *file, unsigned line, const struct err *e);
 void engine_tick(struct engine *g);
 
 /* Ends everything live (reason "shutdown") and calls done when all of it is recorded. New starts are refused. */

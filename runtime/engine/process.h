@@ -129,11 +129,20 @@ struct process {
 
 	/* the request, as far as facts and limits need it */
 	char *decision_json, *judged_json; /* permission.evaluated's */
+	char *lasting_json;       /* which rules would answer for good; NULL = it is allowed */
 	int answer, mode;         /* enum policy_answer, enum permission_mode */
 	char *reason;             /* the decision's */
 	char binding[65];         /* what an approval is bound to */
 	char action_id[ID_ROOM];  /* the question it waits for, or was allowed by; "" = none */
 	bool resumed;             /* it was waiting: its session's facts are written */
+	bool hooked;              /* likewise, but for hooks: nobody was told of it */
+	struct hook_wait *hooks;  /* while it waits for hooks (hook_start.c) */
+	bool hooks_begin;         /* there are some for the session that it makes … */
+	bool hooks_after;         /* … and that look at how it ended */
+	bool answered_by_hook;    /* a permission_request hook was asked instead of a person */
+	bool dry;                 /* nothing of it happens: it is only judged … */
+	char *hooks_json;         /* … and these hooks would look at it */
+	struct err *failure;      /* why it did not come to a start, while that is written */
 	char *record;             /* its start, if it may be made again (start_record.h) */
 	char *command_json, *display, *command_line, *cwd, *justification;
 	char *command_ref;        /* the whole argv behind a ref, when it is too long for an event */
@@ -141,6 +150,7 @@ struct process {
 	char *profile;            /* its name */
 	char *home;               /* what ~ stands for inside, or NULL */
 	char *sandbox_json;       /* sandboxProfile */
+	bool writes;              /* something besides its private folders */
 	char plan_hash[65];
 	uint32_t plan_layers, plan_kind; /* what is asked of the sandbox, and those flags that decide what can be had */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
@@ -178,6 +188,7 @@ struct process {
 
 	struct store_batch *facts;   /* of its start, until they are submitted */
 	bool gone, has_last;         /* the init is dead; `last` is its last word */
+	bool over;                   /* its waiters were answered; what is left are hooks that look at it */
 	bool leaving;                /* its end was taken from that word, while the init was still on its way out */
 	bool end_committed;          /* the terminal event is durable */
 	struct status_msg last;
@@ -192,6 +203,7 @@ struct process {
 	bool settling;               /* refusals may still be on their way */
 	uint64_t settle_until_ns;
 	uint64_t ended_sequence;
+	const char *ended_as;     /* of one that never ran: its status; NULL otherwise */
 };
 
 static inline bool process_has_tty(const struct process *p)
@@ -213,6 +225,7 @@ void process_finished(struct process *p); /* its end is durable: frees it and te
 /* process_start.c */
 struct process *process_new(struct engine *g, const char *id);
 void process_command_members(const struct process *p, struct jw *w); /* command, commandLine … */
+void process_prepare_facts(struct process *p); /* what is known before the spawner has answered, while it works */
 void process_submit_start(struct process *p);
 void process_submit_unstarted(struct process *p);
 void process_answer_start(struct process *p);

@@ -431,9 +431,9 @@ static void answer_terminated(struct process *p, struct process_waiter *w, struc
 	ending_of(p, &how);
 	jw_obj(&j);
 	jw_kstr(&j, "processId", p->id);
-	jw_kstr(&j, "status", how.status);
+	jw_kstr(&j, "status", p->ended_as ? p->ended_as : how.status);
 	jw_kbool(&j, "treeEmpty", true);
-	jw_kuint(&j, "sequence", p->ended_sequence);
+	jw_kuint(&j, "sequence", p->ended_as ? store_last_sequence(p->engine->o.store) : p->ended_sequence);
 	jw_obj_end(&j);
 }
 
@@ -488,7 +488,7 @@ void engine_wait_process(struct engine *g, const char *process_id, uint64_t time
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	if (!p || !process_is_steered_by(p, c)) {
+	if (!p || p->over || !process_is_steered_by(p, c)) {
 		int found = view_wait_result(g->o.store, c->uid, process_id, false, &out, &e);
 		fn(ctx, found < 0 ? &e : NULL, out.data, out.len);
 		return;

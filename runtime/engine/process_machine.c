@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/permission.h"
 #include "runtime/engine/turn.h"
 
@@ -167,6 +168,7 @@ static void ending_finish(struct process *p)
 
 	if (!p->end_committed || (p->leaving && !p->gone))
 		return;
+	p->over = true;
 	process_answer_waiters(p);
 	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
 	g->counts.ended++;
@@ -174,25 +176,62 @@ static void ending_finish(struct process *p)
 	process_finished(p);
 }
 
+/* Who is to know that it is over, after the process itself is no more. */
+struct finished {
+	struct engine *engine;
+	enum owner_kind owner;
+	bool owns_turn;
+	char owner_id[ID_ROOM], task_id[ID_ROOM], job_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+};
+
+static void finished_go(struct finished *x)
+{
+	struct engine *g = x->engine;
+
+	if (x->owner && process_owners[x->owner]->over)
+		process_owners[x->owner]->over(g, x->owner_id);
+	if (x->job_id[0])
+		job_process_over(g, x->job_id);
+	if (x->task_id[0] && x->owner != OWNER_HOOK)
+		task_process_over(g, x->task_id);
+	turn_process_over(g, x->thread_id, x->turn_id, x->owns_turn);
+}
+
+static void on_hooks(struct hook_group *group, void *ctx)
+{
+	struct finished *x = ctx;
+
+	hook_after_said(group);
+	finished_go(x);
+	free(x);
+}
+
+static void finish(struct engine *g, const struct policy_hooks *known, const struct err *e, void *ctx)
+{
+	struct process *p = ctx;
+	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
+	struct finished x = { .engine = g, .owner = p->owner, .owns_turn = p->owns_turn };
+
+	memcpy(x.owner_id, p->owner_id, sizeof x.owner_id);
+	memcpy(x.task_id, p->task_id, sizeof x.task_id);
+	memcpy(x.job_id, p->job_id, sizeof x.job_id);
+	memcpy(x.thread_id, p->thread_id, sizeof x.thread_id);
+	memcpy(x.turn_id, p->turn_id, sizeof x.turn_id);
+	process_free(p);
+	if (!hooks) {
+		finished_go(&x);
+		return;
+	}
+	hooks->drop = free;
+	hook_group_go(hooks, on_hooks, mem_dup(&x, sizeof x));
+}
+
 void process_finished(struct process *p)
 {
-	struct engine *g = p->engine;
-	const enum owner_kind owner = p->owner;
-	const bool owns_turn = p->owns_turn;
-	char owner_id[ID_ROOM], task_id[ID_ROOM], job_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
-	memcpy(owner_id, p->owner_id, sizeof owner_id);
-	memcpy(task_id, p->task_id, sizeof task_id);
-	memcpy(job_id, p->job_id, sizeof job_id);
-	memcpy(thread_id, p->thread_id, sizeof thread_id);
-	memcpy(turn_id, p->turn_id, sizeof turn_id);
-	process_free(p);
-	if (owner && process_owners[owner]->over)
-		process_owners[owner]->over(g, owner_id);
-	if (job_id[0])
-		job_process_over(g, job_id);
-	if (task_id[0])
-		task_process_over(g, task_id);
-	turn_process_over(g, thread_id, turn_id, owns_turn);
+	if (p->hooks_after && p->cwd)
+		hooks_wait(p->engine, p->cwd, &p->by, finish, p);
+	else
+		finish(p->engine, p->engine->hooks, NULL, p);
 }
 
 static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {
@@ -240,6 +279,7 @@ void process_free(struct process *p)
 	struct engine *g = p->engine;
 
 	strmap_del(&g->processes, p->id);
+	g->hook_processes -= p->owner == OWNER_HOOK;
 	if (strmap_get(&g->busy_threads, p->thread_id) == p)
 		strmap_del(&g->busy_threads, p->thread_id);
 	process_inputs_fail(p, "the process has ended");
@@ -251,7 +291,11 @@ void process_free(struct process *p)
 	free(p->reason);
 	free(p->home);
 	free(p->record);
+	free(p->hooks_json);
+	free(p->failure);
+	hook_wait_free(p->hooks);
 	free(p->judged_json);
+	free(p->lasting_json);
 	free(p->command_json);
 	free(p->display);
 	free(p->command_line);

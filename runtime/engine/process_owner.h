@@ -42,6 +42,8 @@ struct process_outcome {
 struct process_owner_ops {
 	/* The start was refused before anything of the process was written; `data` as in engine_reply_fn. */
 	void (*refused)(struct engine *g, const char *owner_id, const struct err *e, const char *data, unsigned long len);
+	/* Whether it still wants this process, whose start had to wait. May be NULL: it does. */
+	bool (*wanted)(struct engine *g, const char *owner_id, const char *process_id);
 	/* Facts beside process.started. May be NULL. */
 	void (*started)(struct process *p, struct store_batch *b);
 	/* Its output grew; facts beside process.output. May be NULL. */
@@ -57,7 +59,8 @@ enum owner_kind owner_kind_find(const char *name); /* OWNER_NONE when there is n
 
 /*
  * Starts a process for an owner. `by` is who asked for the work, in whose name and with whose rights it runs. The process
- * id is returned ("" when it was refused, and then ops->refused has been called).
+ * id is returned ("" when it was refused, and then ops->refused has been called). One that is given its id is started once, however often
+ * that is asked for.
  */
 void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by, enum owner_kind kind,
 			 const char *owner_id, char ret_process_id[40]);

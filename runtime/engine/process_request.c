@@ -446,7 +446,7 @@ void engine_terminate_process(struct engine *g, const char *process_id, const ch
 	const struct requester by = requester_of(c);
 	struct err e = ERR_INIT;
 
-	if (!p || !process_is_steered_by(p, c)) {
+	if (!p || p->over || !process_is_steered_by(p, c)) {
 		engine_live(g, process_id, c, &e);
 		fn(ctx, &e, NULL, 0);
 		return;

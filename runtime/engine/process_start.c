@@ -16,13 +16,16 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/confinement.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/permission.h"
-#include "runtime/engine/start_record.h"
+#include "runtime/engine/policy_place.h"
+#include "runtime/engine/start_hold.h"
 
 /* Beside plan flags, in plan_kind. */
 #define KIND_MEMORY (1u << 30)
 #define KIND_PIDS (1u << 31)
 #define ENVIRONMENT_TOLD 200u /* names of variables in events */
+#define HOOKS_BESIDES 4096u /* processes of hooks, beyond maxProcesses */
 #define COMMAND_INLINE_MAX (16u * 1024) /* argv's JSON in events; longer ones go behind a ref */
 
 struct process *process_new(struct engine *g, const char *id)
@@ -108,6 +111,17 @@ static void proxy_variables(const struct profile *p, struct buf *out)
 	buf_byte(out, '\0');
 }
 
+/* Where the project is that a hook looks at, in the names that hooks know. */
+static void hook_variables(const char *workspace, struct buf *out)
+{
+	static const char *const names[] = { "CLAUDE_PROJECT_DIR", "BAILIFF_PROJECT_DIR" };
+
+	for (size_t i = 0; i < countof(names); i++) {
+		buf_printf(out, "%s=%s", names[i], workspace);
+		buf_byte(out, '\0');
+	}
+}
+
 /* Takes over what it begins with. */
 static void environment_build(struct process *p, const struct start_request *r, struct confinement *f, struct environment *v)
 {
@@ -120,6 +134,8 @@ static void environment_build(struct process *p, const struct start_request *r, 
 	if (process_has_tty(p))
 		buf_append(&v->text, "TERM=xterm-256color", sizeof "TERM=xterm-256color");
 	proxy_variables(&f->profile, &v->text);
+	if (p->owner == OWNER_HOOK)
+		hook_variables(f->workspace.path[0] ? f->workspace.path : p->cwd, &v->text);
 	for (const char *s = v->text.data; s < v->text.data + v->text.len; s += strlen(s) + 1)
 		count++;
 	v->vars = mem_zalloc(count + r->nenv_set + 1, sizeof *v->vars);
@@ -189,6 +205,9 @@ static void take_confinement(struct process *p, const struct confinement *f)
 
 	p->cwd = mem_strdup(f->workspace.cwd);
 	p->profile = mem_strdup(f->profile.name);
+	p->writes = !f->profile.confined;
+	for (size_t i = 0; i < f->profile.count; i++)
+		p->writes |= f->profile.entry[i].kind == PLAN_MOUNT_WRITE;
 	p->limits.memory_bytes = f->profile.memory_bytes;
 	p->limits.pids = f->profile.pids;
 	p->limits.tmp_bytes = f->profile.tmp_bytes;
@@ -247,8 +266,7 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 		.tty_rows = p->tty_rows,
 		.tty_cols = p->tty_cols,
 		.cwd = p->cwd,
-		.argv = argv,
-		.argc = argc,
+		.argv = argv, .argc = argc,
 		.envv = env.vars,
 		.envc = env.count,
 		.cpu_ms = p->limits.cpu_ms,
@@ -267,7 +285,8 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 
 static void streams_make(struct process *p, const struct confinement *f, struct port_streams *ret)
 {
-	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
+	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes,
+				      .expected = p->engine->expected };
 	ret->hosts = f->profile.confined && f->profile.network == PLAN_NET_ALLOW ? &f->profile.hosts : NULL;
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		bool unused = i == STREAM_PTY ? !process_has_tty(p) : process_has_tty(p) || (i == STREAM_STDERR && p->stderr_merge);
@@ -286,8 +305,11 @@ static int request_check(struct engine *g, const struct start_request *r, struct
 {
 	if (g->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	if (g->processes.count >= g->o.max_processes)
-		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)", g->processes.count);
+	/* Hooks have room of their own: what waits for them must not keep them from running, nor they others. */
+	if (r->owner == OWNER_HOOK && g->hook_processes >= HOOKS_BESIDES)
+		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", g->hook_processes);
+	if (r->owner != OWNER_HOOK && !r->hooked && g->processes.count - g->hook_processes >= g->o.max_processes)
+		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)", g->processes.count - g->hook_processes);
 	if (store_full(g->o.store))
 		return err_set(e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room");
 	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
@@ -315,6 +337,7 @@ static void process_take_request(struct process *p, const struct start_request *
 	copy_id(p->job_item_id, r->job_item_id);
 	copy_id(p->subagent_id, r->subagent_id);
 	p->owner = (enum owner_kind)r->owner;
+	p->engine->hook_processes += p->owner == OWNER_HOOK;
 	copy_id(p->owner_id, r->owner_id);
 	p->tty_rows = r->tty_rows;
 	p->tty_cols = r->tty_cols;
@@ -327,7 +350,11 @@ static void process_take_request(struct process *p, const struct start_request *
 	p->limits = r->limits;
 }
 
-static void refuse(const struct err *e, engine_reply_fn fn, void *ctx)
+/*
+ * Nothing was written. The owner of a start that was kept (start_hold.h) has its answer behind it, and is told like one whose
+ * process was refused by policy.
+ */
+static void refuse(struct engine *g, const struct start_request *r, const struct err *e, bool late, engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf data = BUF_INIT;
 	struct jw w = jw_on(&data);
@@ -335,9 +362,10 @@ static void refuse(const struct err *e, engine_reply_fn fn, void *ctx)
 	if (e->code == ERR_PERMISSION)
 		confinement_denial_json(e, &w);
 	fn(ctx, e, data.len ? data.data : NULL, data.len);
+	if (late && r->owner)
+		process_owners[r->owner]->refused(g, r->owner_id, e, data.len ? data.data : NULL, data.len);
 }
 
-static void process_prepare_facts(struct process *p);
 
 /* It was given its session, thread and turn when it began to wait. */
 static int take_approval(struct process *p, const struct start_approval *a)
@@ -347,6 +375,16 @@ static int take_approval(struct process *p, const struct start_approval *a)
 	copy_id(p->turn_id, a->turn_id);
 	p->owns_turn = a->owns_turn;
 	p->resumed = true;
+	return 0;
+}
+
+static int take_hooked(struct process *p, const struct start_hooked *h)
+{
+	copy_id(p->session_id, h->session_id);
+	copy_id(p->thread_id, h->thread_id);
+	copy_id(p->turn_id, h->turn_id);
+	p->owns_turn = h->owns_turn;
+	p->hooked = true;
 	return 0;
 }
 
@@ -369,6 +407,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	}
 	streams_make(p, f, &streams);
 	p->state = PROCESS_LAUNCHING;
+	store_expect(g->o.store); /* the facts follow as soon as the clone is there, and the command waits for them */
 	g->o.ports->launch(g->o.world, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
 	process_prepare_facts(p);
 	if (r->stdin_text) {
@@ -377,222 +416,153 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	}
 }
 
-void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
-{
-	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
-	const char *const *argv = r->command_line ? shell : r->argv;
-	size_t argc = r->command_line ? countof(shell) : r->argc;
-	buf_auto struct buf plan = BUF_INIT;
-	confinement_auto struct confinement f = { 0 };
-	struct err e = ERR_INIT;
-	char id[ID_TEXT_MAX];
+static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx);
 
-	if (request_check(g, r, &e) < 0 || confinement_make(g, &r->sandbox, c, &f, &e) < 0) {
-		if (r->approval)
-			permission_fail(engine_process(g, r->process_id), &e);
-		else
-			refuse(&e, fn, ctx);
+static void start_held(struct engine *g, struct start_hold *h)
+{
+	const struct start_request *r = &h->record.spec.request;
+
+	strmap_del(&g->held_starts, r->process_id);
+	if (r->owner && process_owners[r->owner]->wanted && !process_owners[r->owner]->wanted(g, r->owner_id, r->process_id)) {
+		struct err e = ERR_INIT;
+		err_set(&e, ERR_STATE, "it is not wanted any more");
+		h->fn(h->ctx, &e, NULL, 0);
+		start_hold_free(h);
 		return;
 	}
+	start(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+}
+
+/* 1: it waits for the policy of its place; `held` is kept then, or made. */
+static int find_rules(struct engine *g, const struct start_request *r, const struct caller *c, const struct confinement *f, struct start_hold *held,
+		      engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
+{
+	int found = policy_place_rules(g, f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
+
+	if (found <= 0)
+		return found;
+	struct start_hold *h = held ? held : start_hold_new(g, r, c, fn, ctx, e);
+	if (!h)
+		return -1;
+	strmap_put(&g->held_starts, h->record.spec.request.process_id, h);
+	policy_place_wait(g, f, &r->sandbox, h, start_held);
+	return 1;
+}
+
+/* Its sandbox, and the rules that hold there: 1 = they come later. */
+static int prepare(struct engine *g, const struct start_request *r, const struct caller *c, struct confinement *f, struct start_hold *held,
+		   engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
+{
+	if (request_check(g, r, e) < 0 || confinement_make(g, &r->sandbox, c, f, e) < 0)
+		return -1;
+	*ret = g->rules;
+	if (r->owner == OWNER_HOOK)
+		return 0; /* which is policy itself */
+	return find_rules(g, r, c, f, held, fn, ctx, ret, e);
+}
+
+/* Its mode may want a narrower one than was made. */
+static int confine_for_mode(struct process *p, const struct start_request *r, const struct caller *c, const struct policy_rules *rules,
+			    struct confinement *f, struct err *e)
+{
+	int changed = permission_confine(p, r, c, rules, f, e);
+
+	if (changed <= 0)
+		return changed;
+	free(p->cwd);
+	free(p->profile);
+	free(p->sandbox_json);
+	take_confinement(p, f);
+	return 0;
+}
+
+/* The process, with its place in a session and its plan; NULL = it was refused. */
+static struct process *make_process(struct engine *g, const struct start_request *r, const struct caller *c, const struct policy_rules *rules,
+				    struct confinement *f, const char *const *argv, size_t argc, struct buf *plan, struct err *e)
+{
+	struct process *p;
+	char id[ID_TEXT_MAX];
+
 	if (r->process_id)
 		snprintf(id, sizeof id, "%s", r->process_id);
 	else
 		id_make(ID_KIND_PROCESS, id);
 	if (r->ret_process_id)
 		memcpy(r->ret_process_id, id, sizeof id);
-	struct process *p;
-	if (r->approval)
+	const bool waited = r->approval || r->hooked;
+	if (waited)
 		permission_take_over(engine_process(g, id), g, id, &p);
 	else
 		p = process_new(g, id);
 	process_take_request(p, r, c);
-	take_confinement(p, &f);
-	p->home = mem_strdup(permission_home(&f, r)); /* the plan takes the environment over */
-	if ((r->approval ? take_approval(p, r->approval) : session_resolve(p, r, c, &e)) < 0 || plan_for(p, r, &f, argv, argc, &plan, &e) < 0) {
-		if (r->approval) {
-			permission_fail(p, &e);
-			return;
-		}
+	take_confinement(p, f);
+	p->home = mem_strdup(permission_home(f, r)); /* the plan takes the environment over */
+	if ((r->approval ? take_approval(p, r->approval) : r->hooked ? take_hooked(p, r->hooked) : session_resolve(p, r, c, e)) == 0 &&
+	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0)
+		return p;
+	if (waited)
+		permission_fail(p, e);
+	else
 		process_free(p);
-		fn(ctx, &e, NULL, 0);
+	return NULL;
+}
+
+static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx)
+{
+	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
+	const char *const *argv = r->command_line ? shell : r->argv;
+	size_t argc = r->command_line ? countof(shell) : r->argc;
+	buf_auto struct buf plan = BUF_INIT;
+	confinement_auto struct confinement f = { 0 };
+	const struct policy_rules *rules = NULL;
+	struct process *p = NULL;
+	struct err e = ERR_INIT;
+	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
+	int found = permission_was_ended(g, r) ? -1 : prepare(g, r, c, &f, held, fn, ctx, &rules, &e);
+
+	if (found > 0)
+		return;
+	if (found == 0)
+		p = make_process(g, r, c, rules, &f, argv, argc, &plan, &e);
+	else if (r->approval || r->hooked)
+		permission_fail(engine_process(g, r->process_id), &e);
+	if (!p) {
+		if (!r->approval && !r->hooked)
+			refuse(g, r, &e, held != NULL, fn, ctx);
+		start_hold_free(held);
+		hook_wait_free(hooks);
 		return;
 	}
 	command_take(p, argv, argc);
-	permission_judge(p, r, &f, argv, argc, c);
-	reply_keep(&p->start, c, fn, ctx);
+	const bool hooks_first = permission_judge(p, r, &f, argv, argc, rules, c);
+	if (!r->hooked)
+		reply_keep(&p->start, c, fn, ctx);
 	if (p->owns_turn)
 		strmap_put(&g->busy_threads, p->thread_id, p);
-	if (p->answer == POLICY_DENY)
+	if (hooks_first)
+		hook_hold(p, r, c);
+	else if (p->answer == POLICY_DENY)
 		permission_deny(p);
 	else if (p->answer == POLICY_ASK)
 		permission_ask(p, r, c);
 	else
 		process_launch(p, r, &f, &plan, c);
+	start_hold_free(held);
+	hook_wait_free(hooks);
 }
 
-/* ---- the start facts ---- */
-
-static const char *layer_state(const struct process *p, uint32_t layer)
+/* Somebody who starts one command after the other mostly asks for the same. */
+static uint64_t sandbox_hint(const struct sandbox_request *r, uint32_t uid)
 {
-	if (!(p->plan_layers & layer))
-		return "not_requested";
-	return p->layers & layer ? "enforced" : "unavailable";
+	const char *cwd = r->cwd ? r->cwd : "", *profile = r->profile ? r->profile : "";
+
+	return hash64(cwd, strlen(cwd), hash64(profile, strlen(profile), uid));
 }
 
-static int sandbox_fact(const struct process *p, struct store_batch *b)
+void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	struct fact f;
-
-	fact_open_process(&f, EVENT_SANDBOX_APPLIED, p);
-	jw_kraw(&f.w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
-	jw_kobj(&f.w, "layers");
-	for (unsigned i = 0; profile_layer_name(i); i++)
-		jw_kstr(&f.w, profile_layer_name(i), layer_state(p, 1u << i));
-	jw_obj_end(&f.w);
-	jw_kstr(&f.w, "planHash", p->plan_hash);
-	struct jw m = jw_on(&f.members);
-	jw_kraw(&m, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
-	return fact_close(&f, b);
-}
-
-void process_tty_json(const struct process *p, struct jw *w)
-{
-	if (!process_has_tty(p)) {
-		jw_bool(w, false);
-		return;
-	}
-	jw_obj(w);
-	jw_kuint(w, "rows", p->tty_rows);
-	jw_kuint(w, "cols", p->tty_cols);
-	jw_obj_end(w);
-}
-
-static int started_fact(const struct process *p, struct store_batch *b)
-{
-	struct fact f;
-
-	fact_open_process(&f, EVENT_PROCESS_STARTED, p);
-	f.draft.status = "running";
-	f.draft.real_us = p->started_real_us;
-	process_command_members(p, &f.w);
-	jw_kstr(&f.w, "cwd", p->cwd);
-	jw_key(&f.w, "tty");
-	process_tty_json(p, &f.w);
-	jw_kint(&f.w, "pid", p->pid);
-	jw_kuint(&f.w, "startTime", p->start_time);
-	jw_kstr(&f.w, "bootId", p->engine->boot_id);
-	jw_kuint(&f.w, "startedBootNs", p->started_boot_ns);
-	jw_kuint(&f.w, "attempt", p->attempt);
-	jw_kstr(&f.w, "planHash", p->plan_hash);
-	jw_kstr(&f.w, "profile", p->profile);
-	if (p->plan_kind & PLAN_COW)
-		jw_kbool(&f.w, "cow", true);
-	jw_kstr(&f.w, "stdin", process_has_tty(p) ? "tty" : p->stdin_pipe ? "pipe" : "none");
-	jw_kstr(&f.w, "stderr", process_has_tty(p) ? "tty" : p->stderr_merge ? "merge" : "separate");
-	jw_kbool(&f.w, "keepTree", p->keep_tree);
-	jw_kstr(&f.w, "onDisconnect", p->end_with_client ? "terminate" : "keep");
-	jw_kbool(&f.w, "ownsTurn", p->owns_turn);
-	if (p->owner) {
-		jw_kobj(&f.w, "owner");
-		jw_kstr(&f.w, "kind", owner_kind_name(p->owner));
-		jw_kstr(&f.w, "id", p->owner_id);
-		jw_obj_end(&f.w);
-	}
-	fact_limits(&f.w, "limits", &p->limits);
-	jw_key(&f.w, "outputRefs");
-	process_stream_names(p, &f.w);
-	return fact_close(&f, b);
-}
-
-/* The answer to start_process. */
-static void start_result(const struct process *p, uint64_t sequence, struct buf *out)
-{
-	struct jw w = jw_on(out);
-
-	jw_obj(&w);
-	jw_kstr(&w, "processId", p->id);
-	jw_kstr(&w, "status", "running");
-	jw_kstr(&w, "sessionId", p->session_id);
-	jw_kstr(&w, "threadId", p->thread_id);
-	jw_kstr(&w, "turnId", p->turn_id);
-	jw_kstr(&w, "decision", "allow");
-	jw_kstr(&w, "sandboxProfile", p->profile);
-	jw_kint(&w, "pid", p->pid);
-	jw_key(&w, "outputRefs");
-	process_stream_names(p, &w);
-	if (sequence)
-		jw_kuint(&w, "sequence", sequence);
-	jw_obj_end(&w);
-}
-
-static void on_start_decided(void *ctx, const struct store_result *r)
-{
-	struct process *p = ctx;
-
-	if (r->status < 0) {
-		struct err e = *r->err;
-		err_wrap(&e, "record the start");
-		reply_err(&p->start, &e, NULL, 0);
-		const enum owner_kind owner = p->owner;
-		char owner_id[ID_ROOM];
-		struct engine *g = p->engine;
-		memcpy(owner_id, p->owner_id, sizeof owner_id);
-		process_on(p, PROCESS_EV_REFUSED);
-		if (owner)
-			process_owners[owner]->refused(g, owner_id, &e, NULL, 0);
-		return;
-	}
-	p->ended_sequence = r->last_sequence;
-	process_on(p, PROCESS_EV_COMMITTED);
-}
-
-/* What is known before the spawner has answered, while it works. */
-static void process_prepare_facts(struct process *p)
-{
-	p->facts = store_batch_new(p->engine->o.store);
-	if (!p->resumed)
-		session_facts(p, p->facts);
-	permission_fact(p, p->facts);
-}
-
-static struct store_batch *take_facts(struct process *p)
-{
-	struct store_batch *b = p->facts;
-
-	p->facts = NULL;
-	return b;
-}
-
-void process_submit_start(struct process *p)
-{
-	struct store_batch *b = take_facts(p);
-	buf_auto struct buf result = BUF_INIT;
-
-	p->started_boot_ns = p->last_output_ns = engine_now(p->engine);
-	p->started_real_us = p->engine->o.ports->real_us(p->engine->o.world);
-	if (p->command_ref)
-		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
-	sandbox_fact(p, b);
-	started_fact(p, b);
-	if (p->owner && process_owners[p->owner]->started)
-		process_owners[p->owner]->started(p, b);
-	start_result(p, 0, &result);
-	reply_remember(&p->start, b, result.data, result.len);
-	store_submit(p->engine->o.store, b, 0, on_start_decided, p);
-}
-
-void process_answer_start(struct process *p)
-{
-	buf_auto struct buf result = BUF_INIT;
-
-	if (!p->start.fn)
-		return;
-	start_result(p, p->ended_sequence, &result);
-	reply_json(&p->start, result.data, result.len);
-}
-
-/* It could not even be cloned: the attempt is a fact all the same. process_end.c writes its end. */
-void process_submit_unstarted(struct process *p)
-{
-	store_submit(p->engine->o.store, take_facts(p), 0, NULL, NULL);
+	if (g->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow)
+		g->expected = g->o.ports->expect(g->o.world, sandbox_hint(&r->sandbox, c->uid));
+	start(g, r, c, NULL, fn, ctx);
+	g->expected = (struct port_expected){ 0 };
 }

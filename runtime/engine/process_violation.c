@@ -18,6 +18,7 @@
 
 #define DIFFERENT_MAX 64
 #define AGAIN_NS 1000000000ull /* between two events that say the same */
+#define OPENING_MAX 8192u      /* of a terminal event */
 #define UNCOMMITTED_NS 20000000ull
 
 /* One thing that was refused. */
@@ -122,68 +123,116 @@ static const char *reason_of(const struct process *p, const struct violation *v)
 	return path_in(v->path, jval_get(made, "writeRoots")) ? "not permitted to its user" : "outside the write roots";
 }
 
-/* What one list of a wider sandbox would need for it; returns how many were added. */
-static size_t open_list(const struct process_violations *s, const char *key, bool (*wants)(const struct violation *, char[PATH_MAX]), struct jw *w)
-{
-	char have[DIFFERENT_MAX][PATH_MAX / 8];
-	size_t n = 0;
+/* ---- what would let it pass ---- */
 
-	jw_karr(w, key);
-	for (size_t i = 0; i < s->count && n < DIFFERENT_MAX; i++) {
+/* The smallest set: what lies in something of the set is not in it. */
+struct opening {
+	struct open_one {
 		char what[PATH_MAX];
-		bool known = !wants(s->rows[i].what, what) || strlen(what) >= sizeof have[0];
+		bool write;
+	} *paths;
+	size_t npaths;
+	char hosts[DIFFERENT_MAX][300];
+	size_t nhosts;
+};
 
-		for (size_t k = 0; k < n && !known; k++)
-			known = strcmp(have[k], what) == 0;
-		if (known)
-			continue;
-		memcpy(have[n++], what, strlen(what) + 1);
-		jw_str(w, what);
+static bool covers(const struct open_one *a, const struct open_one *b)
+{
+	size_t n = strlen(a->what);
+
+	return (a->write || !b->write) && strncmp(a->what, b->what, n) == 0 && (!b->what[n] || b->what[n] == '/');
+}
+
+static void open_path(struct opening *o, const struct open_one *one)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < o->npaths; i++)
+		if (covers(&o->paths[i], one))
+			return;
+	for (size_t i = 0; i < o->npaths; i++)
+		if (!covers(one, &o->paths[i]))
+			o->paths[kept++] = o->paths[i];
+	o->paths[kept] = *one;
+	o->npaths = kept + 1;
+}
+
+static void open_host(struct opening *o, const struct violation *v)
+{
+	char what[sizeof o->hosts[0]];
+
+	snprintf(what, sizeof what, v->port > 0 ? "%s:%d" : "%s", v->host, v->port);
+	for (size_t i = 0; i < o->nhosts; i++)
+		if (strcmp(o->hosts[i], what) == 0)
+			return;
+	if (o->nhosts < DIFFERENT_MAX)
+		memcpy(o->hosts[o->nhosts++], what, sizeof what);
+}
+
+/* Names are made, removed and changed in their folder. */
+static void open_folder(const struct violation *v, struct open_one *one)
+{
+	char *slash = strrchr(one->what, '/');
+
+	if (!v->directory && strcmp(v->operation, "write") != 0 && strcmp(v->operation, "metadata") != 0 && slash > one->what)
+		*slash = '\0';
+}
+
+/* Only what the sandbox refused by itself, and would not if it were asked: not what is protected, denied, or not the user's to have. */
+static void open_for(const struct process *p, const struct violation *v, struct opening *o)
+{
+	const char *why = reason_of(p, v);
+	struct open_one one;
+
+	if (!why)
+		return;
+	if (strcmp(v->kind, "network") == 0 && v->host[0] && strcmp(why, "not in the allowed hosts") == 0) {
+		open_host(o, v);
+	} else if (strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && v->path[1]) {
+		one.write = strcmp(why, "outside the write roots") == 0;
+		snprintf(one.what, sizeof one.what, "%s", v->path);
+		if (one.write)
+			open_folder(v, &one);
+		if (one.write || strcmp(why, "hidden") == 0)
+			open_path(o, &one);
 	}
+}
+
+static void paths_json(const struct opening *o, const char *key, bool write, struct jw *w)
+{
+	jw_karr(w, key);
+	for (size_t i = 0; i < o->npaths; i++)
+		if (o->paths[i].write == write)
+			jw_str(w, o->paths[i].what);
 	jw_arr_end(w);
-	return n;
-}
-
-static bool is_read(const struct violation *v)
-{
-	return strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
-}
-
-static bool wants_read(const struct violation *v, char ret[PATH_MAX])
-{
-	snprintf(ret, PATH_MAX, "%s", v->path);
-	return strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && v->path[1] && is_read(v);
-}
-
-/* The folder: what is to be written may not be there yet. */
-static bool wants_write(const struct violation *v, char ret[PATH_MAX])
-{
-	snprintf(ret, PATH_MAX, "%s", v->path);
-	char *slash = strrchr(ret, '/');
-	if (slash && !v->directory)
-		*(slash == ret ? slash + 1 : slash) = '\0';
-	return strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && ret[1] && !is_read(v);
-}
-
-static bool wants_host(const struct violation *v, char ret[PATH_MAX])
-{
-	snprintf(ret, PATH_MAX, v->port > 0 ? "%s:%d" : "%s", v->host, v->port);
-	return strcmp(v->kind, "network") == 0 && v->host[0];
 }
 
 bool process_violations_open(const struct process *p, struct buf *out)
 {
+	const struct process_violations *s = p->violations;
+	struct opening *o;
 	struct jw w = jw_on(out);
-	size_t n = 0;
 
-	if (!p->violations)
+	if (!s)
 		return false;
-	jw_obj(&w);
-	n += open_list(p->violations, "writeRoots", wants_write, &w);
-	n += open_list(p->violations, "readRoots", wants_read, &w);
-	n += open_list(p->violations, "allowHosts", wants_host, &w);
-	jw_obj_end(&w);
-	return n > 0;
+	o = mem_zalloc(1, sizeof *o);
+	o->paths = mem_zalloc(s->count + 1, sizeof *o->paths);
+	for (size_t i = 0; i < s->count; i++)
+		open_for(p, s->rows[i].what, o);
+	bool any = o->npaths || o->nhosts;
+	if (any) {
+		jw_obj(&w);
+		paths_json(o, "writeRoots", true, &w);
+		paths_json(o, "readRoots", false, &w);
+		jw_karr(&w, "allowHosts");
+		for (size_t i = 0; i < o->nhosts; i++)
+			jw_str(&w, o->hosts[i]);
+		jw_arr_end(&w);
+		jw_obj_end(&w);
+	}
+	free(o->paths);
+	free(o);
+	return any;
 }
 
 static void row_fact(struct process *p, struct violation_row *r, struct store_batch *b)
@@ -270,6 +319,9 @@ void process_violations_members(const struct process *p, struct jw *w)
 		jw_kbool(w, "violationCountIsLeast", true); /* what an earlier runtime had counted and not told yet is lost with it */
 	if (s && s->benign)
 		jw_kuint(w, "benignRefusals", s->benign);
+	buf_auto struct buf open = BUF_INIT;
+	if (process_violations_open(p, &open) && open.len <= OPENING_MAX)
+		jw_kraw(w, "wouldOpen", open.data, open.len);
 }
 
 void engine_on_violation(struct engine *g, const char *id, const struct violation *v)

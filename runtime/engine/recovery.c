@@ -1,6 +1,6 @@
 /*
  * Honest recovery. For every process that the log calls live, in this order: the guard still holds the very attempt
- * that was committed → alive, adopted, its output goes on from where the spool ends; otherwise → lost. Never does a pid
+ * that was committed → alive, or exited meanwhile: adopted, its output goes on from where the spool ends; otherwise → lost. Never does a pid
  * decide. What the guard holds and the log does not call live was never committed, or has ended: it is abandoned.
  *
  * A gate is opened again for every adopted process: the byte is read once, by a command that was still waiting.
@@ -10,7 +10,9 @@
 
 #include "runtime/engine/channel.h"
 #include "runtime/engine/history.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/subagent.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action.h"
@@ -27,16 +29,12 @@ struct recovery {
 	const struct port_held *held;
 	size_t nheld;
 	bool *claimed;               /* by index in held */
-	struct process **lost, **alive;
-	size_t nlost, nalive;
+	struct process **lost, **alive, **exited;
+	size_t nlost, nalive, nexited;
+	bool degraded;               /* something of the log could not be settled */
 };
 
-/* ---- a process from its process.started ---- */
-
-struct started_lookup {
-	struct process *process;
-	bool found;
-};
+/* ---- a process from its document, which has what process.started said: the event itself may be pruned by now ---- */
 
 static void copy_member(struct jval v, char *dst, size_t cap)
 {
@@ -68,37 +66,32 @@ static void take_owner(struct process *p, struct jval owner)
 	copy_member(jval_get(owner, "kind"), kind, sizeof kind);
 	copy_member(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
 	p->owner = owner_kind_find(kind);
+	p->engine->hook_processes += p->owner == OWNER_HOOK;
 }
 
-static bool take_started(void *ctx, const struct event_view *ev)
+/* false: it was never started. */
+static bool take_document(struct process *p, struct jval m)
 {
-	struct started_lookup *l = ctx;
-	struct process *p = l->process;
-
-	if (ev->type != EVENT_PROCESS_STARTED)
-		return true;
-	struct jval m = event_payload(ev);
+	const struct { const char *member; char *dst; } ids[] = {
+		{ "sessionId", p->session_id }, { "threadId", p->thread_id }, { "turnId", p->turn_id }, { "taskId", p->task_id },
+		{ "toolCallId", p->tool_call_id }, { "traceId", p->trace_id }, { "runId", p->run_id }, { "attemptId", p->attempt_id },
+		{ "stepId", p->step_id }, { "jobId", p->job_id }, { "jobItemId", p->job_item_id }, { "subagentId", p->subagent_id },
+	};
 	struct jval limits = jval_get(m, "limits");
-	l->found = true;
-	p->uid = ev->uid;
-	event_id_copy(ev, ID_SESSION, p->session_id, sizeof p->session_id);
-	event_id_copy(ev, ID_THREAD, p->thread_id, sizeof p->thread_id);
-	event_id_copy(ev, ID_TURN, p->turn_id, sizeof p->turn_id);
-	event_id_copy(ev, ID_TASK, p->task_id, sizeof p->task_id);
-	event_id_copy(ev, ID_TOOL_CALL, p->tool_call_id, sizeof p->tool_call_id);
-	event_id_copy(ev, ID_TRACE, p->trace_id, sizeof p->trace_id);
-	event_id_copy(ev, ID_RUN, p->run_id, sizeof p->run_id);
-	event_id_copy(ev, ID_ATTEMPT, p->attempt_id, sizeof p->attempt_id);
-	event_id_copy(ev, ID_STEP, p->step_id, sizeof p->step_id);
-	event_id_copy(ev, ID_JOB, p->job_id, sizeof p->job_id);
-	event_id_copy(ev, ID_JOB_ITEM, p->job_item_id, sizeof p->job_item_id);
-	event_id_copy(ev, ID_SUBAGENT, p->subagent_id, sizeof p->subagent_id);
+	char started[CLOCK_TEXT_MAX];
+
+	if (jval_get(m, "startTime").type != JT_NUMBER)
+		return false;
+	for (size_t i = 0; i < countof(ids); i++)
+		copy_member(jval_get(m, ids[i].member), ids[i].dst, ID_ROOM);
+	p->uid = (uint32_t)jval_uint(jval_get(m, "uid"), 0);
+	copy_member(jval_get(m, "startedAt"), started, sizeof started);
+	(void)clock_parse(started, &p->started_real_us);
 	take_owner(p, jval_get(m, "owner"));
 	copy_member(jval_get(m, "planHash"), p->plan_hash, sizeof p->plan_hash);
 	p->pid = (int32_t)jval_int(jval_get(m, "pid"), 0);
 	p->start_time = jval_uint(jval_get(m, "startTime"), 0);
 	p->started_boot_ns = jval_uint(jval_get(m, "startedBootNs"), 0);
-	p->started_real_us = ev->real_us;
 	p->attempt = (uint32_t)jval_uint(jval_get(m, "attempt"), 0);
 	p->owns_turn = jval_bool(jval_get(m, "ownsTurn"), false);
 	p->keep_tree = jval_bool(jval_get(m, "keepTree"), false);
@@ -114,7 +107,7 @@ static bool take_started(void *ctx, const struct event_view *ev)
 		.file_bytes = limit_member(limits, "fileBytes"), .output_bytes = limit_member(limits, "outputBytes"),
 	};
 	take_streams(p, jval_get(m, "outputRefs"));
-	return false;
+	return true;
 }
 
 static int cited_so_far(struct process *p, struct err *e)
@@ -173,6 +166,7 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	take_sizes(p, size);
 	p->state = PROCESS_RUNNING;
 	p->committed = p->ready = p->execed = true;
+	p->hooks_after = p->owner != OWNER_HOOK; /* there may be some */
 	p->violations_before = view_violation_count(g->o.store, p->id);
 	p->last_output_ns = engine_now(g);
 	if (p->end_with_client)
@@ -182,32 +176,32 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	g->o.ports->open_gate(g->o.world, p->id);
 	process_output_due(p);
 	engine_wake(g, engine_now(g)); /* its limits */
-	r->alive[r->nalive++] = p;
+	if (h->exited)
+		r->exited[r->nexited++] = p;
+	else
+		r->alive[r->nalive++] = p;
 }
 
 static bool recover_process(void *ctx, const char *id, const char *json, size_t len)
 {
 	struct recovery *r = ctx;
 	struct process *p = process_new(r->engine, id);
-	struct started_lookup l = { .process = p };
-	const struct store_query q = { .index = ID_PROCESS, .id = id };
+	struct jval doc = jval_of(json, len);
 	struct err e = ERR_INIT;
 
-	p->stdin_closed = jval_bool(jval_get(jval_of(json, len), "stdinClosed"), false);
-	if (store_events(r->engine->o.store, &q, take_started, &l, &e) < 0 || !l.found || cited_so_far(p, &e) < 0) {
-		log_error("recover %s: %s", id, e.code ? e.message : "its process.started is not there");
+	if (!take_document(p, doc) || cited_so_far(p, &e) < 0) {
+		log_error("recover %s: %s", id, e.code ? e.message : "its document does not say how it was started");
+		r->degraded = true;
 		process_free(p);
 		return true;
 	}
-	p->stdin_closed |= !p->stdin_pipe;
-	if (process_has_tty(p)) {
-		struct jval now = jval_get(jval_of(json, len), "tty"); /* with what was made of it since */
-		p->tty_rows = (uint32_t)jval_uint(jval_get(now, "rows"), p->tty_rows);
-		p->tty_cols = (uint32_t)jval_uint(jval_get(now, "cols"), p->tty_cols);
-	}
+	p->stdin_closed = !p->stdin_pipe || jval_bool(jval_get(doc, "stdinClosed"), false);
 	const struct port_held *h = held_of(r, p);
-	if (r->nlost + r->nalive >= RECOVER_MAX)
+	if (r->nlost + r->nalive + r->nexited >= RECOVER_MAX) {
+		r->degraded = true;
+		process_free(p);
 		return false;
+	}
 	if (h)
 		adopt(r, p, h);
 	else
@@ -256,47 +250,47 @@ static void list_processes(struct jw *w, const char *key, struct process *const 
 	jw_arr_end(w);
 }
 
-static void list_outputs(struct jw *w, const struct recovery *r)
+static void list_outputs(struct jw *w, struct process *const *list, size_t n, size_t *shown)
 {
-	size_t shown = 0;
-
-	jw_karr(w, "outputs");
-	for (size_t k = 0; k < 2; k++)
-		for (size_t i = 0; i < (k ? r->nlost : r->nalive); i++)
-			for (int s = 0; s < STREAM_COUNT; s++) {
-				const struct process_stream *stream = &(k ? r->lost : r->alive)[i]->streams[s];
-				if (!stream->ref[0] || !stream->size || shown++ >= 400)
-					continue;
-				jw_obj(w);
-				jw_kstr(w, "outputRef", stream->ref);
-				jw_kuint(w, "durableBytes", stream->size);
-				jw_obj_end(w);
-			}
-	jw_arr_end(w);
+	for (size_t i = 0; i < n; i++)
+		for (int s = 0; s < STREAM_COUNT; s++) {
+			const struct process_stream *stream = &list[i]->streams[s];
+			if (!stream->ref[0] || !stream->size || (*shown)++ >= 400)
+				continue;
+			jw_obj(w);
+			jw_kstr(w, "outputRef", stream->ref);
+			jw_kuint(w, "durableBytes", stream->size);
+			jw_obj_end(w);
+		}
 }
 
 static void reconstructed_fact(struct recovery *r, struct store_batch *b, size_t aborted)
 {
 	struct engine *g = r->engine;
+	size_t shown = 0;
 	struct fact f;
 
 	fact_open(&f, EVENT_HISTORY_RECONSTRUCTED, g->o.owner_uid, g->system_session, g->system_thread, NULL);
 	jw_kstr(&f.w, "bootId", g->boot_id);
 	list_processes(&f.w, "alive", r->alive, r->nalive);
-	jw_karr(&f.w, "exited");
-	jw_arr_end(&f.w);
+	list_processes(&f.w, "exited", r->exited, r->nexited);
 	list_processes(&f.w, "lost", r->lost, r->nlost);
 	jw_kuint(&f.w, "aliveCount", r->nalive);
+	jw_kuint(&f.w, "exitedCount", r->nexited);
 	jw_kuint(&f.w, "lostCount", r->nlost);
 	jw_kuint(&f.w, "aborted", aborted);
-	list_outputs(&f.w, r);
+	jw_karr(&f.w, "outputs");
+	list_outputs(&f.w, r->alive, r->nalive, &shown);
+	list_outputs(&f.w, r->exited, r->nexited, &shown);
+	list_outputs(&f.w, r->lost, r->nlost, &shown);
+	jw_arr_end(&f.w);
 	jw_karr(&f.w, "openActions");
 	action_list_open(g, &f.w);
 	jw_arr_end(&f.w);
 	jw_karr(&f.w, "queuedTurns");
 	turn_list_queued(g, &f.w);
 	jw_arr_end(&f.w);
-	jw_kbool(&f.w, "degraded", false);
+	jw_kbool(&f.w, "degraded", r->degraded);
 	fact_close(&f, b);
 }
 
@@ -351,9 +345,11 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 
 	if (fresh < 0)
 		return err_wrap(e, "recover");
+	hook_settle(g);
 	r.claimed = mem_zalloc(nheld + 1, sizeof *r.claimed);
 	r.lost = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
 	r.alive = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
+	r.exited = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
 	if (view_live_processes(g->o.store, recover_process, &r, e) < 0)
 		status = err_wrap(e, "recover");
 	size_t aborted = status == 0 ? abandon_the_rest(&r) : 0;
@@ -379,11 +375,13 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 	free(r.claimed);
 	free(r.lost);
 	free(r.alive);
+	free(r.exited);
 	return status < 0 && !e->code ? err_set(e, ERR_UNAVAILABLE, "the recovery cannot be recorded") : status;
 }
 
 void engine_go_on(struct engine *g)
 {
+	hook_recover(g);
 	task_recover(g);
 	job_recover(g);
 	tool_recover(g);

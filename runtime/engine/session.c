@@ -7,6 +7,8 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/deed.h"
+#include "runtime/engine/hook.h"
+#include "runtime/engine/session_rules.h"
 #include "runtime/engine/turn.h"
 #include "runtime/view/view.h"
 
@@ -77,6 +79,12 @@ int session_resolve(struct process *p, const struct start_request *r, const stru
 {
 	if (!p->step_id[0])
 		id_make(ID_KIND_STEP, p->step_id);
+	if (p->owner == OWNER_HOOK) { /* where what it looks at is */
+		snprintf(p->session_id, sizeof p->session_id, "%s", r->session_id);
+		snprintf(p->thread_id, sizeof p->thread_id, "%s", r->thread_id);
+		snprintf(p->turn_id, sizeof p->turn_id, "%s", r->turn_id);
+		return 0;
+	}
 	if (r->turn_id) {
 		if (resolve_turn(p, r->turn_id, e) < 0 || mismatch("threadId", r->thread_id, p->thread_id, e) < 0 ||
 		    mismatch("sessionId", r->session_id, p->session_id, e) < 0)
@@ -162,6 +170,8 @@ int session_facts(struct process *p, struct store_batch *b)
 {
 	struct fact f;
 
+	if (p->hooked)
+		return 0; /* they are there since hooks began to look at it */
 	if (p->makes_session)
 		session_created(b, p->uid, p->session_id, p->thread_id, "user", NULL, &p->by);
 	if (p->makes_thread)
@@ -250,23 +260,16 @@ int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, c
 
 /* ---- update_session ---- */
 
-void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+static bool changes_document(const struct session_change *r)
 {
-	struct deed *d = deed_new(g, c, fn, ctx);
-	struct view_session_brief s;
-	struct err e = ERR_INIT;
-	struct fact f;
-	int found = view_session_brief(g->o.store, c->uid, r->session_id, &s, &e);
+	return r->title || r->scope_json || r->pinned_json || r->archived >= 0;
+}
 
-	if (found > 0)
-		field_err(&e, ERR_NOT_FOUND, "sessionId", "is not known", r->session_id);
-	else if (found == 0 && !r->title && !r->scope_json && !r->pinned_json && r->archived < 0)
-		err_field(&e, "title", "nothing to change: give title, scope, pinnedThreadIds or archived");
-	if (e.code) {
-		deed_refuse(d, &e);
-		return;
-	}
-	fact_open(&f, EVENT_SESSION_UPDATED, s.uid, r->session_id, s.first_thread, NULL);
+static int updated(const struct session_change *r, const struct view_session_brief *s, const struct caller *c, struct store_batch *b)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_SESSION_UPDATED, s->uid, r->session_id, s->first_thread, NULL);
 	f.draft.ids[ID_REQUEST] = c->request_id;
 	jw_kopt(&f.w, "title", r->title);
 	if (r->scope_json)
@@ -275,8 +278,25 @@ void engine_update_session(struct engine *g, const struct session_change *r, con
 		jw_kraw(&f.w, "pinnedThreadIds", r->pinned_json, strlen(r->pinned_json));
 	if (r->archived >= 0)
 		jw_kbool(&f.w, "archived", r->archived > 0);
-	if (fact_close(&f, d->batch) < 0) {
+	return fact_close(&f, b);
+}
+
+void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct deed *d = deed_new(g, c, fn, ctx);
+	struct view_session_brief s;
+	struct err e = ERR_INIT;
+	int found = view_session_brief(g->o.store, c->uid, r->session_id, &s, &e);
+
+	if (found > 0)
+		field_err(&e, ERR_NOT_FOUND, "sessionId", "is not known", r->session_id);
+	else if (found == 0 && !changes_document(r) && !r->rules)
+		err_field(&e, "title", "nothing to change: give title, scope, pinnedThreadIds, archived or permissions");
+	else if (found == 0 && r->rules)
+		(void)session_rules_fact(g, r->session_id, s.first_thread, r->rules, c, d->batch, &e);
+	if (!e.code && changes_document(r) && updated(r, &s, c, d->batch) < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, scope or pinnedThreadIds is too long");
+	if (e.code) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -287,7 +307,10 @@ void engine_update_session(struct engine *g, const struct session_change *r, con
 /* ---- create_session ---- */
 
 struct session_creation {
+	struct engine *engine;
 	struct pending_reply reply;
+	struct requester by;
+	uint64_t sequence;
 	char session_id[ID_ROOM], thread_id[ID_ROOM];
 };
 
@@ -303,18 +326,28 @@ static void session_result(const struct session_creation *s, uint64_t sequence, 
 	jw_obj_end(&w);
 }
 
-static void on_session_decided(void *ctx, const struct store_result *r)
+static void session_answer(void *ctx)
 {
 	struct session_creation *s = ctx;
 	buf_auto struct buf out = BUF_INIT;
 
+	session_result(s, s->sequence, &out);
+	reply_json(&s->reply, out.data, out.len);
+	free(s);
+}
+
+static void on_session_decided(void *ctx, const struct store_result *r)
+{
+	struct session_creation *s = ctx;
+	const struct hook_after_session after = { .fn = session_answer, .ctx = s };
+
 	if (r->status < 0) {
 		reply_err(&s->reply, r->err, NULL, 0);
-	} else {
-		session_result(s, r->last_sequence, &out);
-		reply_json(&s->reply, out.data, out.len);
+		free(s);
+		return;
 	}
-	free(s);
+	s->sequence = r->last_sequence;
+	hook_session_started(s->engine, s->session_id, s->by.uid, &s->by, NULL, &after);
 }
 
 void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -337,12 +370,17 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 	else
 		id_make(ID_KIND_SESSION, s->session_id);
 	id_make(ID_KIND_THREAD, s->thread_id);
+	s->engine = g;
+	s->by = by;
 	reply_keep(&s->reply, c, fn, ctx);
 	struct store_batch *b = store_batch_new(g->o.store);
 	if (session_created(b, c->uid, s->session_id, s->thread_id, "user", r, &by) < 0 ||
-	    thread_started(b, c->uid, s->session_id, s->thread_id, "session") < 0) {
-		store_batch_free(b);
+	    thread_started(b, c->uid, s->session_id, s->thread_id, "session") < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, workspaceId or scope is too long");
+	else if (r->rules)
+		(void)session_rules_fact(g, s->session_id, s->thread_id, r->rules, c, b, &e);
+	if (e.code) {
+		store_batch_free(b);
 		reply_err(&s->reply, &e, NULL, 0);
 		free(s);
 		return;

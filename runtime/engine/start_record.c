@@ -124,6 +124,7 @@ int start_record_read(const struct engine *g, const char *text, size_t len, stru
 	r->owner = (int)json_integer_value(json_object_get(s.json, "owner"));
 	const json_t *paths = json_object_get(s.json, "toolPaths"), *v;
 	size_t i;
+	r->ntool_paths = 0;
 	s.tool_paths = mem_zalloc(json_array_size(paths) + 1, sizeof *s.tool_paths);
 	json_array_foreach(paths, i, v)
 		s.tool_paths[r->ntool_paths++] = json_string_value(v);

@@ -149,6 +149,27 @@ static int take_command(const json_t *json, struct start_spec *s, struct err *e)
 	return 0;
 }
 
+/*
+ * A client that stands for somebody with a file method of his own (a gateway) starts bailiff-tool itself: `fs OPERATION FLAGS PATH
+ * [PATH]`. The program is shown wherever it lies, and what rules say about files holds.
+ */
+static void take_own_program(const struct engine *g, struct start_spec *s)
+{
+	static const char *const reading[] = { "read", "stat", "realpath", "list", "walk" };
+	const char *own = engine_tool_program(g);
+	struct start_request *r = &s->request;
+
+	if (!own || r->argc < 5 || r->argc > 6 || strcmp(r->argv[0], own) != 0 || strcmp(r->argv[1], "fs") != 0)
+		return;
+	s->sandbox.request.own_program = own;
+	r->tool = "write_file";
+	for (size_t i = 0; i < countof(reading); i++)
+		if (strcmp(r->argv[2], reading[i]) == 0)
+			r->tool = "read_file";
+	r->tool_paths = r->argv + 4;
+	r->ntool_paths = r->argc - 4;
+}
+
 static int take_environment(const json_t *json, struct start_spec *s, struct err *e)
 {
 	json_t *env = json_object_get(json, "env"), *v;
@@ -259,6 +280,7 @@ int start_spec_of(const struct engine *g, const json_t *json, struct start_spec 
 		start_spec_done(&s);
 		return -1;
 	}
+	take_own_program(g, &s);
 	s.request.sandbox = s.sandbox.request;
 	*ret = s;
 	return 0;

@@ -388,8 +388,18 @@ static void on_process_over(struct engine *g, const char *id)
 	subagent_ended(g, id);
 }
 
+static bool subagent_wanted(struct engine *g, const char *id, const char *process_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc d;
+	struct err e = ERR_INIT;
+
+	return view_read_ahead(g->o.store, &subagent_shape, id, &text, &d, &e) == 0 && !subagent_doc_ended(&d);
+}
+
 const struct process_owner_ops subagent_process_owner = {
 	.refused = subagent_refused,
+	.wanted = subagent_wanted,
 	.started = on_process_started,
 	.output = on_process_output,
 	.ended = on_process_ended,

@@ -540,9 +540,18 @@ void task_next(struct engine *g, const char *task_id)
 	task_dispatch(g);
 }
 
+static bool task_wanted(struct engine *g, const char *task_id, const char *process_id)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	return task_read(g, task_id, &t, &e) == 0 && t.d.attemptOpen && strcmp(t.d.currentProcessId, process_id) == 0 &&
+	       t.status != TASK_CANCELLING && t.status != TASK_PAUSED;
+}
+
 extern const struct process_owner_ops task_owner;
 const struct process_owner_ops task_owner = {
-	.refused = task_refused, .started = task_started, .output = task_output, .ended = task_ended, .over = task_next,
+	.refused = task_refused, .wanted = task_wanted, .started = task_started, .output = task_output, .ended = task_ended, .over = task_next,
 };
 
 /* ---- start_task and retry_task ---- */

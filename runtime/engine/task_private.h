@@ -10,6 +10,7 @@
 
 #define TASK_JSON_MAX 8192u      /* of one member that a client gives */
 #define TASK_TEXT_MAX 8192u
+#define TASK_OUTPUT_MAX (8u << 20) /* of what it ended with, behind refs */
 #define TASK_WORD_MAX 256u
 #define TASK_REASON_MAX 1024u
 #define TASK_COMMAND_INLINE 12288u
@@ -97,6 +98,12 @@ void task_attempt_completed(struct engine *g, const struct task *t, struct store
 void task_next(struct engine *g, const char *task_id);
 void task_dispatch(struct engine *g);      /* queued tasks take free slots */
 void task_begin_now(struct engine *g, const char *task_id, const char *reason);
+
+/* task_output.c */
+/* complete_task's outputs, as objects; NULL with *e: they are none, or too much. */
+json_t *task_outputs(const json_t *params, struct err *e);
+/* Puts long contents behind refs. */
+void task_outputs_keep(const struct task_doc *d, struct store_batch *b, json_t *outputs);
 
 /* task_verbs.c */
 /* What still stands between the task and completion, as a JSON array; 0 = nothing. `skip_attempt`: that one ends right now. */

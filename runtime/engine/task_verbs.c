@@ -361,11 +361,12 @@ void task_completed_fact(struct engine *g, const struct task *t, struct store_ba
 			 const char *acceptance, const char *declared_by)
 {
 	struct err e = ERR_INIT;
-	json_auto_t *outputs = json_object_get(params, "outputs") ? param_refs(params, "outputs", "outputRef", &e) : NULL,
+	json_auto_t *outputs = json_object_get(params, "outputs") ? task_outputs(params, &e) : NULL,
 		*artifacts = json_object_get(params, "artifacts") ? param_refs(params, "artifacts", "artifactId", &e) : NULL,
 		*delivery = param_delivery(params, "delivery", &e);
 	struct fact f;
 
+	task_outputs_keep(&t->d, b, outputs);
 	task_fact_open(&f, EVENT_TASK_COMPLETED, &t->d, c);
 	f.draft.status = "completed";
 	if (acceptance)
@@ -388,13 +389,10 @@ void task_completed_fact(struct engine *g, const struct task *t, struct store_ba
 
 static int check_completion(const json_t *params, struct err *e)
 {
-	static const char *const lists[] = { "outputs", "artifacts" };
+	json_auto_t *outputs = task_outputs(params, e), *artifacts = outputs ? param_refs(params, "artifacts", "id", e) : NULL;
 
-	for (size_t i = 0; i < countof(lists); i++) {
-		json_auto_t *refs = param_refs(params, lists[i], "id", e);
-		if (!refs)
-			return -1;
-	}
+	if (!artifacts)
+		return -1;
 	return param_small(params, "evidenceRefs", TASK_JSON_MAX, e) < 0 ? -1 : param_text(params, "summary", TASK_TEXT_MAX, e);
 }
 

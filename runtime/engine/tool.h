@@ -87,6 +87,7 @@ struct tool_failure {
 	const char *status;           /* failed, cancelled, timed_out, lost */
 	const char *category, *message, *advice; /* advice NULL = as for the category */
 	bool retryable;
+	const char *stage, *tool;     /* it never began: why, and which it was; or NULL */
 };
 /* What to do about it, where that is the same for all of a category; NULL = nothing to say. */
 const char *tool_advice(const char *category);
@@ -100,7 +101,29 @@ void tool_cancel_of_turn(struct engine *g, const char *turn_id, const char *reas
 void tool_owner_gone(struct engine *g, uint64_t connection);
 void tool_recover(struct engine *g);
 
+/* tool_permission.c: calls that somebody else does */
+enum tool_from { TOOL_FROM_LOOP, TOOL_FROM_INVOKE, TOOL_FROM_REPORT };
+bool tool_is_foreign(struct engine *g, const char *tool, uint32_t uid, const char *runner);
+/*
+ * Begins the call if policy allows it, asks, or refuses. fn NULL: the turn's own loop. The reply: as invoke_tool's (at its end) or
+ * report_tool_call's; ERR_PERMISSION with the decision.
+ */
+void tool_permit(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from, uint64_t timeout_ms, const struct caller *c,
+		 engine_reply_fn fn, void *ctx);
+bool tool_is_judging(struct engine *g, const char *turn_id); /* a call of this turn, right now */
+void tool_judging_done(struct engine *g);
+/* A call's document as its first facts will make it. */
+void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret);
+
 /* tool_process.c */
+#define TOOL_PATHS_MAX 64u
+/* The files that a call is about, as its arguments name them: what rules about paths look at. */
+struct tool_paths {
+	char *path[TOOL_PATHS_MAX];
+	size_t count;
+};
+void tool_paths_of(const json_t *args, struct tool_paths *ret);
+void tool_paths_done(struct tool_paths *n);
 void tool_process_start(struct engine *g, const char *call_id);
 
 #endif

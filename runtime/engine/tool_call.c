@@ -117,7 +117,7 @@ json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, str
 	return v;
 }
 
-static void call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret)
+void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret)
 {
 	view_clear(&tool_call_shape, ret);
 	if (u->call_id)
@@ -172,7 +172,7 @@ void tool_call_begin(struct deed *d, const struct turn_doc *t, const struct tool
 
 	if (!known && !u->runner)
 		use.runner = "external"; /* its owner went between the check and now: tool_process_start says so */
-	call_doc_of(t, &use, &doc);
+	tool_call_doc_of(t, &use, &doc);
 	if (!t->catalog)
 		tool_catalog_fact(g, t, d->batch);
 	started_fact(&doc, known && !u->runner ? &tool : NULL, &use, d->batch);
@@ -222,6 +222,8 @@ void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *
 	jw_kopt(&f.w, "advice", why->advice ? why->advice : tool_advice(why->category));
 	if (d->part != VIEW_ABSENT)
 		jw_kuint(&f.w, "part", d->part);
+	jw_kopt(&f.w, "stage", why->stage);
+	jw_kopt(&f.w, "toolName", why->tool);
 	fact_close(&f, b);
 }
 

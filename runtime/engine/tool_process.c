@@ -16,7 +16,6 @@
 #define PROGRESS_NS 1000000000ull
 #define ANSWER_READ (256u << 10)
 #define ARTIFACTS_MAX 100u
-#define PATHS_MAX 64u
 
 /* ---- the start ---- */
 
@@ -47,22 +46,16 @@ static void fail_start(struct engine *g, const char *call_id, const struct err *
 	tool_call_fail(g, call_id, &why);
 }
 
-/* The files that a call is about, as its arguments name them: what rules about paths look at. */
-struct named_paths {
-	char *path[PATHS_MAX];
-	size_t count;
-};
-
-static void name_path(struct named_paths *n, const char *s, size_t len)
+static void name_path(struct tool_paths *n, const char *s, size_t len)
 {
 	while (len && (s[len - 1] == '\r' || s[len - 1] == ' '))
 		len--;
-	if (len && n->count < PATHS_MAX)
+	if (len && n->count < TOOL_PATHS_MAX)
 		n->path[n->count++] = mem_strndup(s, len);
 }
 
 /* The headers of a patch, in either of its two forms; a/ and b/ are what git puts before names. */
-static void name_patch_paths(struct named_paths *n, const char *patch)
+static void name_patch_paths(struct tool_paths *n, const char *patch)
 {
 	static const char *const heads[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ", "+++ ", "--- " };
 
@@ -82,15 +75,22 @@ static void name_patch_paths(struct named_paths *n, const char *patch)
 		}
 }
 
-static void name_paths(const json_t *args, struct named_paths *ret)
+void tool_paths_of(const json_t *args, struct tool_paths *ret)
 {
 	const char *path = json_string_value(json_object_get(args, "path")), *patch = json_string_value(json_object_get(args, "patch"));
 
-	*ret = (struct named_paths){ 0 };
+	*ret = (struct tool_paths){ 0 };
 	if (path)
 		name_path(ret, path, strlen(path));
 	if (patch)
 		name_patch_paths(ret, patch);
+}
+
+void tool_paths_done(struct tool_paths *n)
+{
+	for (size_t i = 0; i < n->count; i++)
+		free(n->path[i]);
+	n->count = 0;
 }
 
 static void start(struct engine *g, const struct tool_call_doc *d, const struct tool *tool, const struct requester *by,
@@ -98,7 +98,7 @@ static void start(struct engine *g, const struct tool_call_doc *d, const struct 
 {
 	const char *const argv[] = { g->o.tool_program, tool->name };
 	mem_auto char *input = json_dumps(args, JSON_COMPACT);
-	struct named_paths paths = { 0 };
+	struct tool_paths paths = { 0 };
 	char process[ID_TEXT_MAX];
 	struct start_spec spec;
 	struct err e = ERR_INIT;
@@ -121,15 +121,14 @@ static void start(struct engine *g, const struct tool_call_doc *d, const struct 
 		spec.request.stdin_pipe = true;
 		spec.request.stderr_merge = false;
 		spec.request.sandbox.own_program = g->o.tool_program;
-		name_paths(args, &paths);
+		tool_paths_of(args, &paths);
 		spec.request.tool = tool->name;
 		spec.request.tool_paths = (const char *const *)paths.path;
 		spec.request.ntool_paths = paths.count;
 		spec.request.stdin_text = input; /* its request, which it takes once it runs */
 	}
 	process_start_owned(g, &spec.request, by, OWNER_TOOL, d->toolCallId, process);
-	for (size_t i = 0; i < paths.count; i++)
-		free(paths.path[i]);
+	tool_paths_done(&paths);
 	start_spec_done(&spec);
 }
 
@@ -359,8 +358,20 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 	fact_close(&f, b);
 }
 
+static bool tool_wanted(struct engine *g, const char *call_id, const char *process_id)
+{
+	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
+	struct tool_call_doc d;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	return tool_call_read(g, call_id, &text, &d, &e) == 0 && !d.endedAt && turn_read(g, d.turnId, &turn_text, &t, &e) == 0 &&
+	       t.ending.type != JT_OBJECT;
+}
+
 const struct process_owner_ops tool_owner_ops = {
 	.refused = tool_refused,
+	.wanted = tool_wanted,
 	.output = tool_output,
 	.ended = tool_ended,
 	.over = tool_call_over,

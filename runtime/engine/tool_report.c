@@ -6,6 +6,7 @@
 #include "runtime/base/text.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/turn.h"
 #include "runtime/engine/waiter.h"
 
@@ -32,6 +33,16 @@ static int check_invocation(struct engine *g, const struct tool_request *r, cons
 	if (!turn_driven_by_client(t))
 		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime: submit the call as a part of a turn", t->turnId);
 	return 0;
+}
+
+/* Somebody else answers. */
+static void hand_over(struct deed *d)
+{
+	struct pending_reply reply;
+
+	deed_take_reply(d, &reply);
+	reply_done(&reply);
+	deed_commit(d);
 }
 
 void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -62,6 +73,11 @@ void engine_invoke_tool(struct engine *g, const struct tool_request *r, const st
 	}
 	const struct tool_use use = { .tool = r->tool, .arguments = r->arguments, .part = -1, .call_id = r->call_id,
 		.request_id = c->request_id, .by = requester_of(c), .connection = c->connection };
+	if (tool_is_foreign(g, r->tool, (uint32_t)t.uid, NULL)) {
+		hand_over(d);
+		tool_permit(g, t.turnId, &use, TOOL_FROM_INVOKE, r->timeout_ms, c, fn, ctx);
+		return;
+	}
 	tool_call_begin(d, &t, &use, call);
 	d->flags |= STORE_MUST;
 	tool_waiter_add(g, call, r->timeout_ms, d);
@@ -141,19 +157,23 @@ static int end_report(const struct tool_call_doc *d, const struct tool_report *r
 	} else {
 		tool_failed_fact(d, &why, deed->batch);
 	}
-	deed_then(deed, tool_call_over, d->toolCallId);
+	deed_then(deed, hook_call_ended, d->toolCallId);
 	return 0;
 }
 
 /* A call that a client does itself begins: the turn must be one that it drives. */
-static int begin_report(struct engine *g, const struct tool_report *r, struct deed *d, char ret_call[ID_ROOM], struct err *e)
+static int begin_report(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e)
 {
-	buf_auto struct buf text = BUF_INIT;
+	buf_auto struct buf text = BUF_INIT, call_text = BUF_INIT;
+	struct tool_call_doc call;
 	struct turn_doc t;
+
+	if (r->call_id && tool_call_read(g, r->call_id, &call_text, &call, e) == 0)
+		return err_set(e, ERR_CONFLICT, "toolCallId '%s' is taken", r->call_id);
 
 	if (!r->turn_id || !r->tool)
 		return err_field(e, r->turn_id ? "toolName" : "turnId", "missing: a call that begins names its turn and tool");
-	if (turn_open_of_caller(g, r->turn_id, &d->caller, &text, &t, e) < 0)
+	if (turn_open_of_caller(g, r->turn_id, c, &text, &t, e) < 0)
 		return -1;
 	if (!turn_driven_by_client(&t))
 		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime; only turns with text have calls of their clients'", t.turnId);
@@ -162,25 +182,27 @@ static int begin_report(struct engine *g, const struct tool_report *r, struct de
 	if (strlen(r->tool) > TOOL_NAME_MAX)
 		return err_field(e, "toolName", "must have at most %u bytes", TOOL_NAME_MAX);
 	const struct tool_use use = { .tool = r->tool, .arguments = r->arguments, .part = -1, .call_id = r->call_id, .runner = "client",
-		.request_id = d->caller.request_id, .by = requester_of(&d->caller), .connection = d->caller.connection };
-	tool_call_begin(d, &t, &use, ret_call);
+		.request_id = c->request_id, .by = requester_of(c), .connection = c->connection };
+	tool_permit(g, t.turnId, &use, TOOL_FROM_REPORT, 0, c, fn, ctx);
 	return 0;
 }
 
 void engine_report_tool_call(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	struct deed *d = deed_new(g, c, fn, ctx);
+	bool begins = strcmp(r->status, "started") == 0;
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc call;
 	struct err e = ERR_INIT;
 	char id[ID_ROOM] = "";
 
-	if (strcmp(r->status, "started") == 0) {
-		if (r->call_id && tool_call_read(g, r->call_id, &text, &call, &e) == 0)
-			err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken", r->call_id);
-		if (!e.code)
-			begin_report(g, r, d, id, &e);
-	} else if (!r->call_id) {
+	if (begins && begin_report(g, r, c, fn, ctx, &e) == 0)
+		return;
+	struct deed *d = deed_new(g, c, fn, ctx);
+	if (begins) {
+		deed_refuse(d, &e);
+		return;
+	}
+	if (!r->call_id) {
 		err_field(&e, "toolCallId", "missing");
 	} else if (tool_call_of_caller(g, r->call_id, c, &text, &call, &e) == 0 && check_reporter(&call, c, &e) == 0) {
 		snprintf(id, sizeof id, "%s", r->call_id);
@@ -194,6 +216,6 @@ void engine_report_tool_call(struct engine *g, const struct tool_report *r, cons
 		return;
 	}
 	jw_kstr(&d->w, "toolCallId", id);
-	jw_kstr(&d->w, "status", strcmp(r->status, "progress") == 0 || strcmp(r->status, "started") == 0 ? "running" : r->status);
+	jw_kstr(&d->w, "status", strcmp(r->status, "progress") == 0 ? "running" : r->status);
 	deed_commit(d);
 }

@@ -9,6 +9,7 @@
 #include "runtime/engine/confinement.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/place.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/engine/tool.h"
@@ -142,7 +143,21 @@ static void environment_facts(struct engine *g, const struct turn_doc *d, struct
 	json_decref(where);
 }
 
-void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, struct store_batch *b)
+/* What hooks have added, at the session's beginning and to this turn. */
+static void hook_refs(struct engine *g, const struct turn_doc *d, const char *hook_context, struct jw *refs)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc s;
+	struct err e = ERR_INIT;
+
+	if (hook_context && strlen(hook_context) > 2)
+		jw_kraw(refs, "hookContext", hook_context, strlen(hook_context));
+	if (view_read_ahead(g->o.store, &session_shape, d->sessionId, &text, &s, &e) == 0 &&
+	    s.hookContextRefs.type == JT_ARRAY)
+		jw_kraw(refs, "sessionHookContext", s.hookContextRefs.text, s.hookContextRefs.len);
+}
+
+void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context, struct store_batch *b)
 {
 	buf_auto struct buf refs = BUF_INIT;
 	struct jw r = jw_on(&refs);
@@ -156,6 +171,7 @@ void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queu
 		jw_kbool(&f.w, "fromQueue", true);
 	environment_facts(g, d, &f.w, &r);
 	fact_close(&f, b);
+	hook_refs(g, d, hook_context, &r);
 	jw_obj_end(&r);
 	place_thread_status(g, (uint32_t)d->uid, d->sessionId, d->threadId, "running", "turn_started", b);
 	turn_fact_open(&f, EVENT_CONTEXT_RESOLVED, d);
@@ -499,8 +515,10 @@ static void submit(struct engine *g, struct deed *d, const struct turn_request *
 	if (busy) {
 		snprintf(q.ids[q.count++], ID_ROOM, "%s", turn_id);
 		turn_queue_fact(&q, "queued", turn_id, d->caller.request_id, d->batch);
+	} else if (hook_prompt(g, &t, r->input, d)) {
+		return; /* they look at it first, and answer */
 	} else {
-		turn_start_facts(g, &t, false, d->batch);
+		turn_start_facts(g, &t, false, NULL, d->batch);
 		deed_then(d, turn_step, turn_id);
 	}
 	submit_result(d, &t, busy ? "queued" : "accepted");
@@ -515,7 +533,12 @@ void engine_submit_turn(struct engine *g, const struct turn_request *r, const st
 
 	if (plan_turn(g, r, c, &p, &e) < 0)
 		deed_refuse(d, &e);
-	else if (submit_again(g, d, r, &p) == 0)
+	else if (submit_again(g, d, r, &p) == 0) {
+		const struct requester by = requester_of(c);
+
 		submit(g, d, r, &p);
+		if (p.place.makes_session)
+			hook_session_started(g, p.place.session_id, p.place.uid, &by, json_string_value(json_object_get(r->options, "cwd")), NULL);
+	}
 	turn_plan_done(&p);
 }

@@ -44,8 +44,8 @@ void turn_requester(const struct turn_doc *d, struct requester *ret);
 bool turn_driven_by_client(const struct turn_doc *d);
 
 void turn_fact_open(struct fact *f, enum event_type type, const struct turn_doc *d);
-/* turn.started and what stands beside it. `d` need not be stored yet. */
-void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, struct store_batch *b);
+/* turn.started and what stands beside it. `d` need not be stored yet; hook_context: refs that hooks added, as JSON, or NULL. */
+void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context, struct store_batch *b);
 
 struct turn_end {
 	const char *status;      /* completed, failed, cancelled, timed_out, lost */
@@ -59,6 +59,8 @@ struct turn_end {
 };
 void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct deed *d);
 
+/* A turn that its client drives: is anything open that keeps it from ending? */
+int turn_may_complete(struct engine *g, const struct turn_doc *t, struct err *e);
 /* Does whatever is due: the next parts, the end that was decided. Harmless at any time. */
 void turn_step(struct engine *g, const char *turn_id);
 /* The same, and what runs of a turn whose end was decided is told to end. */

@@ -10,6 +10,7 @@
 #include "runtime/engine/action.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/tool.h"
 #include "runtime/engine/waiter.h"
 #include "runtime/view/view_ids.h"
@@ -168,7 +169,7 @@ void turn_process_over(struct engine *g, const char *thread_id, const char *turn
 
 /* ---- complete_turn, fail_turn ---- */
 
-static int check_complete(struct engine *g, const struct turn_doc *t, struct err *e)
+int turn_may_complete(struct engine *g, const struct turn_doc *t, struct err *e)
 {
 	char one[ID_TEXT_MAX];
 
@@ -199,12 +200,14 @@ void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const 
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (turn_open_of_caller(g, v->turn_id, c, &text, &t, &e) < 0 || check_complete(g, &t, &e) < 0) {
+	if (turn_open_of_caller(g, v->turn_id, c, &text, &t, &e) < 0 || turn_may_complete(g, &t, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
 	const struct turn_end end = { .status = "completed", .outcome = v->outcome ? v->outcome : "completed", .summary = v->summary,
 		.usage = v->usage_json };
+	if (hook_stop(g, &t, &end, d))
+		return;
 	turn_end_facts(g, &t, &end, d);
 	turn_result(d, &t, "completed");
 	deed_then(d, turn_thread_free, t.threadId);

@@ -9,6 +9,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/tool.h"
 
 #define SIDE_BY_SIDE 4u
@@ -116,22 +117,26 @@ static void start_part(struct loop *l)
 	bool command = type && strcmp(type, "command") == 0;
 	json_t *arguments = command ? json_copy((json_t *)(uintptr_t)part) : json_incref(json_object_get(part, "arguments"));
 	struct requester by;
-	struct deed *d = deed_own(l->engine);
 	struct tool_use use = { .tool = tool_name_of(part), .arguments = arguments, .part = (int)l->next };
 
 	if (command)
 		json_object_del(arguments, "type");
 	turn_requester(l->turn, &by);
 	use.by = by;
-	tool_call_begin(d, l->turn, &use, NULL);
-	deed_commit(d);
+	if (tool_is_foreign(l->engine, use.tool, (uint32_t)l->turn->uid, NULL)) {
+		tool_permit(l->engine, l->turn->turnId, &use, TOOL_FROM_LOOP, LIMIT_NONE, NULL, NULL, NULL);
+	} else {
+		struct deed *d = deed_own(l->engine);
+
+		tool_call_begin(d, l->turn, &use, NULL);
+		deed_commit(d);
+	}
 	json_decref(arguments);
 }
 
 static void end_turn(struct loop *l)
 {
 	const struct turn_doc *t = l->turn;
-	struct deed *d = deed_own(l->engine);
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc call;
 	struct err e = ERR_INIT;
@@ -153,6 +158,9 @@ static void end_turn(struct loop *l)
 			}
 		}
 	}
+	if (!end.category && hook_stop(l->engine, t, &end, NULL))
+		return;
+	struct deed *d = deed_own(l->engine);
 	turn_end_facts(l->engine, t, &end, d);
 	deed_then(d, turn_thread_free, t->threadId);
 	deed_commit(d);
@@ -172,7 +180,7 @@ static bool loop_once(struct loop *l)
 		if (l->open && !(l->open_safe && l->open < SIDE_BY_SIDE && tool_runs_beside(l->engine, tool, (uint32_t)l->turn->uid)))
 			return false;
 		start_part(l);
-		return true;
+		return !tool_is_judging(l->engine, l->turn->turnId); /* it is looked up first which rules hold */
 	}
 	if (!l->open && !turn_driven_by_client(l->turn) && !turn_busy(l->engine, l->turn))
 		end_turn(l);
@@ -186,7 +194,7 @@ void turn_loop(struct engine *g, const struct turn_doc *first)
 	struct turn_doc d = *first;
 	struct err e = ERR_INIT;
 
-	if (g->stopping || !d.inputRef[0])
+	if (g->stopping || !d.inputRef[0] || tool_is_judging(g, d.turnId))
 		return;
 	l.input = turn_input(g, first, &e);
 	if (!l.input) {

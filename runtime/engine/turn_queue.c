@@ -9,6 +9,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/place.h"
 
 int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *ret, struct err *e)
@@ -65,9 +66,10 @@ int turn_thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_R
 		snprintf(ret_turn, ID_ROOM, "%s", t.activeTurnId);
 		return 1;
 	}
-	if (p)
-		snprintf(ret_turn, ID_ROOM, "%s", p->turn_id);
-	return p != NULL;
+	const char *prompt = p ? NULL : hook_prompt_turn(g, thread_id);
+	if (p || prompt)
+		snprintf(ret_turn, ID_ROOM, "%s", p ? p->turn_id : prompt);
+	return p || prompt;
 }
 
 static void queue_remove(struct turn_queue *q, size_t at)
@@ -107,7 +109,11 @@ void turn_thread_free(struct engine *g, const char *thread_id)
 	struct deed *d = deed_own(g);
 	turn_queue_fact(&q, "taken", id, NULL, d->batch);
 	if (turn_read(g, id, &text, &t, &e) == 0 && !turn_doc_ended(&t)) {
-		turn_start_facts(g, &t, true, d->batch);
+		json_auto_t *input = turn_driven_by_client(&t) ? turn_input(g, &t, &e) : NULL;
+
+		if (input && hook_prompt(g, &t, input, d))
+			return;
+		turn_start_facts(g, &t, true, NULL, d->batch);
 		deed_then(d, turn_step, id);
 	} else {
 		deed_then(d, turn_thread_free, thread_id); /* nothing to start: the one after it */

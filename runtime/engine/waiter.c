@@ -88,6 +88,9 @@ static void call_answer(struct engine *g, const struct waiter *w, struct jw *j)
 		json_member(j, "preview", d.displayPreview);
 		json_member(j, "exitCode", d.exitCode);
 		json_member(j, "artifactRefs", d.artifactRefs);
+		json_member(j, "hookReason", d.hookReason);
+		json_member(j, "hookContextRefs", d.hookContextRefs);
+		json_member(j, "updatedResultRef", d.updatedOutputRef);
 		if (d.category.type != JT_NONE) {
 			jw_kobj(j, "error");
 			json_member(j, "category", d.category);
@@ -96,6 +99,8 @@ static void call_answer(struct engine *g, const struct waiter *w, struct jw *j)
 			json_member(j, "advice", d.advice);
 			jw_obj_end(j);
 		}
+	} else {
+		jw_kstr(j, "status", "waiting_permission"); /* it has not begun */
 	}
 	jw_kuint(j, "sequence", store_last_sequence(g->o.store));
 	jw_obj_end(j);

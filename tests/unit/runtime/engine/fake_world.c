@@ -157,16 +157,28 @@ static void meet_peer(void *world, uint32_t uid, int peer_fd)
 {
 }
 
-/* Everybody has been here, as far as tests are concerned. */
+/* Everybody has been here, unless a test says otherwise. */
 static int peer_of(void *world, uint32_t uid)
 {
+	const struct fake_world *w = world;
+
+	return w->nobody ? -1 : 0;
+}
+
+static int policy_of(void *world, const struct port_place *at, const struct policy_rules **ret, struct err *e)
+{
+	struct fake_world *w = world;
+
+	w->policies++;
+	if (w->policy_problem)
+		return err_set(e, ERR_UNAVAILABLE, "%s", w->policy_problem);
 	return 0;
 }
 
 static const struct ports fake_ports = {
 	real_us, boot_ns, wake_at, base_env, meet_peer, peer_of, launch, open_gate, send_signal, kill_tree, kill_init, write_stdin, close_stdin,
 	line, resize,
-	peek_output, output_fd, stop_reading, release,
+	peek_output, output_fd, stop_reading, release, .policy_of = policy_of,
 };
 
 /* ---- recovery ---- */

@@ -36,6 +36,9 @@ struct fake_world {
 	uint64_t boot_ns, wake_ns;
 	struct fake_process processes[FAKE_PROCESSES];
 	size_t nprocesses;
+	bool nobody;               /* no client has been here */
+	unsigned policies;         /* how often the policy of a place was asked for … */
+	const char *policy_problem; /* … and why it is not known; NULL = there is none */
 	const char *abandoned[FAKE_PROCESSES];
 	size_t nabandoned;
 };

@@ -288,6 +288,31 @@ START_TEST(time_that_is_over_is_no_yes)
 }
 END_TEST
 
+/* Neither a file that cannot be read nor a user whom nobody stands for is a reason to go by fewer rules. */
+START_TEST(a_place_that_is_not_known_is_no_yes)
+{
+	static const char *const problems[] = { "no client has come", NULL };
+	char turn[72];
+
+	for (size_t i = 0; i < countof(problems); i++) {
+		submit(NULL, TEXT, &reply, turn);
+		const struct tool_report q = { .turn_id = turn, .tool = "mcp__a__b", .status = "started" };
+		const unsigned before = w.policies, began = fake_count(&w, "tool.started");
+
+		w.nobody = true;
+		w.policy_problem = problems[i];
+		engine_report_tool_call(w.engine, &q, &fake_caller, fake_reply_fn, &other);
+		fake_settle(&w);
+		ck_assert_uint_gt(w.policies, before);
+		ck_assert_uint_eq(fake_count(&w, "tool.started") - began, problems[i] ? 0 : 1);
+		if (problems[i])
+			ck_assert_msg(strstr(other.message, problems[i]), "%s", other.message);
+		w.nobody = false;
+		w.policy_problem = NULL;
+	}
+}
+END_TEST
+
 START_TEST(others_do_not_see_it)
 {
 	struct caller stranger = fake_caller;
@@ -315,7 +340,8 @@ int main(void)
 	const TTest *const tests[] = {
 		parts_run_one_after_the_other, a_failure_leaves_the_rest_out, two_requests_in_one_loop_turn_do_not_both_start,
 		a_crash_between_call_and_process_starts_it_again, a_crash_while_it_runs_goes_on_or_is_lost, a_queue_is_held_after_a_crash,
-		an_interrupt_is_finished_after_a_crash, an_action_waits_for_its_answer, time_that_is_over_is_no_yes, others_do_not_see_it,
+		an_interrupt_is_finished_after_a_crash, an_action_waits_for_its_answer, time_that_is_over_is_no_yes,
+		a_place_that_is_not_known_is_no_yes, others_do_not_see_it,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);

@@ -1,0 +1,119 @@
+#include "runtime/engine/policy_place.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/confinement.h"
+#include "runtime/engine/engine_private.h"
+#include "runtime/engine/start_hold.h"
+
+struct policy_waiter {
+	TAILQ_ENTRY(policy_waiter) link;
+	uint32_t uid;
+	char *workspace;
+	void (*go)(struct engine *g, void *ctx);
+	void *ctx;
+};
+
+const char *policy_place_home(const struct buf *env)
+{
+	for (const char *s = env->data; s && s < env->data + env->len; s += strlen(s) + 1)
+		if (strncmp(s, "HOME=/", 6) == 0 && s[6])
+			return s + 5;
+	return "";
+}
+
+static const char *home_of(const struct confinement *f)
+{
+	return policy_place_home(&f->env);
+}
+
+/* Of what runs without a sandbox, too: that it has none is no way around a file. */
+static void find_workspace(const struct confinement *f, const struct sandbox_request *r, char ret[PATH_MAX])
+{
+	struct workspace w;
+	struct err e = ERR_INIT;
+
+	if (f->profile.confined)
+		snprintf(ret, PATH_MAX, "%s", f->workspace.path);
+	else
+		snprintf(ret, PATH_MAX, "%s", workspace_find(r->cwd, r->workspace, home_of(f), &w, &e) == 0 ? w.path : "");
+}
+
+int policy_place_rules(struct engine *g, const struct confinement *f, const struct sandbox_request *r, const struct caller *c, uint64_t since_ns,
+		       const struct policy_rules **ret, struct err *e)
+{
+	char workspace[PATH_MAX];
+
+	*ret = g->rules;
+	if (!g->o.ports->policy_of)
+		return 0;
+	find_workspace(f, r, workspace);
+	const struct port_place at = { .uid = c->uid, .peer_fd = c->peer_fd, .workspace = workspace, .home = home_of(f), .since_ns = since_ns };
+	return g->o.ports->policy_of(g->o.world, &at, ret, e);
+}
+
+void policy_place_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx), void *ctx)
+{
+	struct policy_waiter *w = mem_zalloc(1, sizeof *w);
+
+	w->uid = uid;
+	w->workspace = mem_strdup(workspace);
+	w->go = go;
+	w->ctx = ctx;
+	TAILQ_INSERT_TAIL(&g->policy_waiters, w, link);
+}
+
+static void go_on(struct engine *g, void *ctx)
+{
+	struct start_hold *h = ctx;
+
+	h->go(g, h);
+}
+
+void policy_place_wait(struct engine *g, const struct confinement *f, const struct sandbox_request *r, struct start_hold *h,
+		       void (*go)(struct engine *g, struct start_hold *h))
+{
+	char workspace[PATH_MAX];
+
+	find_workspace(f, r, workspace);
+	if (!h->since_ns)
+		h->since_ns = engine_now(g);
+	h->go = go;
+	policy_place_await(g, h->caller.uid, workspace, go_on, h);
+}
+
+void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace)
+{
+	TAILQ_HEAD(, policy_waiter) ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct policy_waiter *w, *next;
+
+	for (w = TAILQ_FIRST(&g->policy_waiters); w; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (w->uid != uid || strcmp(w->workspace, workspace) != 0)
+			continue;
+		TAILQ_REMOVE(&g->policy_waiters, w, link);
+		TAILQ_INSERT_TAIL(&ready, w, link);
+	}
+	while ((w = TAILQ_FIRST(&ready))) {
+		TAILQ_REMOVE(&ready, w, link);
+		w->go(g, w->ctx);
+		free(w->workspace);
+		free(w);
+	}
+}
+
+void policy_place_stop(struct engine *g)
+{
+	struct policy_waiter *w;
+
+	while ((w = TAILQ_FIRST(&g->policy_waiters))) {
+		TAILQ_REMOVE(&g->policy_waiters, w, link);
+		w->go(g, w->ctx); /* which finds that the daemon stops */
+		free(w->workspace);
+		free(w);
+	}
+}
+
+enum permission_mode policy_place_mode(const struct policy_rules *rules, enum permission_mode mode)
+{
+	return rules && rules->place_mode >= 0 ? permission_mode_join(mode, (enum permission_mode)rules->place_mode) : mode;
+}

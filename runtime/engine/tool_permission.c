@@ -1,0 +1,608 @@
+/*
+ * Calls that somebody else does, a client with a tool of its own, are judged like commands before they begin: by their name, and where it is
+ * one of the conventions' (Read, Edit, WebFetch, Bash …) by what they were given. Denied ones never begin, so their owner never sees a
+ * tool.started; those that ask wait in an action, whose continuation holds all that is needed to begin.
+ */
+
+#include "runtime/engine/tool.h"
+
+#include "policy/command.h"
+#include "policy/decision.h"
+#include "policy/understand.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/engine/action.h"
+#include "runtime/engine/deed.h"
+#include "runtime/engine/engine_private.h"
+#include "runtime/engine/hook.h"
+#include "runtime/engine/permission_private.h"
+#include "runtime/engine/policy_place.h"
+#include "runtime/engine/ref.h"
+#include "runtime/engine/session_rules.h"
+#include "runtime/engine/start_hold.h"
+#include "runtime/engine/turn.h"
+#include "runtime/engine/waiter.h"
+#include "sandbox/workspace.h"
+
+#include <limits.h>
+
+/* One call on its way to its verdict. */
+struct tool_judging {
+	TAILQ_ENTRY(tool_judging) link;
+	struct tool_use use;          /* its strings and arguments are ours */
+	char turn_id[ID_ROOM], call_id[ID_ROOM], action_id[ID_ROOM]; /* action_id: a person allowed it there; "" = nobody was asked */
+	enum tool_from from;
+	uint64_t timeout_ms, since_ns;
+	bool waited;                  /* for the files of its place */
+	bool client;                  /* the runner is the client itself */
+	struct caller caller;         /* of invoke and report */
+	engine_reply_fn fn;           /* NULL: nobody waits for an answer */
+	void *ctx;
+	char binding[HASH_SHA256_TEXT];
+	struct policy_decision decision;
+	char *decision_json, *command_json, *lasting_json;
+	struct hook_call hooks;
+	enum permission_mode mode;
+	char cwd[PATH_MAX], workspace[PATH_MAX], home[PATH_MAX];
+};
+
+static void judging_free(struct engine *g, struct tool_judging *j)
+{
+	TAILQ_REMOVE(&g->judging, j, link);
+	json_decref((json_t *)(uintptr_t)j->use.arguments);
+	free((char *)(uintptr_t)j->use.tool);
+	free((char *)(uintptr_t)j->use.request_id);
+	if (j->fn)
+		caller_drop(&j->caller);
+	free(j->decision_json);
+	free(j->command_json);
+	free(j->lasting_json);
+	hook_call_done(&j->hooks);
+	free(j);
+}
+
+bool tool_is_judging(struct engine *g, const char *turn_id)
+{
+	struct tool_judging *j;
+
+	TAILQ_FOREACH(j, &g->judging, link)
+		if (strcmp(j->turn_id, turn_id) == 0)
+			return true;
+	return false;
+}
+
+bool tool_is_foreign(struct engine *g, const char *tool, uint32_t uid, const char *runner)
+{
+	struct tool t;
+
+	return runner || !tool_find(g, tool, uid, &t) || !t.builtin;
+}
+
+void tool_judging_done(struct engine *g)
+{
+	while (!TAILQ_EMPTY(&g->judging))
+		judging_free(g, TAILQ_FIRST(&g->judging));
+}
+
+/* ---- facts ---- */
+
+static void evaluated_fact(const struct tool_judging *j, const struct turn_doc *t, struct store_batch *b)
+{
+	struct fact f;
+
+	turn_fact_open(&f, EVENT_PERMISSION_EVALUATED, t);
+	f.draft.ids[ID_TOOL_CALL] = j->call_id;
+	f.draft.ids[ID_REQUEST] = j->use.request_id;
+	jw_kraw(&f.w, "permissionDecision", j->decision_json, strlen(j->decision_json));
+	jw_kstr(&f.w, "toolName", j->use.tool);
+	if (j->command_json)
+		jw_kraw(&f.w, "command", j->command_json, strlen(j->command_json));
+	jw_kstr(&f.w, "mode", permission_mode_name(j->mode));
+	if (j->lasting_json)
+		jw_kraw(&f.w, "suggestion", j->lasting_json, strlen(j->lasting_json));
+	struct jw m = jw_on(&f.members);
+	jw_kraw(&m, "permissionDecision", j->decision_json, strlen(j->decision_json));
+	fact_close(&f, b);
+}
+
+/* A part of a turn that never began: the turn counts it as one that failed. */
+static void never_began(const struct turn_doc *t, const struct tool_use *u, const char *call_id, const char *status, const char *message, struct store_batch *b)
+{
+	const struct tool_failure why = { .status = status, .category = "permission", .message = message, .stage = "permission", .tool = u->tool };
+	struct tool_use use = *u;
+	struct tool_call_doc d;
+
+	use.call_id = call_id;
+	tool_call_doc_of(t, &use, &d);
+	d.part = u->part < 0 ? VIEW_ABSENT : (uint64_t)u->part;
+	tool_failed_fact(&d, &why, b);
+}
+
+/* ---- the three answers ---- */
+
+static struct deed *deed_for(struct engine *g, const struct tool_judging *j)
+{
+	return j->fn ? deed_new(g, &j->caller, j->fn, j->ctx) : deed_own(g);
+}
+
+static void let_begin(struct engine *g, struct tool_judging *j, const struct turn_doc *t)
+{
+	struct deed *d = deed_for(g, j);
+
+	j->use.call_id = j->call_id;
+	evaluated_fact(j, t, d->batch);
+	tool_call_begin(d, t, &j->use, NULL);
+	if (j->fn && j->from == TOOL_FROM_INVOKE) {
+		d->flags |= STORE_MUST;
+		tool_waiter_add(g, j->call_id, j->timeout_ms, d);
+	} else if (j->fn) {
+		jw_kstr(&d->w, "toolCallId", j->call_id);
+		jw_kstr(&d->w, "status", "running");
+	}
+	deed_commit(d);
+}
+
+/* Whoever asked learns of a refusal when it is a fact. */
+struct refusal {
+	struct engine *engine;
+	char call_id[ID_ROOM];
+	engine_reply_fn fn;
+	void *ctx;
+	struct err err;
+	struct buf data;
+};
+
+static void on_refused(void *ctx, const struct store_result *r)
+{
+	struct refusal *x = ctx;
+
+	tool_call_over(x->engine, x->call_id);
+	if (x->fn)
+		x->fn(x->ctx, r->status < 0 ? r->err : &x->err, x->data.data, x->data.len);
+	buf_done(&x->data);
+	free(x);
+}
+
+static void deny(struct engine *g, struct tool_judging *j, const struct turn_doc *t)
+{
+	struct store_batch *b = store_batch_new(g->o.store);
+	struct refusal *x = mem_zalloc(1, sizeof *x);
+	struct jw w = jw_on(&x->data);
+
+	evaluated_fact(j, t, b);
+	if (j->from == TOOL_FROM_LOOP || j->action_id[0])
+		never_began(t, &j->use, j->call_id, "failed", j->decision.reason, b);
+	x->engine = g;
+	x->fn = j->fn;
+	x->ctx = j->ctx;
+	memcpy(x->call_id, j->call_id, sizeof x->call_id);
+	err_set(&x->err, ERR_PERMISSION, "policy denies it: %s", j->decision.reason);
+	jw_kstr(&w, "toolCallId", j->call_id);
+	jw_kraw(&w, "permissionDecision", j->decision_json, strlen(j->decision_json));
+	store_submit(g->o.store, b, STORE_MUST, on_refused, x);
+}
+
+static void continuation(const struct tool_judging *j, const char *ref, struct buf *out)
+{
+	static const char *const froms[] = { [TOOL_FROM_LOOP] = "turn", [TOOL_FROM_INVOKE] = "invoke", [TOOL_FROM_REPORT] = "report" };
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "callId", j->call_id);
+	jw_kstr(&w, "toolName", j->use.tool);
+	jw_kstr(&w, "argumentsRef", ref);
+	jw_kstr(&w, "binding", j->binding);
+	jw_kstr(&w, "from", froms[j->from]);
+	jw_kint(&w, "part", j->use.part);
+	jw_kbool(&w, "client", j->client);
+	jw_kuint(&w, "connection", j->use.connection);
+	fact_requester(&w, "by", &j->use.by);
+	if (j->lasting_json)
+		jw_kraw(&w, "always", j->lasting_json, strlen(j->lasting_json));
+	jw_obj_end(&w);
+}
+
+static void requested_fact(const struct tool_judging *j, const struct turn_doc *t, const char *action_id, struct store_batch *b)
+{
+	struct fact f;
+
+	turn_fact_open(&f, EVENT_PERMISSION_REQUESTED, t);
+	f.draft.ids[ID_ACTION] = action_id;
+	f.draft.ids[ID_TOOL_CALL] = j->call_id;
+	f.draft.status = "waiting_permission";
+	jw_kstr(&f.w, "actionId", action_id);
+	jw_kbool(&f.w, "interactive", !(j->fn && j->caller.no_person));
+	jw_kstr(&f.w, "toolName", j->use.tool);
+	jw_kstr(&f.w, "binding", j->binding);
+	fact_close(&f, b);
+}
+
+static void ask(struct engine *g, struct tool_judging *j, const struct turn_doc *t)
+{
+	struct deed *d = deed_for(g, j);
+	const struct ref_owner owner = { .uid = (uint32_t)t->uid, .session_id = t->sessionId, .thread_id = t->threadId, .turn_id = t->turnId,
+		.kind = "toolCall", .id = j->call_id, .media_type = "application/json" };
+	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT) : mem_strdup("{}");
+	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT;
+	char ref[ID_TEXT_MAX], action[ID_ROOM];
+	struct err e = ERR_INIT;
+
+	evaluated_fact(j, t, d->batch);
+	ref_keep(d->batch, &owner, args, strlen(args), ref);
+	continuation(j, ref, &next);
+	buf_printf(&prompt, "call the client's tool %s with %.1000s", j->use.tool, args);
+	const struct action_spec s = {
+		.kind = ACTION_KIND_TOOL, .uid = (uint32_t)t->uid, .session_id = t->sessionId, .thread_id = t->threadId, .turn_id = t->turnId,
+		.task_id = t->taskId[0] ? t->taskId : NULL, .tool_call_id = j->call_id, .request_id = j->use.request_id, .action_type = "permission",
+		.prompt = buf_cstr(&prompt), .policy_json = j->decision_json, .continuation_json = next.data,
+		.timeout_ms = j->fn && j->caller.no_person ? g->o.ask_alone_ms : g->o.ask_ms, .by = j->use.by,
+	};
+	if (action_open(g, &s, d->batch, action, &e) < 0) {
+		deed_refuse(d, &e);
+		return;
+	}
+	requested_fact(j, t, action, d->batch);
+	if (j->fn && j->from == TOOL_FROM_INVOKE) {
+		d->flags |= STORE_MUST;
+		tool_waiter_add(g, j->call_id, j->timeout_ms, d);
+	} else if (j->fn) {
+		jw_kstr(&d->w, "toolCallId", j->call_id);
+		jw_kstr(&d->w, "status", "waiting_permission");
+		jw_kstr(&d->w, "actionId", action);
+	}
+	deed_commit(d);
+}
+
+/* ---- the verdict ---- */
+
+static void overrule(struct tool_judging *j, enum policy_answer a, enum policy_source s, const char *why)
+{
+	j->decision.answer = a;
+	j->decision.source = s;
+	snprintf(j->decision.reason, sizeof j->decision.reason, "%.*s", POLICY_REASON_MAX - 1, why);
+}
+
+/*
+ * The host of a URL; NULL if it is not plain which one that is: what fetches it may mend slashes, decode, map letters to others, and go
+ * elsewhere than its text says.
+ */
+static char *host_of(const json_t *args)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_+";
+	const char *url = json_string_value(json_object_get(args, "url")), *s = url, *at;
+	size_t n = url ? strspn(url, plain) : 0;
+
+	if (!n || strncmp(url + n, "://", 3) != 0)
+		return NULL;
+	s += n + 3;
+	n = strcspn(s, "/?#");
+	if (strcspn(s, "\\ \t\r\n") < n)
+		return NULL;
+	at = memrchr(s, '@', n);
+	if (at) {
+		n -= (size_t)(at + 1 - s);
+		s = at + 1;
+	}
+	const char *colon = *s == '[' ? memchr(s, ']', n) : memchr(s, ':', n);
+	if (colon)
+		n = (size_t)(colon - s) + (*s == '[');
+	if (*s != '[' && n && s[n - 1] == '.')
+		n--; /* the root's own dot */
+	if (*s != '[' && strspn(s, plain) < n)
+		return NULL;
+	return n ? mem_strndup(s, n) : NULL;
+}
+
+static void name_arguments(const json_t *args, struct tool_paths *n)
+{
+	static const char *const members[] = { "file_path", "notebook_path" };
+
+	tool_paths_of(args, n);
+	for (size_t i = 0; i < countof(members); i++) {
+		const char *path = json_string_value(json_object_get(args, members[i]));
+
+		if (path && n->count < TOOL_PATHS_MAX)
+			n->path[n->count++] = mem_strdup(path);
+	}
+}
+
+/* Those of the conventions' tools that look into all that is below a folder. */
+static bool searches(const char *tool)
+{
+	return strcmp(tool, "Grep") == 0 || strcmp(tool, "Glob") == 0;
+}
+
+static size_t make_paths(const struct tool_judging *j, const struct tool_paths *named, char *text[TOOL_PATHS_MAX], struct command_path *ret)
+{
+	unsigned access = rule_kind_of_tool(j->use.tool) == RULE_EDIT ? COMMAND_WRITES : COMMAND_READS | (searches(j->use.tool) ? COMMAND_RECURSES : 0);
+	char clean[PATH_MAX];
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < named->count; i++) {
+		mem_auto char *whole = named->path[i][0] == '/' ? mem_strdup(named->path[i]) : mem_printf("%s/%s", j->cwd[0] ? j->cwd : "", named->path[i]);
+		bool exact = path_clean(whole, clean, &e) == 0 && (named->path[i][0] == '/' || j->cwd[0]);
+
+		text[i] = mem_strdup(exact ? clean : whole);
+		ret[i] = (struct command_path){ .path = text[i], .word = named->path[i], .exact = exact, .access = access };
+	}
+	return named->count;
+}
+
+/* Who has asked a person already does not ask hooks. True: they are to be asked first. */
+static bool ask_hooks(struct engine *g, struct tool_judging *j, const struct policy_rules *rules, const struct turn_doc *t, const struct rules_query *use)
+{
+	const struct hook_call_use u = { .turn = t, .tool = j->use.tool, .call_id = j->call_id, .cwd = j->cwd, .arguments = j->use.arguments,
+		.by = &j->use.by, .mode = (int)j->mode, .hooks = rules ? rules->hooks : NULL, .use = use };
+
+	if (j->action_id[0])
+		return false;
+	if (hook_call_look(g, &j->hooks, HOOK_PRE_TOOL_USE, &u))
+		return true;
+	policy_decision_hooks(&j->decision, (int)j->mode, &j->hooks.sum[0]);
+	j->decision.updated_ref = j->hooks.updated_ref;
+	if (j->decision.answer != POLICY_ASK || j->decision.deferred || permission_is_granted(g, t->sessionId, j->binding))
+		return false;
+	if (hook_call_look(g, &j->hooks, HOOK_PERMISSION_REQUEST, &u))
+		return true;
+	policy_decision_hooks(&j->decision, (int)j->mode, &j->hooks.sum[1]);
+	return false;
+}
+
+/* True: hooks have to be asked first. */
+static bool decide(struct engine *g, struct tool_judging *j, const struct policy_rules *rules, const struct turn_doc *turn)
+{
+	const char *session_id = turn->sessionId;
+	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH ? json_string_value(json_object_get(j->use.arguments, "command")) : NULL;
+	const struct understand_options how = { .cwd = j->cwd[0] ? j->cwd : "/", .workspace = j->workspace[0] ? j->workspace : NULL,
+		.home = j->home[0] ? j->home : NULL };
+	const char *const argv[] = { "/bin/sh", "-c", line };
+	command_facts_auto struct command_facts facts = { 0 };
+	struct command_path *paths = mem_zalloc(TOOL_PATHS_MAX, sizeof *paths);
+	struct tool_paths named = { 0 };
+	char *text[TOOL_PATHS_MAX];
+	mem_auto char *host = host_of(j->use.arguments);
+	struct buf out = BUF_INIT;
+	const struct policy_rules *session = NULL;
+	struct err unread = ERR_INIT;
+	struct tool t;
+
+	if (line)
+		command_understand_line(line, strlen(line), &how, &facts);
+	name_arguments(j->use.arguments, &named);
+	if (!named.count && searches(j->use.tool))
+		named.path[named.count++] = mem_strdup("."); /* where it is */
+	size_t n = make_paths(j, &named, text, paths);
+	j->mode = policy_place_mode(rules, permission_mode_of(g, session_id));
+	(void)session_rules_of(g, session_id, &session, &unread);
+	const struct policy_request r = {
+		.uid = j->use.by.uid, .argv = argv, .argc = line ? countof(argv) : 0, .command_line = line, .cwd = how.cwd, .workspace = j->workspace,
+		.home = how.home, .profile = "of its client", .mode = (int)j->mode, .facts = line ? &facts : NULL, .tool = line ? NULL : j->use.tool,
+		.tool_path = paths, .ntool_paths = n, .tool_host = host, .foreign = true, .rules = rules,
+		.session_rules = session,
+	};
+	policy_decide(&r, &j->decision);
+	if (unread.code)
+		overrule(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
+	if (tool_find(g, j->use.tool, j->use.by.uid, &t) && t.destructive)
+		j->decision.destructive = true;
+	const struct rules_query use = { .facts = r.facts, .tool = r.tool, .path = paths, .npaths = n,
+		.place = { .cwd = how.cwd, .workspace = how.workspace, .home = how.home } };
+	const bool wait = ask_hooks(g, j, rules, turn, &use);
+	if (wait)
+		goto out;
+	if (j->decision.answer == POLICY_ASK && j->action_id[0]) {
+		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
+		j->decision.action_id = j->action_id;
+	} else if (j->decision.answer == POLICY_ASK && permission_is_granted(g, session_id, j->binding)) {
+		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
+		j->decision.scope = POLICY_SESSION;
+	} else if (j->decision.answer == POLICY_ASK && j->fn && j->caller.no_person && !g->o.ask_alone_ms) {
+		overrule(j, POLICY_DENY, j->decision.source, "nobody can be asked through this client");
+	}
+	if (j->decision.answer != POLICY_ALLOW) {
+		permission_lasting_json(&r, &j->decision, &out);
+		j->lasting_json = buf_take(&out);
+	}
+	policy_decision_json(&j->decision, &out);
+	j->decision_json = buf_take(&out);
+	if (line) {
+		command_json(argv, countof(argv), &facts, &out);
+		j->command_json = buf_take(&out);
+	}
+out:
+	for (size_t i = 0; i < n; i++)
+		free(text[i]);
+	tool_paths_done(&named);
+	free(paths);
+	return wait;
+}
+
+/* ---- the place ---- */
+
+static void find_place(struct engine *g, struct tool_judging *j, const struct turn_doc *t)
+{
+	json_t *where = turn_part_merged(NULL, t, NULL);
+	const char *cwd = json_string_value(json_object_get(where, "cwd"));
+	const char *given = json_string_value(json_object_get(json_object_get(where, "sandbox"), "workspace"));
+	buf_auto struct buf env = BUF_INIT;
+	struct workspace w;
+	struct err e = ERR_INIT;
+
+	g->o.ports->base_env(g->o.world, j->use.by.uid, &env);
+	snprintf(j->home, sizeof j->home, "%s", policy_place_home(&env));
+	snprintf(j->cwd, sizeof j->cwd, "%s", cwd ? cwd : "");
+	snprintf(j->workspace, sizeof j->workspace, "%s", cwd && workspace_find(cwd, given, j->home, &w, &e) == 0 ? w.path : "");
+	json_decref(where);
+}
+
+static void bind(struct tool_judging *j)
+{
+	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT | JSON_SORT_KEYS) : mem_strdup("{}");
+	buf_auto struct buf all = BUF_INIT;
+
+	buf_printf(&all, "tool %s\n%s\n", j->use.tool, args);
+	hash_sha256_text(all.data, all.len, j->binding);
+}
+
+/* What hooks have made of it is what is judged, and what an approval is bound to. */
+static void take_rewritten(struct tool_judging *j)
+{
+	json_t *made = hook_call_rewritten(&j->hooks, j->use.tool, j->use.arguments);
+
+	if (!made)
+		return;
+	json_decref((json_t *)(uintptr_t)j->use.arguments);
+	j->use.arguments = made;
+	bind(j);
+}
+
+static void judge(struct engine *g, void *ctx)
+{
+	struct tool_judging *j = ctx;
+	const struct policy_rules *rules = g->rules;
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	int found = turn_read(g, j->turn_id, &text, &t, &e);
+
+	if (found == 0 && !g->stopping && !turn_doc_ended(&t)) {
+		find_place(g, j, &t);
+		take_rewritten(j);
+		const struct port_place at = { .uid = (uint32_t)t.uid, .peer_fd = g->o.ports->peer_of(g->o.world, (uint32_t)t.uid), .workspace = j->workspace,
+			.home = j->home, .since_ns = j->since_ns };
+		found = g->o.ports->policy_of ? g->o.ports->policy_of(g->o.world, &at, &rules, &e) : 0;
+		j->since_ns = j->since_ns ? j->since_ns : engine_now(g);
+		if (found > 0) {
+			j->waited = true;
+			policy_place_await(g, at.uid, j->workspace, judge, j);
+			return;
+		}
+		if (decide(g, j, rules, &t)) {
+			j->waited = true;
+			hook_call_go(&j->hooks, judge, j);
+			return;
+		}
+		if (found < 0) {
+			struct buf out = BUF_INIT;
+
+			overrule(j, POLICY_DENY, POLICY_BY_MODE, e.message);
+			free(j->decision_json);
+			policy_decision_json(&j->decision, &out);
+			j->decision_json = buf_take(&out);
+		}
+		(j->decision.answer == POLICY_ALLOW ? let_begin : j->decision.answer == POLICY_ASK ? ask : deny)(g, j, &t);
+	} else if (j->fn) {
+		err_set(&e, ERR_UNAVAILABLE, g->stopping ? "the daemon is stopping" : "turn '%s' has ended", j->turn_id);
+		j->fn(j->ctx, &e, NULL, 0);
+	}
+	char turn_id[ID_ROOM];
+	bool step = j->waited && j->from == TOOL_FROM_LOOP;
+	snprintf(turn_id, sizeof turn_id, "%s", j->turn_id);
+	judging_free(g, j);
+	if (step)
+		turn_step(g, turn_id);
+}
+
+static struct tool_judging *judging_new(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from)
+{
+	struct tool_judging *j = mem_zalloc(1, sizeof *j);
+
+	j->use = *u;
+	j->use.tool = mem_strdup(u->tool);
+	j->use.request_id = mem_strdup(u->request_id);
+	j->use.arguments = json_incref((json_t *)(uintptr_t)u->arguments);
+	j->client = u->runner != NULL;
+	j->use.runner = u->runner ? "client" : NULL;
+	j->from = from;
+	snprintf(j->turn_id, sizeof j->turn_id, "%s", turn_id);
+	if (u->call_id)
+		snprintf(j->call_id, sizeof j->call_id, "%s", u->call_id);
+	else
+		id_make(ID_KIND_TOOL_CALL, j->call_id);
+	bind(j);
+	TAILQ_INSERT_TAIL(&g->judging, j, link);
+	return j;
+}
+
+void tool_permit(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from, uint64_t timeout_ms, const struct caller *c,
+		 engine_reply_fn fn, void *ctx)
+{
+	struct tool_judging *j = judging_new(g, turn_id, u, from);
+
+	j->timeout_ms = timeout_ms;
+	j->fn = fn;
+	j->ctx = ctx;
+	if (fn)
+		caller_keep(&j->caller, c);
+	judge(g, j);
+}
+
+/* ---- a person's answer ---- */
+
+/* The call that an action is about; the arguments' reference is the caller's. */
+static void use_of(struct engine *g, const struct action_doc *a, struct tool_use *ret, char tool[ID_ROOM], char call[ID_ROOM], json_t **args, bool *ret_turn)
+{
+	struct jval c = a->continuation, by = jval_get(c, "by");
+	buf_auto struct buf text = BUF_INIT;
+	char ref[ID_ROOM] = "", role[16] = "";
+	struct err e = ERR_INIT;
+
+	jval_str(jval_get(c, "toolName"), tool, ID_ROOM);
+	jval_str(jval_get(c, "callId"), call, ID_ROOM);
+	jval_str(jval_get(c, "argumentsRef"), ref, sizeof ref);
+	jval_str(jval_get(by, "role"), role, sizeof role);
+	*args = store_output_read(g->o.store, ref, 0, TOOL_ARGS_MAX, &text, &e) == 0 ? json_loadb(buf_cstr(&text), text.len, 0, NULL) : NULL;
+	*ret_turn = jval_is_str(jval_get(c, "from"), "turn");
+	*ret = (struct tool_use){ .tool = tool, .call_id = call, .arguments = *args, .part = (int)jval_int(jval_get(c, "part"), -1),
+		.runner = jval_bool(jval_get(c, "client"), false) ? "client" : NULL, .connection = jval_uint(jval_get(c, "connection"), 0),
+		.by = { .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid), .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
+			.role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT } };
+}
+
+static void tool_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+{
+	const char *status = strcmp(o->status, "cancelled") == 0 ? "cancelled" : strcmp(o->status, "timed_out") == 0 ? "timed_out" : "failed";
+	char tool[ID_ROOM], call[ID_ROOM];
+	buf_auto struct buf text = BUF_INIT, message = BUF_INIT;
+	struct tool_use use;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	json_t *args;
+	bool of_turn;
+
+	permission_resolved(g, o, b);
+	if (o->allowed || turn_read(g, o->action->turnId, &text, &t, &e) != 0)
+		return;
+	use_of(g, o->action, &use, tool, call, &args, &of_turn);
+	buf_printf(&message, "%s%s%.200s", strcmp(status, "timed_out") == 0 ? "nobody allowed it in time" : strcmp(status, "cancelled") == 0 ?
+		   "it was ended before anybody allowed it" : "it was denied", o->note ? ": " : "", o->note ? o->note : "");
+	never_began(&t, &use, call, status, message.data, b);
+	json_decref(args);
+}
+
+static void tool_over(struct engine *g, const char *action_id)
+{
+	char tool[ID_ROOM], call[ID_ROOM];
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct tool_use use;
+	struct err e = ERR_INIT;
+	json_t *args;
+	bool of_turn;
+
+	if (action_read(g, action_id, &text, &a, &e) != 0)
+		return;
+	use_of(g, &a, &use, tool, call, &args, &of_turn);
+	if (strncmp(a.decision, "allow", 5) == 0 && strcmp(a.status, "resolved") == 0 && args) {
+		struct tool_judging *j = judging_new(g, a.turnId, &use, of_turn ? TOOL_FROM_LOOP : TOOL_FROM_INVOKE);
+
+		snprintf(j->action_id, sizeof j->action_id, "%s", action_id);
+		judge(g, j);
+	} else {
+		tool_waiters_answer(g, call);
+	}
+	json_decref(args);
+}
+
+const struct action_kind_ops tool_action_ops = { .resolved = tool_resolved, .over = tool_over };
