@@ -32,6 +32,7 @@
 #define STOP_LIMIT_NS (660 * SEC_NS)
 #define LEAVE_LIMIT_MS 5000
 #define SPAWNER_LIMIT_MS 2000
+#define OTLP_LIMIT_MS 1000
 #define FIRST_STARTS_MAX 8
 #define MESSAGES_A_TURN 256
 #define NOFILE_WANTED 65536
@@ -67,14 +68,18 @@ static void on_withdraw(struct guard *g, struct guard_child *c, const struct gua
 		vault_withdraw(en, m->slots & ~(1u << GUARD_SLOT_PIDFD));
 }
 
+static void take_messages(struct guard *g, struct guard_child *c, unsigned most);
+
 static void on_kill(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
 	const struct vault_entry *en = vault_find(&g->vault, &m->key);
+	if (!en || en->fd[GUARD_SLOT_PIDFD] < 0) {
+		take_messages(g, &g->child[GUARD_SPAWNER], MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
+		en = vault_find(&g->vault, &m->key);
+	}
 	if (en)
 		vault_kill(en);
 }
-
-static void take_messages(struct guard *g, struct guard_child *c, unsigned most);
 
 static void on_release(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
@@ -134,7 +139,7 @@ static const struct {
 	{ GUARD_KILL, BY(GUARD_RUNTIME), false, on_kill },
 	{ GUARD_RELEASE, BY(GUARD_RUNTIME), false, on_release },
 	{ GUARD_NEXT, BY(GUARD_RUNTIME), false, on_next },
-	{ GUARD_READY, BY_BOTH | BY(GUARD_PROXY), false, on_ready },
+	{ GUARD_READY, BY_BOTH | BY(GUARD_PROXY) | BY(GUARD_OTLP), false, on_ready },
 	{ GUARD_WANT_PROXY, BY(GUARD_RUNTIME), false, on_want_proxy },
 	{ GUARD_WANT_RELOAD, BY(GUARD_RUNTIME), false, on_want_reload },
 };
@@ -298,7 +303,11 @@ static void child_died(struct guard *g, struct guard_child *c)
 	g->strays |= c->role == GUARD_SPAWNER;
 	if (g->leaving)
 		return;
-	if (c->role == GUARD_PROXY) { /* nothing else depends on it */
+	if (c->role == GUARD_OTLP && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_CONFIG) {
+		c->wanted = false; /* it has said what is wrong */
+	} else if (c->role == GUARD_OTLP && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
+		c->start_at = clock_boot_ns() + SEC_NS / 10; /* the runtime went; the next one will want it again */
+	} else if (c->role == GUARD_PROXY || c->role == GUARD_OTLP) { /* nothing else depends on them */
 		log_death(c, status);
 	} else if (c->role == GUARD_RUNTIME && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
 		leave(g, 0);
@@ -514,7 +523,11 @@ static void end_everything(struct guard *g)
 		if (g->vault.entries[i].state != VAULT_FREE)
 			vault_kill(&g->vault.entries[i]);
 	}
-	struct guard_child *spawner = &g->child[GUARD_SPAWNER];
+	struct guard_child *spawner = &g->child[GUARD_SPAWNER], *otlp = &g->child[GUARD_OTLP];
+	if (otlp->pid) { /* what it has in hand may still be sent */
+		fd_pidfd_signal(otlp->pidfd, SIGTERM);
+		wait_dead(otlp->pidfd, OTLP_LIMIT_MS);
+	}
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		if (i != GUARD_SPAWNER && g->child[i].pid)
 			fd_pidfd_signal(g->child[i].pidfd, SIGKILL);
@@ -585,6 +598,7 @@ int guard_run(const struct guard_options *options)
 	struct guard g = { .o = &o };
 	for (int i = 0; i < GUARD_ROLES; i++)
 		guard_child_init(&g.child[i], (enum guard_role)i);
+	g.child[GUARD_OTLP].wanted = o.otlp_exe != NULL;
 	raise_descriptor_limit();
 	/* Twice what may be live at once: those being released must find room too. */
 	vault_init(&g.vault, 2 * GUARD_ENTRIES_MAX);

@@ -2,7 +2,7 @@
 #define BAILIFF_SUPERVISOR_GUARD_H
 
 /*
- * The guard: the main process. It starts the runtime, the spawner and, once that is wanted, the proxy, restarts whichever
+ * The guard: the main process. It starts the runtime, the spawner and, where they are wanted, the proxy and the exporter, restarts whichever
  * dies, and keeps every live process's descriptors meanwhile. One poll loop, everything allocated at the start, nothing to
  * parse.
  */
@@ -17,6 +17,10 @@ struct pollfd;
 
 struct guard_options {
 	const char *exe;                  /* what the children execute; NULL: this program's own file */
+	int spawner_fd;                   /* the program that the spawner executes; −1: as the others */
+	const char *otlp_exe;             /* what the exporter executes; NULL: there is to be none */
+	const char *socket;               /* where it finds the runtime */
+	const char *otlp_cursor;          /* its file, made when it is not there */
 	char *const *argv[GUARD_ROLES];
 	int listen_fd, store_fd, spool_fd; /* for the runtime; −1 = none */
 	int cow_fd;                       /* for the spawner; −1 = none */

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,13 +22,14 @@
 
 const char *guard_role_name(enum guard_role role)
 {
-	static const char *const names[GUARD_ROLES] = { [GUARD_RUNTIME] = "runtime", [GUARD_SPAWNER] = "spawner", [GUARD_PROXY] = "proxy" };
+	static const char *const names[GUARD_ROLES] = { [GUARD_RUNTIME] = "runtime", [GUARD_SPAWNER] = "spawner", [GUARD_PROXY] = "proxy",
+		[GUARD_OTLP] = "exporter" };
 	return names[role];
 }
 
 void guard_child_init(struct guard_child *c, enum guard_role role)
 {
-	*c = (struct guard_child){ .role = role, .pidfd = -1, .link = -1, .wanted = role != GUARD_PROXY };
+	*c = (struct guard_child){ .role = role, .pidfd = -1, .link = -1, .wanted = role == GUARD_RUNTIME || role == GUARD_SPAWNER };
 	for (int i = 0; i < GUARD_ROLES; i++)
 		c->peer_fd[i] = -1;
 }
@@ -106,6 +108,33 @@ int guard_open(const struct guard *g, enum guard_file file)
 	return -1;
 }
 
+/* The connection is made by the guard's identity, which may see everything; the exporter lowers itself to an observer at once. */
+static int connect_control(const struct guard *g)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	fd_auto int dir = -1, fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const char *slash = strrchr(g->o->socket, '/');
+	if (strlen(g->o->socket) < sizeof a.sun_path) {
+		memcpy(a.sun_path, g->o->socket, strlen(g->o->socket));
+	} else { /* longer than an address holds: through its folder */
+		char folder[PATH_MAX];
+		snprintf(folder, sizeof folder, "%.*s", (int)(slash - g->o->socket), g->o->socket);
+		dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		snprintf(a.sun_path, sizeof a.sun_path, "/proc/self/fd/%d%s", dir, slash);
+	}
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof a) < 0)
+		child_fail("connect to the control socket");
+	return fd_take(&fd);
+}
+
+static void place_for_otlp(const struct guard *g, int *source)
+{
+	source[GUARD_FD_LISTEN] = connect_control(g);
+	source[GUARD_FD_STORE] = open(g->o->otlp_cursor, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (source[GUARD_FD_STORE] < 0)
+		child_fail(g->o->otlp_cursor);
+}
+
 static _Noreturn void child_main(const struct guard *g, enum guard_role role, int link, int peer)
 {
 	const struct guard_options *o = g->o;
@@ -116,10 +145,14 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 	source[GUARD_FD_LINK] = link;
 	source[GUARD_FD_PEER] = peer;
 	source[GUARD_FD_GUARD_PIDFD] = g->pidfd;
-	if (role != GUARD_PROXY)
+	if (runtime || role == GUARD_SPAWNER)
 		source[GUARD_FD_LISTEN] = o->listen_fd;
-	if (role == GUARD_SPAWNER)
+	if (role == GUARD_OTLP)
+		place_for_otlp(g, source);
+	if (role == GUARD_SPAWNER) {
 		source[GUARD_FD_COW] = o->cow_fd;
+		source[GUARD_FD_PROGRAM] = o->spawner_fd;
+	}
 	if (runtime) {
 		source[GUARD_FD_STORE] = o->store_fd;
 		source[GUARD_FD_SPOOL] = o->spool_fd;
@@ -144,7 +177,13 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 	die_with_guard();
 	if (role != GUARD_SPAWNER)
 		fd_cloexec(GUARD_FD_GUARD_PIDFD, true);
-	execv(o->exe ? o->exe : "/proc/self/exe", o->argv[role]);
+	const char *exe = role == GUARD_OTLP ? o->otlp_exe : o->exe;
+	if (role == GUARD_SPAWNER && o->spawner_fd >= 0) {
+		fd_cloexec(GUARD_FD_PROGRAM, true);
+		execveat(GUARD_FD_PROGRAM, "", o->argv[role], environ, AT_EMPTY_PATH);
+		child_fail("execute bailiff-spawner");
+	}
+	execv(exe ? exe : "/proc/self/exe", o->argv[role]);
 	child_fail("execute");
 }
 
@@ -170,7 +209,9 @@ int guard_child_start(struct guard *g, struct guard_child *c)
 {
 	struct guard_child *runtime = &g->child[GUARD_RUNTIME], *proxy = &g->child[GUARD_PROXY];
 	struct guard_child *other = c == runtime ? &g->child[GUARD_SPAWNER] : runtime;
-	if (link_children(c, other) < 0 || (c == runtime && proxy->pid && link_children(c, proxy) < 0))
+	if (c->role == GUARD_OTLP)
+		other = c; /* a client like any other: no link */
+	else if (link_children(c, other) < 0 || (c == runtime && proxy->pid && link_children(c, proxy) < 0))
 		return -1;
 	fd_auto int peer = fd_take(&c->peer_fd[other->role]);
 	int pair[2];

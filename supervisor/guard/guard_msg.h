@@ -9,6 +9,8 @@
  *            folders (O_DIRECTORY) · GUARD_FD_CONFIG config file, if there is one (else closed) · GUARD_FD_AUDIT where
  *            audit records come, if they are ours (else closed)
  *   proxy:   GUARD_FD_LINK guard · GUARD_FD_PEER runtime. Started when the runtime first asks for it (WANT_PROXY)
+ *   otlp:    GUARD_FD_LINK guard · GUARD_FD_LISTEN a connection to the control socket · GUARD_FD_STORE its cursor file. Another program,
+ *            started when OTEL_EXPORTER_OTLP_ENDPOINT is set
  *   spawner: GUARD_FD_LINK guard · GUARD_FD_PEER runtime · GUARD_FD_LISTEN (only to know its name) · GUARD_FD_GUARD_PIDFD · GUARD_FD_COW folder of copy-on-write runs
  *
  * Order rules that recovery rests on:
@@ -30,6 +32,7 @@
 #define GUARD_FD_LISTEN 5
 #define GUARD_FD_STORE 6
 #define GUARD_FD_COW 6 /* the spawner's */
+#define GUARD_FD_PROGRAM 7 /* its file, until it is executed */
 #define GUARD_FD_SPOOL 7
 #define GUARD_FD_CONFIG 8
 #define GUARD_FD_GUARD_PIDFD 9
@@ -63,7 +66,7 @@ enum guard_slot {
 	GUARD_SLOT_COUNT
 };
 
-enum guard_role { GUARD_RUNTIME, GUARD_SPAWNER, GUARD_PROXY, GUARD_ROLES };
+enum guard_role { GUARD_RUNTIME, GUARD_SPAWNER, GUARD_PROXY, GUARD_OTLP, GUARD_ROLES };
 
 /* Files that the guard opens for the runtime, at GUARD_FD_CONFIG, _POLICY and _HOST_POLICY if they are there. */
 enum guard_file { GUARD_FILE_CONFIG, GUARD_FILE_POLICY, GUARD_FILE_HOST_POLICY, GUARD_FILES };

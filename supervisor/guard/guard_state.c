@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -106,12 +107,25 @@ static int read_entry(struct guard *g, int fd)
 	return 0;
 }
 
+/* An older program knew fewer roles: its head is shorter, and those it did not know have no child. */
+static int read_head(int fd, struct state_head *h)
+{
+	size_t start = offsetof(struct state_head, entry_size);
+	*h = (struct state_head){ 0 };
+	if (fd_read_all(fd, h, start) != (ssize_t)start || h->magic != STATE_MAGIC || h->version != STATE_VERSION ||
+	    h->head_size < offsetof(struct state_head, child) || h->head_size > sizeof *h)
+		return -1;
+	for (int i = 0; i < GUARD_ROLES; i++)
+		h->child[i].pidfd = h->child[i].link = -1;
+	size_t rest = h->head_size - start;
+	return fd_read_all(fd, (char *)h + start, rest) == (ssize_t)rest ? 0 : -1;
+}
+
 int guard_state_load(struct guard *g, struct guard_options *o, int fd)
 {
 	fd_auto int state = fd;
 	struct state_head h;
-	if (fd_read_all(state, &h, sizeof h) != (ssize_t)sizeof h || h.magic != STATE_MAGIC || h.version != STATE_VERSION ||
-	    h.head_size != sizeof h || h.entry_size != sizeof(struct state_entry))
+	if (read_head(state, &h) < 0 || h.entry_size != sizeof(struct state_entry))
 		return -1;
 	o->listen_fd = h.listen_fd;
 	o->store_fd = h.store_fd;

@@ -5,6 +5,7 @@
 
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
+#include "supervisor/spawner/apart.h"
 #include "supervisor/spawner/init.h"
 
 #include <errno.h>
@@ -79,6 +80,7 @@ void command_exec(struct init *in)
 		return;
 	}
 	in->reached = STEP_EXEC;
+	apart_end(in->apart);
 	in->error = search_and_exec(in);
 	step_path(&in->steps, in->argv[1]);
 }

@@ -90,6 +90,14 @@ int idmap_take(struct idmap *m, const struct plan_key *key, uid_t *ret_id, int *
 	return 0;
 }
 
+void idmap_pass_on(struct idmap *m, const struct plan_key *from, const struct plan_key *to)
+{
+	for (unsigned i = 0; i < IDMAP_COUNT; i++) {
+		if (m->taken[i] && memcmp(&m->by[i], from, sizeof *from) == 0)
+			m->by[i] = *to;
+	}
+}
+
 void idmap_release(struct idmap *m, const struct plan_key *key)
 {
 	for (unsigned i = 0; i < IDMAP_COUNT; i++) {

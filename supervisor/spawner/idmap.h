@@ -32,6 +32,8 @@ void idmap_init(struct idmap *m, uid_t avoid);
 void idmap_done(struct idmap *m);
 /* An id (for uid and gid) and its descriptor, which stays the map's. The id is the key's until idmap_release. */
 int idmap_take(struct idmap *m, const struct plan_key *key, uid_t *ret_id, int *ret_fd, struct err *e);
+/* What was taken for one is another's now. */
+void idmap_pass_on(struct idmap *m, const struct plan_key *from, const struct plan_key *to);
 void idmap_release(struct idmap *m, const struct plan_key *key);
 
 #endif

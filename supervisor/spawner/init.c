@@ -20,6 +20,7 @@
 #include "runtime/base/fd.h"
 #include "sandbox/audit.h"
 #include "sandbox/plan.h"
+#include "sandbox/sight.h"
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
 #include "supervisor/spawner/keeper.h"
@@ -101,8 +102,8 @@ static void spare_init(const struct init *in, const char *score)
 		(void)!pwrite(in->steps.oom_fd, score, strlen(score), 0);
 }
 
-/* A layer that the plan cannot do without and that is not in force: named by the step that would have brought it. */
-static void require_layers(struct init *in)
+/* A layer that the plan cannot do without and that is not in force, by the step that would have brought it; STEP_COUNT = none. */
+static enum sandbox_step missing_layer(const struct init *in)
 {
 	static const struct {
 		uint32_t layer;
@@ -115,8 +116,9 @@ static void require_layers(struct init *in)
 	uint32_t missing = in->steps.plan->require & ~in->steps.layers;
 	for (size_t i = 0; missing && i < sizeof rows / sizeof rows[0]; i++) {
 		if (missing & rows[i].layer)
-			leave_failed(in, rows[i].step, EOPNOTSUPP);
+			return rows[i].step;
 	}
+	return STEP_COUNT;
 }
 
 void init_set_plan(struct init *in, const struct plan_head *p)
@@ -132,27 +134,49 @@ void init_set_plan(struct init *in, const struct plan_head *p)
 }
 
 /*
- * Everything that does not depend on the command. Ahead of it, nothing is shared with the spawner but the socket by which
- * the rest will come. If nobody needs this sandbox any more that socket is closed.
+ * Before there is a command: everything that does not depend on it; of a sandbox that is fitted to a plan, all that is the
+ * init's to do. Nothing is shared with the spawner but the socket by which the rest will come; if nobody needs this sandbox any
+ * more that socket is closed. A fitted one that cannot be made is not missed: whoever needs it next is told why then.
  */
-static void build_ahead(struct init *in)
+static void wait_for_order(struct init *in)
 {
-	bool zygote = in->steps.order_fd >= 0;
+	bool fitted = in->steps.sight;
 	enum sandbox_step step = STEP_CLONE;
 	const struct sched_param none = { 0 };
 	/* In nobody's way: neither while it is built, nor when the order comes, whose sender has other things to do first. */
-	bool polite = zygote && sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
-	if (zygote && step_descriptors(&in->steps) < 0)
+	bool polite = sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+	if (!fitted && step_descriptors(&in->steps) < 0)
 		_exit(1);
 	int error = sandbox_steps_run(&in->steps, STEP_AHEAD, &step) < 0 ? errno : 0;
-	if (zygote && (error ? order_take_last(in) : order_wait(in)) < 0)
+	if (fitted && (error || sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0 || missing_layer(in) != STEP_COUNT ||
+		       order_tell_fitted(in) < 0))
 		_exit(0);
-	if (zygote)
-		title_set(in->title, "bailiffd: init");
+	if ((error ? order_take_last(in) : order_wait(in)) < 0)
+		_exit(0);
+	title_set(in->title, "bailiffd: init");
 	if (polite && sched_setscheduler(0, SCHED_OTHER, &none) < 0 && !error)
 		error = errno;
 	if (error)
 		leave_failed(in, step, error);
+	if (fitted)
+		sight_unpin(in->steps.sight);
+}
+
+/* Every step of the init's, in one go or in two. */
+static void make_sandbox(struct init *in)
+{
+	enum sandbox_step step = STEP_CLONE;
+	if (in->steps.order_fd >= 0)
+		wait_for_order(in);
+	else if (sandbox_steps_run(&in->steps, STEP_AHEAD, &step) < 0)
+		leave_failed(in, step, errno);
+	if (in->steps.sight)
+		return;
+	if (sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0)
+		leave_failed(in, step, errno);
+	step = missing_layer(in);
+	if (step != STEP_COUNT)
+		leave_failed(in, step, EOPNOTSUPP);
 }
 
 /* Sleeps until the command has executed or is gone. Nothing of this frame may be touched by the child. */
@@ -248,12 +272,13 @@ static void watch_tree(struct watch *w)
 			(void)!read(w->signal_fd, &info, sizeof info);
 			errno = 0;
 			reap(w, WNOHANG);
+			/* Whatever there is has one of our children above it, or is one. */
+			if (w->ended && errno == ECHILD)
+				return;
 			if (w->ended && !keep) {
 				kill_tree(w);
 				return;
 			}
-			if (w->ended && errno == ECHILD)
-				return;
 		}
 		if (n > 0 && p[1].revents && take_request(w))
 			return;
@@ -310,11 +335,7 @@ _Noreturn void init_main(struct init *in)
 	uint32_t session = in->audit ? audit_enter_session() : AUDIT_NO_SESSION;
 	in->steps.logged = session != AUDIT_NO_SESSION;
 
-	build_ahead(in);
-	enum sandbox_step step = STEP_CLONE;
-	if (sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0)
-		leave_failed(in, step, errno);
-	require_layers(in);
+	make_sandbox(in);
 	struct status_msg ready = { .kind = STATUS_READY, .layers = in->steps.layers, .session = session };
 	send_status_with(in->steps.status_fd, &ready, in->steps.master_fd, in->steps.listen_fd);
 	fd_close(&in->steps.master_fd);

@@ -6,14 +6,17 @@
 #include "sandbox/steps.h"
 #include "supervisor/spawner/order.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+struct apart;
 struct title;
 
 struct init {
 	struct step_context steps;
 	struct title *title;
+	const struct apart *apart;
 	bool audit;              /* enter an audit session of its own */
 	bool reset_oom;          /* the spawner is protected from the OOM killer; the sandbox must not be */
 	/*
@@ -22,7 +25,9 @@ struct init {
 	 */
 	const char **argv;
 	const char **envv;
-	struct order order;      /* of a sandbox that was built ahead */
+	struct order_room *room; /* of a sandbox that is built ahead: for its order */
+	const char *cow_folder;  /* of all copy-on-write runs */
+	char cow_path[PATH_MAX];
 	/* Written by the command's process before it executes: it shares this memory until then (see init.c). */
 	enum sandbox_step reached;
 	int error;               /* 0, or why `reached` failed */

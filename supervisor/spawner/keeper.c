@@ -2,7 +2,9 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/path.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/placeholder.h"
 #include "sandbox/steps.h"
 #include "supervisor/title.h"
 
@@ -26,10 +28,6 @@
 
 #define FINISH_WAIT_MS 2000
 #define TRIES_MAX 100
-
-/* Modes that nobody gives to anything else, so that a placeholder is known as one: also by a keeper that comes later. */
-#define FILE_MODE (S_ISVTX | 0400)
-#define FOLDER_MODE (S_ISVTX | 0500)
 
 struct placeholder {
 	int folder;                /* the parent */
@@ -62,12 +60,6 @@ static int write_root_of(const struct plan_head *p, uint32_t i)
 	return below >= 0 && plan_mount(p, (uint32_t)below)->kind == PLAN_MOUNT_WRITE ? below : -1;
 }
 
-static bool is_placeholder(const struct stat *st)
-{
-	return (S_ISREG(st->st_mode) && (st->st_mode & 07777) == FILE_MODE && st->st_size == 0) ||
-	       (S_ISDIR(st->st_mode) && (st->st_mode & 07777) == FOLDER_MODE);
-}
-
 /* What the kernel knows without asking a file system, which might not answer: EAGAIN. */
 static int open_cached(const char *path)
 {
@@ -97,7 +89,7 @@ static bool may_need(const struct plan_mount *m, const char *path)
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &sx) < 0)
 		return true;
 	struct stat st = { .st_mode = sx.stx_mode, .st_size = (off_t)sx.stx_size };
-	return is_placeholder(&st);
+	return placeholder_is(&st);
 }
 
 /* So that most plans need no keeper; the keeper itself looks properly. */
@@ -137,7 +129,7 @@ static bool same(const struct placeholder *m)
 {
 	struct stat named, opened;
 	return fstatat(m->folder, m->name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(m->self, &opened) == 0 &&
-	       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino && is_placeholder(&opened);
+	       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino && placeholder_is(&opened);
 }
 
 /* One that is there already, made by another keeper or left over: 1 = it is ours too now, 0 = it went meanwhile. */
@@ -153,11 +145,45 @@ static int adopt(struct placeholder *m)
 	return errnum == ENOENT ? 0 : -1;
 }
 
+static bool is_own(int folder, struct stat *ret)
+{
+	return fstat(folder, ret) == 0 && ret->st_uid == geteuid();
+}
+
+/*
+ * In a folder that its owner has shut, as a command may have done: the next command could open it again, so it counts as open. We do the same
+ * for as long as it takes.
+ */
+static int act(const struct placeholder *m, int (*what)(const struct placeholder *m))
+{
+	char path[32];
+	struct stat st;
+	int r = what(m), errnum = errno;
+	if (r < 0 && errnum == EACCES && is_own(m->folder, &st)) {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", m->folder);
+		if (chmod(path, (st.st_mode & 07777) | S_IRWXU) == 0) {
+			r = what(m);
+			errnum = errno;
+			chmod(path, st.st_mode & 07777);
+		}
+	}
+	errno = errnum;
+	return r;
+}
+
+static int remove_one(const struct placeholder *m)
+{
+	errno = 0;
+	if (!same(m))
+		return errno == EACCES ? -1 : 0;
+	return unlinkat(m->folder, m->name, m->is_folder ? AT_REMOVEDIR : 0);
+}
+
 static int make_new(const struct placeholder *m)
 {
 	if (m->is_folder)
-		return mkdirat(m->folder, m->name, FOLDER_MODE);
-	fd_auto int fd = openat(m->folder, m->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+		return mkdirat(m->folder, m->name, PLACEHOLDER_FOLDER_MODE);
+	fd_auto int fd = openat(m->folder, m->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PLACEHOLDER_FILE_MODE);
 	return fd < 0 ? -1 : 0;
 }
 
@@ -175,8 +201,8 @@ static int make(struct keeper *k, uint32_t i, int folder, const char *name, cons
 	for (int tries = 0; r == 0 && tries < TRIES_MAX; tries++) {
 		if (tries)
 			poll(NULL, 0, 1);
-		r = make_new(m);
-		if (r < 0 && errno == EEXIST && (fstatat(m->folder, m->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || is_placeholder(&st)))
+		r = act(m, make_new);
+		if (r < 0 && errno == EEXIST && (fstatat(m->folder, m->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || placeholder_is(&st)))
 			r = 0;
 		if (r == 0)
 			r = adopt(m);
@@ -213,21 +239,20 @@ static int keep(struct keeper *k, uint32_t i, const char *root)
 		return 0;
 	fd_auto int at = open_path(AT_FDCWD, root, RESOLVE_NO_SYMLINKS);
 	while (at >= 0 && *p == '/') {
-		size_t n = strcspn(++p, "/");
-		if (n > NAME_MAX) {
-			errno = ENAMETOOLONG;
+		if (path_step(&p, name) < 0)
 			return -1;
-		}
-		memcpy(name, p, n);
-		name[n] = 0;
-		p += n;
 		struct stat st;
 		int next = open_path(at, name, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-		bool held = next >= 0 && fstat(next, &st) == 0 && is_placeholder(&st);
+		bool held = next >= 0 && fstat(next, &st) == 0 && placeholder_is(&st);
 		if (held)
 			close(next);
 		if (held || (next < 0 && errno == ENOENT))
 			return *p && !held && in_parent ? 0 : make_or_leave(k, i, at, name, p);
+		/* What we cannot see there, the command can, once it has opened its folder. */
+		if (next < 0 && errno == EACCES && is_own(at, &st)) {
+			k->answer.len[i] = STEP_PLACEHOLDER_UNSEEN;
+			return 0;
+		}
 		fd_close(&at);
 		at = next;
 	}
@@ -240,8 +265,8 @@ static void remove_all(struct keeper *k)
 {
 	while (k->nmade > 0) {
 		struct placeholder *m = &k->made[--k->nmade];
-		if (flock(m->self, LOCK_EX | LOCK_NB) == 0 && same(m))
-			unlinkat(m->folder, m->name, m->is_folder ? AT_REMOVEDIR : 0);
+		if (flock(m->self, LOCK_EX | LOCK_NB) == 0)
+			act(m, remove_one);
 		fd_close(&m->self);
 		fd_close(&m->folder);
 	}

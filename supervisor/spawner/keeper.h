@@ -12,7 +12,7 @@
  *
  * Sandboxes that run at the same time share placeholders: removing one would also remove what another has mounted on it.
  * So each keeper holds a lock (flock) on those that it needs, and the last one removes them, if they are still what they
- * were and still empty. Placeholders are known by a mode that nothing else has (sticky and readable by the owner only).
+ * were and still empty. Placeholders are known by a mode that nothing else has (sandbox/placeholder.h).
  *
  * What remains: if the keeper itself is killed, or the machine loses power, an empty file or folder of that mode is left;
  * the next sandbox that needs it takes it over and removes it at its end.

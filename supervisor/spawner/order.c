@@ -5,21 +5,52 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-int order_send(int link, struct order *o, const int fds[ORDER_FDS])
+int order_send(int link, struct order_room *room, const void *plan, size_t plan_len, const int fds[ORDER_FDS])
 {
+	struct order *o = &room->order;
 	int list[ORDER_FDS];
-	size_t n = 0;
+	size_t n = 0, len = sizeof *o;
 	o->fds = 0;
+	o->plan_len = (uint32_t)plan_len;
 	for (int i = 0; i < ORDER_FDS; i++) {
 		if (fds[i] < 0)
 			continue;
 		o->fds |= 1u << i;
 		list[n++] = fds[i];
 	}
-	return fd_send(link, o, sizeof *o, list, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (fds[ORDER_PLAN] < 0) {
+		memcpy(room->plan, plan, plan_len);
+		len = offsetof(struct order_room, plan) + plan_len;
+	}
+	int r = fd_send(link, room, len, list, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* Sandboxes are cloned from this memory: none of them has anything of another's command. */
+	explicit_bzero(room, len);
+	return r;
+}
+
+static size_t fitted_len(uint32_t marks)
+{
+	return offsetof(struct order_fitted, sight.mark) + marks * sizeof(struct sight_mark);
+}
+
+int order_take_fitted(int link, struct order_fitted *ret)
+{
+	ssize_t n = fd_recv(link, ret, sizeof *ret, NULL, NULL, MSG_DONTWAIT);
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	return n >= (ssize_t)fitted_len(0) && ret->sight.count <= SIGHT_MAX && (size_t)n == fitted_len(ret->sight.count) ? 1 : -1;
+}
+
+int order_tell_fitted(const struct init *in)
+{
+	struct order_fitted f = { .layers = in->steps.layers, .sight = *in->steps.sight };
+	return fd_send(in->steps.order_fd, &f, fitted_len(f.sight.count), NULL, 0, MSG_NOSIGNAL);
 }
 
 static void spread(struct step_context *c, uint32_t bits, const int *list, int ret_fds[ORDER_FDS])
@@ -33,25 +64,35 @@ static void spread(struct step_context *c, uint32_t bits, const int *list, int r
 	c->stdin_fd = ret_fds[ORDER_IN];
 	c->idmap_fd = ret_fds[ORDER_IDMAP];
 	c->keeper_fd = ret_fds[ORDER_KEEPER];
+	c->cow_fd = ret_fds[ORDER_COW];
 	for (int i = 0; i < TREE_LIMITS; i++) {
 		c->limits.attach[i] = ret_fds[ORDER_ATTACH + i];
 		c->limits.events[i] = ret_fds[ORDER_EVENTS + i];
 	}
 }
 
+static const void *plan_of(struct order_room *room, size_t len, int plan_fd)
+{
+	const struct order *o = &room->order;
+	if (plan_fd < 0)
+		return len == offsetof(struct order_room, plan) + o->plan_len ? room->plan : NULL;
+	void *plan = len == sizeof *o ? mmap(NULL, o->plan_len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, plan_fd, 0) : MAP_FAILED;
+	return plan == MAP_FAILED ? NULL : plan;
+}
+
 static int take(struct init *in)
 {
 	struct step_context *c = &in->steps;
-	struct order *o = &in->order;
+	const struct order *o = &in->room->order;
 	int list[ORDER_FDS], fds[ORDER_FDS];
-	size_t n = ORDER_FDS;
-	if (fd_recv(c->order_fd, o, sizeof *o, list, &n, MSG_DONTWAIT) != (ssize_t)sizeof *o || o->ngroups > ORDER_GROUPS_MAX ||
-	    n != (size_t)__builtin_popcount(o->fds))
+	size_t nfds = ORDER_FDS;
+	ssize_t n = fd_recv(c->order_fd, in->room, sizeof *in->room, list, &nfds, MSG_DONTWAIT);
+	if (n < (ssize_t)sizeof *o || o->ngroups > ORDER_GROUPS_MAX || nfds != (size_t)__builtin_popcount(o->fds))
 		return -1;
 	spread(c, o->fds, list, fds);
 	fd_close(&c->order_fd);
-	void *plan = mmap(NULL, o->plan_len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fds[ORDER_PLAN], 0);
-	if (plan == MAP_FAILED)
+	const void *plan = plan_of(in->room, (size_t)n, fds[ORDER_PLAN]);
+	if (!plan)
 		return -1;
 	fd_close(&fds[ORDER_PLAN]);
 	c->uid = o->uid;
@@ -61,12 +102,17 @@ static int take(struct init *in)
 	c->groups = o->groups;
 	c->ngroups = o->ngroups;
 	init_set_plan(in, plan);
+	if (c->cow_fd >= 0 &&
+	    snprintf(in->cow_path, sizeof in->cow_path, "%s/%.*s", in->cow_folder, PLAN_KEY_MAX - 1, o->cow_name) >= (int)sizeof in->cow_path)
+		return -1;
+	c->cow_path = in->cow_path;
 	return 0;
 }
 
 int order_wait(struct init *in)
 {
 	struct pollfd p[2] = { { .fd = in->steps.order_fd, .events = POLLIN }, { .fd = in->steps.guard_pidfd, .events = POLLIN } };
+	memset(in->room, 0, sizeof *in->room); /* its pages are ours before they are needed */
 	while (poll(p, 2, -1) < 0) {
 		if (errno != EINTR)
 			return -1;

@@ -3,9 +3,14 @@
 
 /*
  * What a sandbox that was built ahead (zygote.h) gets when there is a command for it: who it is for, its plan, and the
- * descriptors that another init has from birth. The plan was checked by the spawner and cannot have changed since: it lies in
- * a sealed memory file, and here is a descriptor of the same one.
+ * descriptors that another init has from birth. The plan was checked by the spawner and cannot have changed since: it is in the
+ * message itself, or, if it is long, in a sealed memory file of which this brings a descriptor.
+ *
+ * One that was fitted to a plan says once, before it waits, what it was made from (struct order_fitted).
  */
+
+#include "sandbox/sight.h"
+#include "supervisor/spawner/spawn_msg.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,7 +21,7 @@ struct init;
 #define ORDER_GROUPS_MAX 128 /* a peer with more gets a sandbox that was not built ahead */
 
 enum order_fd {
-	ORDER_PLAN,
+	ORDER_PLAN,                       /* of a plan that is not in the message */
 	ORDER_STATUS,
 	ORDER_GATE,
 	ORDER_OUT,
@@ -24,6 +29,7 @@ enum order_fd {
 	ORDER_IN,
 	ORDER_IDMAP,
 	ORDER_KEEPER,
+	ORDER_COW,                        /* the run's folder */
 	ORDER_ATTACH,                     /* two of each: enum tree_limit */
 	ORDER_EVENTS = ORDER_ATTACH + 2,
 	ORDER_FDS = ORDER_EVENTS + 2
@@ -38,10 +44,33 @@ struct order {
 	uint32_t fds;                     /* bits 1u << enum order_fd: those that come with it, in this order */
 	uint32_t ngroups;
 	gid_t groups[ORDER_GROUPS_MAX];
+	char cow_name[PLAN_KEY_MAX];      /* of that folder, in that of all of them */
 };
 
-/* −1 in `fds` is none. −1 with errno: there is nobody any more. */
-int order_send(int link, struct order *o, const int fds[ORDER_FDS]);
+#define ORDER_INLINE_MAX SPAWN_INLINE_MAX
+/* A whole message. */
+struct order_room {
+	struct order order;
+	_Alignas(uint64_t) char plan[ORDER_INLINE_MAX];
+};
+
+/* The sandbox's word that it is complete. Of the sight only the marks that there are. */
+struct order_fitted {
+	uint32_t layers;
+	uint32_t reserved;
+	struct sight sight;
+};
+
+/*
+ * −1 in `fds` is none. The plan goes into the message if ORDER_PLAN is none; room->order is filled in but for its plan_len and fds.
+ * −1 with errno: there is nobody any more.
+ */
+int order_send(int link, struct order_room *room, const void *plan, size_t plan_len, const int fds[ORDER_FDS]);
+/* 1 = it is fitted, 0 = it is not done yet, −1 = it is dead or talks nonsense. */
+int order_take_fitted(int link, struct order_fitted *ret);
+
+/* In the init: what it was made from, and which layers are in force. */
+int order_tell_fitted(const struct init *in);
 
 /* In the init, on steps.order_fd: 0 = it is in `in`, −1 = no order will come. Without malloc. */
 int order_wait(struct init *in);

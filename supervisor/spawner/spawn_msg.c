@@ -3,6 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "sandbox/changes.h"
+#include "supervisor/spawner/look.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -21,28 +22,33 @@ static const struct {
 	{ SPAWN_CLEAN, true, false },
 	{ SPAWN_MARK, false, false },
 	{ SPAWN_CHANGES, true, true },
+	{ SPAWN_LOOK, false, true },
+	{ SPAWN_EXPECT, false, false },
 };
 
-size_t spawn_msg_start_fds(uint32_t flags)
+static size_t start_fds(const struct spawn_msg *m)
 {
-	if (flags & PLAN_TTY)
-		return 4;
-	return 5 + !(flags & PLAN_STDERR_MERGE) + !!(flags & PLAN_STDIN_PIPE);
+	size_t n = 3 + !m->plan_len;
+	return m->flags & PLAN_TTY ? n : n + 1 + !(m->flags & PLAN_STDERR_MERGE) + !!(m->flags & PLAN_STDIN_PIPE);
 }
 
 static size_t expected_fds(const struct spawn_msg *m)
 {
 	if (m->kind == SPAWN_CHANGES)
 		return 2 + changes_op_needs_client((enum changes_op)m->op);
-	return spawn_msg_start_fds(m->flags);
+	if (m->kind == SPAWN_LOOK)
+		return LOOK_FDS;
+	return start_fds(m);
 }
 
 int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
 {
 	struct spawn_msg m;
-	if (len != sizeof m)
+	if (len < sizeof m)
 		return err_set(e, ERR_INVALID, "a message of %zu bytes from the runtime", len);
 	memcpy(&m, message, sizeof m);
+	if (m.plan_len > SPAWN_INLINE_MAX || len != sizeof m + m.plan_len || (m.plan_len && m.kind != SPAWN_START))
+		return err_set(e, ERR_INVALID, "a message of %zu bytes from the runtime", len);
 	for (size_t i = 0; i < countof(permitted); i++) {
 		if (permitted[i].kind != m.kind)
 			continue;
@@ -50,6 +56,8 @@ int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
 			return err_set(e, ERR_INVALID, "a message of the runtime's with unknown flags");
 		if (m.kind == SPAWN_CHANGES && (m.op >= CHANGES_OP_COUNT || m.flags))
 			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown operation");
+		if (m.kind == SPAWN_LOOK && (m.op >= LOOK_COUNT || m.flags))
+			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown file");
 		if (nfds != (permitted[i].has_fds ? expected_fds(&m) : 0))
 			return err_set(e, ERR_INVALID, "a message of the runtime's with %zu descriptors", nfds);
 		if (permitted[i].has_key && !plan_key_valid(&m.key))

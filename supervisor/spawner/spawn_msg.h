@@ -5,7 +5,8 @@
  * Messages between runtime and spawner (SOCK_SEQPACKET, fixed structs with descriptors). The spawner keeps no state
  * about processes: after it answered, a sandbox is the guard's and the runtime's.
  *
- * START's descriptors, in this order: plan (sealed memfd), the client's socket (for SO_PEERCRED and SO_PEERGROUPS), status,
+ * START brings its plan behind the message if that is not long, else in a sealed memfd, which is then its first descriptor. The
+ * others, in this order: the client's socket (for SO_PEERCRED and SO_PEERGROUPS), status,
  * gate (read end), stdout, then stderr unless PLAN_STDERR_MERGE, then stdin (read end) if PLAN_STDIN_PIPE. With PLAN_TTY
  * nothing comes after the gate: the init opens the terminal and sends its master with READY.
  * The spawner checks the plan, clones the init, deposits its pidfd with the guard and answers STARTED with a copy of the
@@ -24,7 +25,9 @@ enum spawn_kind {
 	SPAWN_SYNC = 2,     /* → SYNCED: everything sent before on any link is done */
 	SPAWN_CLEAN = 3,    /* key: remove the cgroup of a released process; no answer */
 	SPAWN_MARK = 4,     /* token: put it behind the audit records that exist now; it comes among them */
+	SPAWN_LOOK = 6,     /* op: policy files, opened as the peer (look.h); descriptors: request (memfd), the client's socket, a socket for the answers */
 	SPAWN_CHANGES = 5,  /* key, op → CHANGED; descriptors: paths (memfd), result (memfd), and the client's socket if op needs one */
+	SPAWN_EXPECT = 7,   /* token, hint: a START is likely to come, and what it may need can be looked at meanwhile; no answer */
 	SPAWN_STARTED = 16, /* pid, start_time, layers + pidfd */
 	SPAWN_FAILED = 17,  /* step, error, path */
 	SPAWN_SYNCED = 18,
@@ -39,16 +42,25 @@ struct spawn_msg {
 	uint32_t step;       /* enum sandbox_step */
 	uint32_t layers;     /* STARTED: enum plan_layer that the clone itself gave */
 	uint64_t start_time; /* STARTED: of the init, field 22 of /proc/PID/stat */
-	uint64_t token;      /* MARK */
-	uint32_t op;         /* CHANGES: enum changes_op */
+	uint64_t token;      /* MARK; EXPECT, and the START that it was for: which request, 0 = none */
+	uint64_t hint;       /* EXPECT, START: requests with the same mostly have the same sandbox */
+	int32_t cpu;         /* EXPECT, START: where the runtime is */
 	uint32_t reserved;
+	uint32_t op;         /* CHANGES: enum changes_op */
+	uint32_t plan_len;   /* START: bytes of the plan that follow this; 0 = it is in a memfd */
 	struct plan_key key;
 	char path[128];
 };
+#define SPAWN_INLINE_MAX (24u << 10)
 
-/* How many descriptors a START with these flags brings. */
-size_t spawn_msg_start_fds(uint32_t flags);
-/* What the runtime may send: the size, a kind that is permitted, known flags, its number of descriptors, a proper key. */
+/* As long as any message. */
+struct spawn_room {
+	struct spawn_msg msg;
+	_Alignas(uint64_t) char plan[SPAWN_INLINE_MAX];
+};
+_Static_assert(offsetof(struct spawn_room, plan) == sizeof(struct spawn_msg), "the plan follows the message");
+
+/* What the runtime may send: the size with that of a plan, a kind that is permitted, known flags, its number of descriptors, a proper key. */
 int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e);
 
 #endif

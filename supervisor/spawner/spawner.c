@@ -1,5 +1,6 @@
 #include "supervisor/spawner/spawner.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
@@ -8,12 +9,16 @@
 #include "sandbox/steps.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/keeper.h"
+#include "supervisor/spawner/look.h"
+#include "supervisor/spawner/order.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/ioprio.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -22,10 +27,13 @@
 
 /*
  * So long without a message, and there is time for what can be done ahead. After a start it is long: most commands are short,
- * and what is done beside their end makes it late, where there are few processors.
+ * and what is done beside their end makes it late, where there are few processors. But where one start follows the other there
+ * would never be time, and none would find anything done ahead: then that is done while a command runs.
  */
 #define IDLE_STARTED_MS 30
+#define IDLE_HURRY_MS 1
 #define IDLE_ENDED_MS 1
+#define HURRY_NS (8 * 1000000ull) /* between two starts */
 #define KEEPERS_MS 500 /* keepers end without a word */
 
 /* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
@@ -53,14 +61,24 @@ static void deposit(struct spawner *s, const struct plan_key *key, pid_t pid, in
 	}
 }
 
+/* One start follows the other. */
+static bool hurries(const struct spawner *s, uint64_t now)
+{
+	return now - s->started_ns < HURRY_NS;
+}
+
 static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	struct start_fds f;
 	struct spawn_msg answer = { .kind = SPAWN_STARTED, .key = m->key };
 	struct err e = ERR_INIT;
 	fd_auto int pidfd = -1;
-	start_fds_assign(&f, m->flags, fds);
-	s->idle_ms = IDLE_STARTED_MS;
+	start_fds_assign(&f, m, fds);
+	uint64_t now = clock_boot_ns();
+	bool hurry = hurries(s, now);
+	apart_from(&s->apart, hurry ? -1 : m->cpu);
+	s->idle_ms = hurry ? IDLE_HURRY_MS : IDLE_STARTED_MS;
+	s->started_ns = now;
 	if (start_sandbox(s, m, &f, &answer, &pidfd, &e) < 0) {
 		answer.kind = SPAWN_FAILED;
 		answer.step = e.code == ERR_UNAVAILABLE ? STEP_LIMITS : STEP_CLONE;
@@ -71,6 +89,7 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 	}
 	deposit(s, &m->key, answer.pid, pidfd);
 	answer_runtime(s, &answer, &pidfd, 1);
+	fd_close(&s->done_link);
 }
 
 static void on_sync(struct spawner *s, const struct spawn_msg *m, const int *fds)
@@ -104,6 +123,21 @@ static void on_changes(struct spawner *s, const struct spawn_msg *m, const int *
 		answer_runtime(s, &answer, NULL, 0);
 }
 
+/* Refused: the answer's socket is closed without a word. */
+static void on_look(struct spawner *s, const struct spawn_msg *m, const int *fds)
+{
+	struct spawn_identity peer;
+	struct err e = ERR_INIT;
+	if (spawner_peer(s, fds[LOOK_FD_CLIENT], &peer, &e) < 0 || look_start(s, (enum look_what)m->op, &peer, fds, &e) < 0)
+		log_warning("look for a policy file: %s", e.message);
+}
+
+static void on_expect(struct spawner *s, const struct spawn_msg *m, const int *fds)
+{
+	apart_from(&s->apart, hurries(s, clock_boot_ns()) ? -1 : m->cpu);
+	zygotes_expect(&s->zygotes, m->hint, m->token);
+}
+
 static void reap_helper(struct spawner *s, int pidfd)
 {
 	struct spawn_msg answer = { .kind = SPAWN_CHANGED };
@@ -119,6 +153,8 @@ static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fd
 		[SPAWN_CLEAN] = on_clean,
 		[SPAWN_CHANGES] = on_changes,
 		[SPAWN_MARK] = on_mark,
+		[SPAWN_LOOK] = on_look,
+		[SPAWN_EXPECT] = on_expect,
 	};
 	handlers[m->kind](s, m, fds);
 }
@@ -126,10 +162,10 @@ static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fd
 /* One message; false when the runtime's end is closed (or, with MSG_DONTWAIT, when there is nothing). */
 static bool take_peer(struct spawner *s, int flags)
 {
-	struct spawn_msg m;
+	const struct spawn_msg *m = &s->spawn_room->msg;
 	int fds[FD_MESSAGE_MAX];
 	size_t nfds = countof(fds);
-	ssize_t n = fd_recv(s->peer_fd, &m, sizeof m, fds, &nfds, flags);
+	ssize_t n = fd_recv(s->peer_fd, s->spawn_room, sizeof *s->spawn_room, fds, &nfds, flags);
 	if (n < 0 && errno == EAGAIN)
 		return false;
 	if (n == 0) {
@@ -139,9 +175,11 @@ static bool take_peer(struct spawner *s, int flags)
 	struct err e = ERR_INIT;
 	if (n < 0)
 		fatal(errno == EMSGSIZE ? "too long a message from the runtime" : strerror(errno));
-	if (spawn_msg_check(&m, (size_t)n, nfds, &e) < 0)
+	if (spawn_msg_check(m, (size_t)n, nfds, &e) < 0)
 		fatal(e.message);
-	dispatch(s, &m, fds);
+	dispatch(s, m, fds);
+	/* Sandboxes are cloned from this memory: none of them has anything of another's command. */
+	explicit_bzero(s->spawn_room, (size_t)n);
 	for (size_t i = 0; i < nfds; i++)
 		fd_close(&fds[i]);
 	return true;
@@ -192,8 +230,21 @@ static bool protected_from_oom(void)
 	return fd >= 0 && read(fd, &c, 1) == 1 && c == '-';
 }
 
+/* A daemon that somebody runs before others is no reason for commands to be: what we clone has the usual priority, or a lower one. */
+static void keep_priority(void)
+{
+	struct sched_param param;
+	int policy = sched_getscheduler(0);
+	if (policy < 0 || sched_getparam(0, &param) < 0 || sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &param) < 0)
+		log_warning("commands have the daemon's own priority: %s", strerror(errno));
+	long io = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
+	if (io >= 0 && IOPRIO_PRIO_CLASS(io) == IOPRIO_CLASS_RT)
+		syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_NONE, 0));
+}
+
 static void setup(struct spawner *s, const struct spawner_options *o)
 {
+	keep_priority();
 	*s = (struct spawner){
 		.guard_fd = GUARD_FD_LINK,
 		.peer_fd = GUARD_FD_PEER,
@@ -203,9 +254,17 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 		.protected_from_oom = protected_from_oom(),
 		.title = o->title,
 		.allow_host = o->allow_host,
+		.policy_file = o->policy_file,
+		.done_link = -1,
+		.spawn_room = mem_zalloc(1, sizeof *s->spawn_room),
+		.order_room = mem_zalloc(1, sizeof *s->order_room),
+		.sight = mem_zalloc(1, sizeof *s->sight),
 		.groups = mem_alloc(NGROUPS_MAX * sizeof(gid_t)),
 		.strings = mem_alloc((2 * PLAN_ARGS_MAX + 4) * sizeof(char *)),
 	};
+	/* Of no use to root, and sight_holds comes back to none. */
+	if (s->privileged && syscall(SYS_setgroups, 0, NULL) < 0)
+		s->privileged = false;
 	s->listen_len = sizeof s->listen_name;
 	if (getsockname(GUARD_FD_LISTEN, (struct sockaddr *)&s->listen_name, &s->listen_len) < 0)
 		s->listen_len = 0; /* nobody can have come in there */
@@ -219,21 +278,29 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 	fd_cloexec(s->guard_fd, true);
 	fd_cloexec(s->peer_fd, true);
 	fd_cloexec(s->guard_pidfd, true);
+	apart_init(&s->apart);
 	struct err e = ERR_INIT;
 	if (cgroup_tree_open(&s->cgroup, o->cgroup_tag, &e) < 0)
 		log_info("no cgroups for sandboxes: %s", e.message);
 	tree_limiter_open(&s->limiter, o->cgroup_tag);
-	zygotes_init(&s->zygotes, &s->cgroup, o->zygotes);
+	zygotes_init(&s->zygotes, &s->cgroup, &s->idmap, s->privileged, o->zygotes);
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;
 	if (!s->has_filter)
 		log_info("no seccomp for sandboxes: %s", e.message);
 }
 
-/* One thing that will be needed: network namespaces first, zygotes are made with them. */
-static void build_ahead(struct spawner *s)
+static bool has_chores(struct spawner *s)
+{
+	return zygotes_has_remains(&s->zygotes) || netpool_wants(&s->netpool) || zygotes_wants(&s->zygotes);
+}
+
+/* One thing: what is left of the dead, or what will be needed; network namespaces first, zygotes are made with them. */
+static void do_chore(struct spawner *s)
 {
 	struct zygote_kind *k = zygotes_wants(&s->zygotes);
-	if (netpool_wants(&s->netpool))
+	if (zygotes_has_remains(&s->zygotes))
+		zygotes_clear_remains(&s->zygotes);
+	else if (netpool_wants(&s->netpool))
 		netpool_fill(&s->netpool);
 	else if (k)
 		start_zygote(s, k);
@@ -261,7 +328,7 @@ int spawner_main(const struct spawner_options *o)
 	if (fd_send(s.guard_fd, &ready, sizeof ready, NULL, 0, 0) < 0)
 		return 1;
 	for (bool idle = false;;) {
-		struct pollfd p[POLL_HELPERS + COW_HELPERS_MAX] = {
+		struct pollfd p[POLL_HELPERS + COW_HELPERS_MAX + ZYGOTE_POLLS_MAX] = {
 			[POLL_GUARD] = { .fd = s.guard_fd, .events = POLLIN },
 			[POLL_PEER] = { .fd = s.peer_fd, .events = POLLIN },
 			[POLL_MOUNTS] = { .fd = s.zygotes.mounts_fd, .events = POLLPRI },
@@ -270,18 +337,27 @@ int spawner_main(const struct spawner_options *o)
 		size_t nhelpers = cow_polls(&s.cow, helpers);
 		for (size_t i = 0; i < nhelpers; i++)
 			p[POLL_HELPERS + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
-		bool ahead = netpool_wants(&s.netpool) || zygotes_wants(&s.zygotes);
-		int n = poll(p, POLL_HELPERS + nhelpers, wait_ms(&s, ahead, idle));
+		int zygotes[ZYGOTE_POLLS_MAX];
+		size_t nzygotes = zygotes_polls(&s.zygotes, zygotes);
+		struct pollfd *told = p + POLL_HELPERS + nhelpers;
+		for (size_t i = 0; i < nzygotes; i++)
+			told[i] = (struct pollfd){ .fd = zygotes[i], .events = POLLIN };
+		bool ahead = has_chores(&s);
+		int n = poll(p, POLL_HELPERS + nhelpers + nzygotes, wait_ms(&s, ahead, idle));
 		if (n < 0 && errno != EINTR)
 			return 1;
 		idle = n == 0 && ahead;
 		if (idle)
-			build_ahead(&s);
+			do_chore(&s);
 		if (p[POLL_MOUNTS].revents)
 			zygotes_drop(&s.zygotes);
 		for (size_t i = 0; i < nhelpers; i++) {
 			if (p[POLL_HELPERS + i].revents)
 				reap_helper(&s, helpers[i]);
+		}
+		for (size_t i = 0; i < nzygotes; i++) {
+			if (told[i].revents)
+				zygotes_on_told(&s.zygotes, zygotes[i]);
 		}
 		/* The runtime first: a new link must not overtake what came on the old one. */
 		if (p[POLL_PEER].revents)
@@ -296,6 +372,9 @@ int spawner_main(const struct spawner_options *o)
 	fd_close(&s.audit_fd);
 	idmap_done(&s.idmap);
 	netpool_done(&s.netpool);
+	free(s.spawn_room);
+	free(s.order_room);
+	free(s.sight);
 	free(s.groups);
 	free(s.strings);
 	return 0;

@@ -10,6 +10,7 @@
 #include "sandbox/sysfilter.h"
 #include "sandbox/plan.h"
 #include "sandbox/tree_limit.h"
+#include "supervisor/spawner/apart.h"
 #include "supervisor/spawner/cow.h"
 #include "supervisor/spawner/idmap.h"
 #include "supervisor/spawner/netpool.h"
@@ -31,6 +32,7 @@ struct spawner_options {
 	unsigned zygotes;        /* sandboxes built ahead, of each shape in use */
 	bool allow_host;         /* plans without a private root are carried out, too */
 	uid_t runtime_uid;       /* never a sandbox's */
+	const char *policy_file; /* the user's, of a daemon that is one user's own; NULL = each peer has one in its home */
 };
 
 /* Descriptors at GUARD_FD_*. Returns the exit status. */
@@ -43,7 +45,9 @@ struct spawner {
 	bool privileged;                    /* root with what it takes to act for others; else only for its own uid */
 	bool allow_host;                    /* by who started the daemon; never by a message */
 	bool protected_from_oom;
+	struct apart apart;                 /* from the runtime */
 	int idle_ms;                        /* without a message, before something is done ahead */
+	uint64_t started_ns;                /* the last start */
 	int audit_fd;                       /* for audit_mark; −1: sandboxes are not watched by audit */
 	struct cgroup_tree cgroup;
 	struct tree_limiter limiter;        /* memory and pids of a tree */
@@ -56,8 +60,13 @@ struct spawner {
 	struct sockaddr_un listen_name;     /* of the control socket: where a client must have come in */
 	socklen_t listen_len;
 	struct title *title;
+	struct spawn_room *spawn_room;      /* the message at hand */
+	int done_link;                      /* of a zygote that has its order, to be closed; −1 = none */
+	struct order_room *order_room;
+	struct sight *sight;                /* room for what a zygote is made from */
 	gid_t *groups;                      /* room for NGROUPS_MAX: of the peer at hand */
 	const char **strings;               /* room for the argument and environment vectors of one plan */
+	const char *policy_file;            /* of spawner_options */
 };
 
 /* The descriptors of a START, in the message's order; −1 = not there. */
@@ -78,7 +87,9 @@ struct spawn_identity {
 
 /* Whether this socket is one that the control socket accepted. */
 bool spawner_client_came_in(const struct spawner *s, int client);
-void start_fds_assign(struct start_fds *f, uint32_t flags, const int *fds);
+/* The peer's uid, gid and groups; the groups are in s->groups until the next call. */
+int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, struct err *e);
+void start_fds_assign(struct start_fds *f, const struct spawn_msg *m, const int *fds);
 /* Clones the init and deposits its pidfd. On failure nothing exists. Fills pid, start_time and layers of the answer. */
 int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer, int *ret_pidfd,
 		  struct err *e);

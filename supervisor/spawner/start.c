@@ -33,17 +33,19 @@
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-void start_fds_assign(struct start_fds *f, uint32_t flags, const int *fds)
+void start_fds_assign(struct start_fds *f, const struct spawn_msg *m, const int *fds)
 {
-	size_t i = 4;
-	*f = (struct start_fds){ .plan = fds[0], .client = fds[1], .status = fds[2], .gate = fds[3], .out = -1, .err = -1, .in = -1 };
-	if (flags & PLAN_TTY)
+	*f = (struct start_fds){ .plan = m->plan_len ? -1 : *fds++, .out = -1, .err = -1, .in = -1 };
+	f->client = *fds++;
+	f->status = *fds++;
+	f->gate = *fds++;
+	if (m->flags & PLAN_TTY)
 		return;
-	f->out = fds[i++];
-	if (!(flags & PLAN_STDERR_MERGE))
-		f->err = fds[i++];
-	if (flags & PLAN_STDIN_PIPE)
-		f->in = fds[i];
+	f->out = *fds++;
+	if (!(m->flags & PLAN_STDERR_MERGE))
+		f->err = *fds++;
+	if (m->flags & PLAN_STDIN_PIPE)
+		f->in = *fds;
 }
 
 static int socket_option(int fd, int name)
@@ -54,9 +56,11 @@ static int socket_option(int fd, int name)
 }
 
 /* A confined command is never root's: an id of its own stands for a root peer, and has no groups. */
-static int stand_for_root(struct spawner *s, const struct plan_key *key, struct spawn_identity *id, struct err *e)
+static int stand_for_root(struct spawner *s, const struct plan_key *key, uint32_t flags, struct spawn_identity *id, struct err *e)
 {
 	uid_t uid;
+	if (!(flags & PLAN_PRIVATE_ROOT) || id->peer_uid != 0)
+		return 0;
 	if (!s->privileged)
 		return err_set(e, ERR_NOT_ALLOWED, "the daemon has not the privileges to run a command of root's as somebody else");
 	if (idmap_take(&s->idmap, key, &uid, &id->idmap_fd, e) < 0)
@@ -79,11 +83,8 @@ bool spawner_client_came_in(const struct spawner *s, int client)
 	       memcmp(&name, &s->listen_name, len) == 0;
 }
 
-/*
- * The one place that decides as whom a command runs: as the peer. Without privileges the peer can only be ourselves, and
- * the groups are what the kernel leaves us.
- */
-static int spawn_identity(struct spawner *s, const struct spawn_msg *m, int client, struct spawn_identity *ret, struct err *e)
+/* Who is at the other end of the client's socket, by the kernel's word. Without privileges that can only be ourselves. */
+int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, struct err *e)
 {
 	if (socket_option(client, SO_DOMAIN) != AF_UNIX || socket_option(client, SO_TYPE) != SOCK_STREAM)
 		return err_set(e, ERR_NOT_ALLOWED, "the client's descriptor is not a unix stream socket");
@@ -106,17 +107,25 @@ static int spawn_identity(struct spawner *s, const struct spawn_msg *m, int clie
 	} else {
 		id.gid = getegid();
 	}
-	if (!(m->flags & PLAN_PRIVATE_ROOT) && !s->allow_host)
-		return err_set(e, ERR_NOT_ALLOWED, "commands without a sandbox need a daemon with --allow-host");
 	id.peer_uid = id.uid;
 	id.peer_gid = id.gid;
-	if (m->flags & PLAN_PRIVATE_ROOT && id.uid == 0 && stand_for_root(s, &m->key, &id, e) < 0)
-		return -1;
 	*ret = id;
 	return 0;
 }
 
-static int map_plan(int fd, uint32_t flags, const struct plan_head **ret, struct err *e)
+/* The one place that decides as whom a command runs: as the peer. Without privileges the groups are what the kernel leaves us. */
+static int spawn_identity(struct spawner *s, const struct spawn_msg *m, int client, struct spawn_identity *ret, struct err *e)
+{
+	struct spawn_identity id;
+	if (spawner_peer(s, client, &id, e) < 0)
+		return -1;
+	if (!(m->flags & PLAN_PRIVATE_ROOT) && !s->allow_host)
+		return err_set(e, ERR_NOT_ALLOWED, "commands without a sandbox need a daemon with --allow-host");
+	*ret = id;
+	return 0;
+}
+
+static int map_plan(int fd, const struct plan_head **ret, size_t *ret_len, struct err *e)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
@@ -129,13 +138,26 @@ static int map_plan(int fd, uint32_t flags, const struct plan_head **ret, struct
 	void *p = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
 	if (p == MAP_FAILED)
 		return err_sys(e, errno, "map the plan");
-	const struct plan_head *plan = p;
-	if (plan_check(plan, (size_t)st.st_size, e) < 0 ||
-	    (plan->flags != flags && err_field(e, "flags", "are not the message's") < 0)) {
-		munmap(p, (size_t)st.st_size);
+	*ret = p;
+	*ret_len = (size_t)st.st_size;
+	return 0;
+}
+
+/* Where it was sent. *ret_mapped is what is to be unmapped afterwards. */
+static int take_plan(const struct spawner *s, const struct spawn_msg *m, int fd, const struct plan_head **ret, size_t *ret_mapped,
+		     struct err *e)
+{
+	const struct plan_head *plan = (const struct plan_head *)(const void *)s->spawn_room->plan;
+	size_t len = m->plan_len, mapped = 0;
+	if (!len && map_plan(fd, &plan, &mapped, e) < 0)
+		return -1;
+	if (plan_check(plan, len ? len : mapped, e) < 0 || (plan->flags != m->flags && err_field(e, "flags", "are not the message's") < 0)) {
+		if (mapped)
+			munmap((void *)plan, mapped);
 		return -1;
 	}
 	*ret = plan;
+	*ret_mapped = mapped;
 	return 0;
 }
 
@@ -240,9 +262,12 @@ static struct init init_base(const struct spawner *s)
 			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .order_fd = -1, .oom_fd = -1, .keeper_fd = -1, .root_fd = -1, .void_folder = -1,
 			   .void_file = -1, .master_fd = -1, .slave_fd = -1 },
 		.title = s->title,
+		.apart = &s->apart,
 		.audit = s->audit_fd >= 0,
 		.reset_oom = s->protected_from_oom,
 		.argv = s->strings,
+		.room = s->order_room,
+		.cow_folder = s->cow.path,
 	};
 	tree_limit_fds_init(&in.steps.limits);
 	return in;
@@ -261,6 +286,8 @@ struct start {
 	const struct plan_head *plan;
 	const struct spawn_identity *id;
 	int keeper;
+	int cow;                   /* PLAN_COW: the run's folder */
+	const char *cow_path;
 	struct spawn_msg *answer;
 };
 
@@ -269,10 +296,7 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 {
 	struct spawner *s = t->s;
 	const struct spawn_identity *id = t->id;
-	char cow_path[PATH_MAX] = "";
-	fd_auto int cow_fd = -1, net = take_network(s, t->plan);
-	if (t->plan->flags & PLAN_COW && cow_prepare(&s->cow, t->m->key.id, t->plan, id, cow_path, &cow_fd, e) < 0)
-		return -1;
+	fd_auto int net = take_network(s, t->plan);
 	struct init in = init_base(s);
 	struct step_context *c = &in.steps;
 	c->uid = id->uid;
@@ -287,8 +311,8 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	c->status_fd = t->f->status;
 	c->gate_fd = t->f->gate;
 	c->idmap_fd = id->idmap_fd;
-	c->cow_fd = cow_fd;
-	c->cow_path = cow_path;
+	c->cow_fd = t->cow;
+	c->cow_path = t->cow_path;
 	c->net_fd = net;
 	c->keeper_fd = t->keeper;
 	init_set_plan(&in, t->plan);
@@ -310,16 +334,32 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 static int give_order(const struct start *t, const struct zygote *one, const struct tree_limit_fds *limits)
 {
 	const struct spawn_identity *id = t->id;
-	struct order o = { .uid = id->uid, .gid = id->gid, .peer_uid = id->peer_uid, .peer_gid = id->peer_gid,
-			   .plan_len = t->plan->total_len, .ngroups = (uint32_t)id->ngroups };
-	memcpy(o.groups, id->groups, id->ngroups * sizeof *o.groups);
+	struct order_room *room = t->s->order_room;
+	room->order = (struct order){ .uid = id->uid, .gid = id->gid, .peer_uid = id->peer_uid, .peer_gid = id->peer_gid,
+				      .ngroups = (uint32_t)id->ngroups };
+	memcpy(room->order.groups, id->groups, id->ngroups * sizeof *room->order.groups);
+	memcpy(room->order.cow_name, t->m->key.id, sizeof room->order.cow_name);
 	const int fds[ORDER_FDS] = {
-		[ORDER_PLAN] = t->f->plan, [ORDER_STATUS] = t->f->status, [ORDER_GATE] = t->f->gate, [ORDER_OUT] = t->f->out,
-		[ORDER_ERR] = t->f->err, [ORDER_IN] = t->f->in, [ORDER_IDMAP] = id->idmap_fd, [ORDER_KEEPER] = t->keeper,
+		[ORDER_PLAN] = t->plan->total_len <= ORDER_INLINE_MAX ? -1 : t->f->plan,
+		[ORDER_STATUS] = t->f->status, [ORDER_GATE] = t->f->gate, [ORDER_OUT] = t->f->out,
+		[ORDER_ERR] = t->f->err, [ORDER_IN] = t->f->in, [ORDER_IDMAP] = id->idmap_fd, [ORDER_KEEPER] = t->keeper, [ORDER_COW] = t->cow,
 		[ORDER_ATTACH] = limits->attach[0], [ORDER_ATTACH + 1] = limits->attach[1],
 		[ORDER_EVENTS] = limits->events[0], [ORDER_EVENTS + 1] = limits->events[1],
 	};
-	return order_send(one->link, &o, fds);
+	return order_send(one->link, room, t->plan, t->plan->total_len, fds);
+}
+
+/* It is the command's now. */
+static void hand_over(const struct start *t, struct zygote *one, int *ret_pidfd)
+{
+	t->answer->pid = one->pid;
+	t->answer->start_time = one->start_time;
+	t->answer->layers = one->layers;
+	*ret_pidfd = one->pidfd;
+	if (t->plan->flags & PLAN_COW)
+		fd_close(&one->mounts); /* an overlay goes with its command: others look at what is below it */
+	t->s->done_link = fd_take(&one->link); /* closed when the answer is on its way */
+	zygotes_name_leaf(&t->s->zygotes, &t->m->key, one);
 }
 
 /* With one that waits for it. 1 = done, 0 = there is none, −1 = the start failed. */
@@ -343,12 +383,43 @@ static int start_waiting(const struct start *t, int *ret_pidfd, struct err *e)
 		tree_limiter_remove(&s->limiter, &t->m->key);
 		return 0;
 	}
-	fd_close(&one.link);
-	zygotes_name_leaf(&s->zygotes, &t->m->key, &one.leaf);
-	t->answer->pid = one.pid;
-	t->answer->start_time = one.start_time;
-	t->answer->layers = one.layers;
-	*ret_pidfd = one.pidfd;
+	hand_over(t, &one, ret_pidfd);
+	return 1;
+}
+
+/* Joining a cgroup of v1 is the init's to do, with rights that a fitted one has no more. */
+static bool limits_by_init(const struct spawner *s, const struct plan_head *plan)
+{
+	bool v1 = (plan->memory_bytes && !s->limiter.of[TREE_LIMIT_MEMORY].v2) || (plan->pids && !s->limiter.of[TREE_LIMIT_PIDS].v2);
+	return v1 && plan->require & PLAN_LAYER_CGROUP;
+}
+
+/* With one that waits complete, and is still what would be built now. 1 = done, 0 = there is none, −1 = the start failed. */
+static int start_fitted(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f, const struct plan_head *plan,
+			const struct spawn_identity *peer, struct spawn_msg *answer, int *ret_pidfd, struct err *e)
+{
+	struct tree_limit_fds limits;
+	struct zygote one;
+	if (!fitting_possible(plan, peer) || limits_by_init(s, plan) || !zygotes_take_fitted(&s->zygotes, plan, peer, m, &one))
+		return 0;
+	struct spawn_identity id = *peer;
+	id.uid = one.uid;
+	id.gid = one.gid;
+	id.ngroups = id.uid == id.peer_uid ? id.ngroups : 0;
+	const struct start t = { .s = s, .m = m, .f = f, .plan = plan, .id = &id, .keeper = -1, .cow = -1, .answer = answer };
+	if (check_descriptors(f, &id, e) < 0 || tree_limiter_make(&s->limiter, &m->key, &one.leaf, plan, &limits, e) < 0) {
+		zygote_free(&s->zygotes, &one);
+		return -1;
+	}
+	int r = give_order(&t, &one, &limits);
+	tree_limit_fds_close(&limits);
+	if (r < 0) {
+		zygote_free(&s->zygotes, &one);
+		tree_limiter_remove(&s->limiter, &m->key);
+		return 0;
+	}
+	idmap_pass_on(&s->idmap, &one.leaf, &m->key);
+	hand_over(&t, &one, ret_pidfd);
 	return 1;
 }
 
@@ -360,7 +431,12 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 					.ngroups = id->ngroups, .privileged = s->privileged, .title = s->title };
 	if (keeper_start(&job, &keeper, e) < 0)
 		return -1;
-	const struct start t = { .s = s, .m = m, .f = f, .plan = plan, .id = id, .keeper = keeper, .answer = answer };
+	char cow_path[PATH_MAX] = "";
+	fd_auto int cow = -1;
+	if (plan->flags & PLAN_COW && cow_prepare(&s->cow, m->key.id, plan, id, cow_path, &cow, e) < 0)
+		return -1;
+	const struct start t = { .s = s, .m = m, .f = f, .plan = plan, .id = id, .keeper = keeper, .cow = cow, .cow_path = cow_path,
+				 .answer = answer };
 	int r = start_waiting(&t, ret_pidfd, e);
 	if (r == 0)
 		return start_new(&t, ret_pidfd, e);
@@ -385,33 +461,69 @@ static int shape_plan(const struct step_shape *shape, struct buf *out, struct er
 	return plan_build(&spec, out, e);
 }
 
+/* Its mount namespace; −1 is no harm. */
+static int mounts_of(pid_t pid)
+{
+	char path[48];
+	snprintf(path, sizeof path, "/proc/%d/ns/mnt", pid);
+	return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* As whom the command will run, and what the init has to know for it; the id is the leaf's until there is a command. */
+static int fit(struct spawner *s, const struct fitting *f, struct zygote *one, struct step_context *c, struct err *e)
+{
+	struct spawn_identity id = { .peer_uid = f->uid, .peer_gid = f->gid, .uid = f->uid, .gid = f->gid, .groups = f->groups,
+				     .ngroups = f->ngroups, .idmap_fd = -1 };
+	if (stand_for_root(s, &one->leaf, f->plan->flags, &id, e) < 0)
+		return -1;
+	one->uid = c->uid = id.uid;
+	one->gid = c->gid = id.gid;
+	c->peer_uid = id.peer_uid;
+	c->peer_gid = id.peer_gid;
+	c->groups = id.groups;
+	c->ngroups = id.ngroups;
+	c->idmap_fd = id.idmap_fd;
+	s->sight->count = s->sight->pins = s->sight->lost = 0;
+	c->sight = s->sight;
+	return 0;
+}
+
+static int clone_zygote(struct spawner *s, const struct zygote_kind *k, const struct plan_head *plan, struct zygote *one, struct err *e)
+{
+	int fds[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+		return err_sys(e, errno, "make a socket");
+	fd_auto int theirs = fds[1];
+	one->link = fds[0];
+	struct init in = init_base(s);
+	init_set_plan(&in, plan);
+	fd_auto int net = take_network(s, plan);
+	in.steps.net_fd = net;
+	in.steps.order_fd = theirs;
+	if (k->fit.plan && fit(s, &k->fit, one, &in.steps, e) < 0)
+		return -1;
+	one->pid = clone_init(s, &one->leaf, &in, &one->pidfd);
+	if (one->pid < 0)
+		return err_sys(e, errno, "clone");
+	one->layers = in.steps.layers;
+	one->start_time = start_time_of(one->pid);
+	one->mounts = mounts_of(one->pid);
+	return 0;
+}
+
 void start_zygote(struct spawner *s, struct zygote_kind *k)
 {
 	buf_auto struct buf plan = BUF_INIT;
 	struct err e = ERR_INIT;
 	struct zygote one;
-	int fds[2];
-	if (shape_plan(&k->shape, &plan, &e) < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0) {
-		zygotes_failed(&s->zygotes, &k->shape);
-		return;
-	}
-	fd_auto int theirs = fds[1];
 	zygotes_begin(&s->zygotes, &one);
-	one.link = fds[0];
-	struct init in = init_base(s);
-	init_set_plan(&in, (const struct plan_head *)(const void *)plan.data);
-	fd_auto int net = take_network(s, in.steps.plan);
-	in.steps.net_fd = net;
-	in.steps.order_fd = theirs;
-	one.pid = clone_init(s, &one.leaf, &in, &one.pidfd);
-	if (one.pid < 0) {
-		log_info("build a sandbox ahead: %s", strerror(errno));
-		zygotes_failed(&s->zygotes, &k->shape);
-		fd_close(&one.link);
+	if ((!k->fit.plan && shape_plan(&k->shape, &plan, &e) < 0) ||
+	    clone_zygote(s, k, k->fit.plan ? k->fit.plan : (const struct plan_head *)(const void *)plan.data, &one, &e) < 0) {
+		log_info("build a sandbox ahead: %s", e.message);
+		k->failures++;
+		zygote_free(&s->zygotes, &one);
 		return;
 	}
-	one.layers = in.steps.layers;
-	one.start_time = start_time_of(one.pid);
 	zygotes_add(k, &one);
 }
 
@@ -420,16 +532,20 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 {
 	struct spawn_identity id;
 	const struct plan_head *plan = NULL;
-	if (map_plan(f->plan, m->flags, &plan, e) < 0)
+	size_t mapped = 0;
+	if (take_plan(s, m, f->plan, &plan, &mapped, e) < 0)
 		return -1;
-	uint32_t plan_len = plan->total_len;
 	int r = spawn_identity(s, m, f->client, &id, e);
-	if (r == 0 && (check_descriptors(f, &id, e) < 0 || start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
+	int fitted = r < 0 ? 0 : start_fitted(s, m, f, plan, &id, answer, ret_pidfd, e);
+	if (r == 0 && fitted <= 0 &&
+	    (fitted < 0 || stand_for_root(s, &m->key, m->flags, &id, e) < 0 || check_descriptors(f, &id, e) < 0 ||
+	     start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
 		idmap_release(&s->idmap, &m->key);
 		if (plan->flags & PLAN_COW)
 			cow_forget(&s->cow, m->key.id);
 		r = -1;
 	}
-	munmap((void *)plan, plan_len);
+	if (mapped)
+		munmap((void *)plan, mapped);
 	return r;
 }

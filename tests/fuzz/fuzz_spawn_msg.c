@@ -15,14 +15,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	struct spawn_msg m;
 	memcpy(&m, data + 1, sizeof m);
-	if (m.kind != SPAWN_SYNC && (memchr(m.key.id, '/', sizeof m.key.id) || !memchr(m.key.id, 0, sizeof m.key.id)))
+	const int keyless = m.kind == SPAWN_SYNC || m.kind == SPAWN_MARK || m.kind == SPAWN_LOOK;
+	if (!keyless && (memchr(m.key.id, '/', sizeof m.key.id) || !memchr(m.key.id, 0, sizeof m.key.id)))
 		abort();
 	if (m.kind == SPAWN_START) {
 		int *fds = calloc(data[0], sizeof *fds); /* just as many as were announced */
 		struct start_fds f;
 		if (!fds)
 			abort();
-		start_fds_assign(&f, m.flags, fds);
+		start_fds_assign(&f, &m, fds);
 		free(fds);
 	}
 	return 0;

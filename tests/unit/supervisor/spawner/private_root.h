@@ -11,6 +11,7 @@
 #include "tests/unit/supervisor/rig.h"
 
 #include <ftw.h>
+#include <grp.h>
 #include <sys/stat.h>
 
 static struct rig rig;
@@ -159,5 +160,27 @@ static inline bool has_proc(void)
 	rig_suite(argc, argv, name,                                                                      \
 		  (const struct suite_case[]){ { "runs", setup, teardown, 300, SUITE_TESTS(__VA_ARGS__) }, \
 					       { "ahead", setup_ahead, teardown, 300, SUITE_TESTS(__VA_ARGS__) } }, 2)
+
+/* A socket whose peer is somebody else. */
+static inline int socket_of(uid_t uid)
+{
+	int meet[2], fd = -1;
+	size_t n = 1;
+	char byte;
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, meet), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		int pair[2];
+		if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
+		    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+			_exit(1);
+		_exit(fd_send(meet[1], "", 1, pair, 1, 0) < 0);
+	}
+	ck_assert_int_eq(fd_recv(meet[0], &byte, 1, &fd, &n, 0), 1);
+	waitpid(pid, NULL, 0);
+	close(meet[0]);
+	close(meet[1]);
+	return fd;
+}
 
 #endif

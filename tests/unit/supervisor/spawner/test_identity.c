@@ -2,7 +2,6 @@
 
 #include "tests/unit/supervisor/spawner/private_root.h"
 
-#include <grp.h>
 
 START_TEST(never_root_and_known_by_name)
 {
@@ -19,28 +18,6 @@ START_TEST(never_root_and_known_by_name)
 	}
 }
 END_TEST
-
-/* A socket whose peer is somebody else. */
-static int socket_of(uid_t uid)
-{
-	int meet[2], fd = -1;
-	size_t n = 1;
-	char byte;
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, meet), 0);
-	pid_t pid = fork();
-	if (pid == 0) {
-		int pair[2];
-		if (setgroups(0, NULL) < 0 || setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0 ||
-		    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-			_exit(1);
-		_exit(fd_send(meet[1], "", 1, pair, 1, 0) < 0);
-	}
-	ck_assert_int_eq(fd_recv(meet[0], &byte, 1, &fd, &n, 0), 1);
-	waitpid(pid, NULL, 0);
-	close(meet[0]);
-	close(meet[1]);
-	return fd;
-}
 
 /* Under a root daemon a user's command is the user's in every way. */
 START_TEST(other_users_are_themselves)
@@ -135,7 +112,13 @@ START_TEST(ids_of_their_own)
 	rig_sync(&rig);
 	const struct plan_mount_spec again[] = { SYSTEM_MOUNT };
 	run_in("id -u", again, 1, "/");
-	ck_assert_int_eq(strncmp(out, id[0], 5), 0);
+	if (!ahead)
+		ck_assert_int_eq(strncmp(out, id[0], 5), 0);
+	/* Each sandbox that waits complete has one already, so it may be another; but they are given out again and again. */
+	for (int i = 0; i < 24; i++) {
+		run_in("id -u", again, 1, "/");
+		ck_assert_msg(strtoul(out, NULL, 10) < IDMAP_FIRST + 12, "%s", out);
+	}
 }
 END_TEST
 

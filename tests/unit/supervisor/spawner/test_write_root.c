@@ -198,16 +198,35 @@ START_TEST(mounts_in_a_write_root)
 }
 END_TEST
 
+/* One that is a file is written to, whatever would be protected if it were a folder. */
+START_TEST(a_file_as_a_write_root)
+{
+	mem_auto char *file = mem_printf("%s/secret", other), *in_it = mem_printf("%s/secret/.git/hooks", other);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_WRITE, .path = file, .flags = PLAN_MOUNT_OWNED },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = in_it, .flags = PLAN_MOUNT_IN_PARENT },
+	};
+	for (int i = 0; i < 4; i++) {
+		struct status_msg m = run_in("echo more >>secret && ! echo x 2>/dev/null >new", mounts, countof(mounts), other);
+		ck_assert_msg(m.wait_status == 0, "%s", out);
+	}
+}
+END_TEST
+
 /* Links inside a bound tree are never followed to where something is mounted. */
 START_TEST(links_in_a_write_root)
 {
 	mem_auto char *link = mem_printf("%s/link", work), *in_link = mem_printf("%s/link/x", work);
 	ck_assert_int_eq(symlink("/etc", link), 0);
-	const enum plan_mount_kind kinds[] = { PLAN_MOUNT_HIDE, PLAN_MOUNT_PROTECT, PLAN_MOUNT_EMPTY };
-	const char *const paths[] = { link, in_link };
-	for (size_t i = 0; i < countof(kinds) * countof(paths); i++) {
+	const struct {
+		enum plan_mount_kind kind;
+		const char *path;
+	} refused[] = { { PLAN_MOUNT_HIDE, link }, { PLAN_MOUNT_HIDE, in_link }, { PLAN_MOUNT_PROTECT, in_link }, { PLAN_MOUNT_EMPTY, link },
+			{ PLAN_MOUNT_EMPTY, in_link } };
+	for (size_t i = 0; i < countof(refused); i++) {
 		const struct plan_mount_spec mounts[] = {
-			SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = kinds[i / 2], .path = paths[i % 2] },
+			SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = refused[i].kind, .path = refused[i].path },
 		};
 		struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = mounts, .nmounts = 3,
 								   .network = PLAN_NET_NONE });
@@ -215,6 +234,13 @@ START_TEST(links_in_a_write_root)
 		ck_assert_msg(m.error == ELOOP, "%zu: %s", i, strerror(m.error));
 	}
 	ck_assert(access("/etc/x", F_OK) < 0);
+	/* One that is protected itself stays. */
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = PLAN_MOUNT_PROTECT, .path = link },
+	};
+	struct status_msg m = run_in("test -L link && ! rm link 2>/dev/null && ! ln -sfn /usr link 2>/dev/null && ! mv link x 2>/dev/null && "
+				     "test \"$(readlink link)\" = /etc", mounts, countof(mounts), work);
+	ck_assert_msg(m.wait_status == 0, "%s", out);
 }
 END_TEST
 
@@ -223,5 +249,5 @@ int main(int argc, char **argv)
 	return PRIVATE_ROOT_SUITE(argc, argv, "write_root",
 		write_root_belongs_to_the_peer, protected_paths_hold, hidden_files_and_folders,
 		missing_hidden_paths_leave_nothing, placeholders_that_were_replaced_stay, placeholders_are_shared,
-		mounts_in_a_write_root, links_in_a_write_root);
+		mounts_in_a_write_root, a_file_as_a_write_root, links_in_a_write_root);
 }

@@ -1,0 +1,35 @@
+#include "supervisor/spawner/apart.h"
+
+#include <string.h>
+
+/* Whether somebody has said which processors (taskset) is not written anywhere: it is so if asking for all brings more. */
+void apart_init(struct apart *a)
+{
+	cpu_set_t given, all;
+	*a = (struct apart){ .from = -1 };
+	if (sched_getaffinity(0, sizeof given, &given) < 0)
+		return;
+	memset(&a->whole, 0xff, sizeof a->whole);
+	if (sched_setaffinity(0, sizeof a->whole, &a->whole) < 0 || sched_getaffinity(0, sizeof all, &all) < 0 || !CPU_EQUAL(&given, &all)) {
+		a->whole = given;
+		sched_setaffinity(0, sizeof given, &given);
+	}
+	a->count = CPU_COUNT(&given);
+}
+
+void apart_from(struct apart *a, int cpu)
+{
+	cpu_set_t others = a->whole;
+	if (a->count < 2 || cpu == a->from || cpu < -1 || cpu >= CPU_SETSIZE || (cpu >= 0 && !CPU_ISSET(cpu, &a->whole)))
+		return;
+	if (cpu >= 0)
+		CPU_CLR(cpu, &others);
+	if (sched_setaffinity(0, sizeof others, &others) == 0)
+		a->from = cpu;
+}
+
+void apart_end(const struct apart *a)
+{
+	if (a->count >= 2) /* who was cloned earlier may be apart, whatever we are now */
+		sched_setaffinity(0, sizeof a->whole, &a->whole);
+}

@@ -1,0 +1,72 @@
+#include "supervisor/spawner/fitting.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/spawner/spawner.h"
+
+#include <string.h>
+
+bool fitting_possible(const struct plan_head *plan, const struct spawn_identity *id)
+{
+	return plan->flags & PLAN_PRIVATE_ROOT && !(plan->flags & (PLAN_COW | PLAN_TTY)) && plan->total_len <= ORDER_INLINE_MAX &&
+	       id->ngroups <= ORDER_GROUPS_MAX;
+}
+
+/* Nothing of the command's is kept: neither what it is nor what it was told. */
+static int strip(const struct plan_head *p, struct buf *out, struct err *e)
+{
+	static const char *const argv[] = { "zygote" };
+	struct plan_mount_spec mounts[PLAN_MOUNTS_MAX];
+	mem_auto char *home = mem_printf("HOME=%s", plan_home(p));
+	const char *const envv[] = { home };
+	for (uint32_t i = 0; i < p->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(p, i);
+		mounts[i] = (struct plan_mount_spec){ .kind = m->kind, .flags = m->flags, .path = plan_string(p, m->path_off) };
+	}
+	const struct plan_spec spec = {
+		.flags = p->flags & PLAN_PRIVATE_ROOT, .layers = p->layers, .require = p->require, .network = p->network,
+		.tmp_bytes = p->tmp_bytes, .memory_bytes = p->memory_bytes, .pids = p->pids, .cwd = "/", .argv = argv, .argc = 1,
+		.envv = envv, .envc = 1, .mounts = mounts, .nmounts = p->mount_count,
+		.cpu_ms = PLAN_UNLIMITED, .open_files = PLAN_UNLIMITED, .file_bytes = PLAN_UNLIMITED,
+	};
+	return plan_build(&spec, out, e);
+}
+
+int fitting_init(struct fitting *f, const struct plan_head *plan, const struct spawn_identity *id)
+{
+	struct buf stripped = BUF_INIT;
+	struct err e = ERR_INIT;
+	if (strip(plan, &stripped, &e) < 0) {
+		buf_done(&stripped);
+		return -1;
+	}
+	*f = (struct fitting){ .plan = (struct plan_head *)(void *)buf_take(&stripped), .uid = id->peer_uid, .gid = id->peer_gid,
+			       .ngroups = id->ngroups };
+	memcpy(f->groups, id->groups, id->ngroups * sizeof *f->groups);
+	return 0;
+}
+
+void fitting_done(struct fitting *f)
+{
+	free(f->plan);
+	f->plan = NULL;
+}
+
+bool fitting_is_mapped(const struct fitting *f)
+{
+	return f->uid == 0;
+}
+
+bool fitting_is_for(const struct fitting *f, const struct plan_head *plan, const struct spawn_identity *id)
+{
+	return f->plan && f->uid == id->peer_uid && f->gid == id->peer_gid && f->ngroups == id->ngroups &&
+	       memcmp(f->groups, id->groups, id->ngroups * sizeof *f->groups) == 0 && plan_same_sandbox(f->plan, plan);
+}
+
+bool fitting_holds(const struct fitting *f, const struct sight *s, bool privileged)
+{
+	const struct sight_peer peer = { .uid = f->uid, .gid = f->gid, .groups = f->groups, .ngroups = f->ngroups,
+					 .switches = privileged && f->uid != 0 };
+	return sight_holds(s, f->plan, &peer);
+}

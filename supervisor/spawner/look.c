@@ -1,0 +1,413 @@
+#include "supervisor/spawner/look.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/nested.h"
+#include "supervisor/spawner/spawner.h"
+#include "supervisor/title.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PATIENCE_S 10  /* a file system that does not answer */
+#define TRIES_MAX 3    /* of reading a file that is being written */
+#define REQUEST_MAX (LOOK_TEXT_MAX + 4096u)
+
+static const char *const in_folder[] = { ".bailiff", "policy.json", NULL };
+static const char *const in_home[] = { ".config", "bailiff", "policy.json", NULL };
+static const char *const in_config[] = { "policy.json", NULL };
+
+int look_stamp_get(int fd, struct look_stamp *ret)
+{
+	struct statx x;
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &x) < 0)
+		return -1;
+	*ret = (struct look_stamp){
+		.dev = (uint64_t)x.stx_dev_major << 32 | x.stx_dev_minor, .ino = x.stx_ino, .size = x.stx_size,
+		.changed_s = x.stx_ctime.tv_sec, .changed_ns = x.stx_ctime.tv_nsec,
+		.modified_s = x.stx_mtime.tv_sec, .modified_ns = x.stx_mtime.tv_nsec,
+	};
+	return 0;
+}
+
+/* ---- the child ---- */
+
+struct look {
+	int request, answer;
+	bool privileged;
+	const struct spawn_identity *peer;
+	const char *policy_file;
+};
+
+/* Where to look: from a folder that is found by its path, down these names. */
+struct trail {
+	const char *from;
+	const char *const *names;
+	uint64_t resolve;      /* beside the usual: of the names */
+};
+
+struct found {
+	struct look_answer a;
+	int fds[LOOK_WATCH_MAX + 1];
+	size_t nfds;
+};
+
+static int fail(int errnum)
+{
+	errno = errnum;
+	return -1;
+}
+
+/* For good. */
+static int become_peer(const struct look *l)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
+	const struct spawn_identity *p = l->peer;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -1;
+	if (l->privileged &&
+	    (syscall(SYS_setgroups, p->ngroups, p->groups) < 0 || syscall(SYS_setresgid, p->peer_gid, p->peer_gid, p->peer_gid) < 0 ||
+	     syscall(SYS_setresuid, p->peer_uid, p->peer_uid, p->peer_uid) < 0))
+		return -1;
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	return p->peer_uid == 0 ? 0 : (int)syscall(SYS_capset, &head, none);
+}
+
+static int open_at(int at, const char *name, uint64_t flags, uint64_t resolve)
+{
+	struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = resolve | RESOLVE_NO_MAGICLINKS };
+	return (int)syscall(SYS_openat2, at, name, &how, sizeof how);
+}
+
+/* Takes the descriptor. */
+static int watch(struct found *f, int fd)
+{
+	if (look_stamp_get(fd, &f->a.watch[f->a.nwatch]) < 0) {
+		close(fd);
+		return -1;
+	}
+	f->fds[f->nfds++] = fd;
+	f->a.nwatch++;
+	return 0;
+}
+
+static bool same_stamp(const struct look_stamp *a, const struct look_stamp *b)
+{
+	return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* A text that nobody changed while it was read. */
+static int read_text(int fd, struct buf *out)
+{
+	for (int i = 0; i < TRIES_MAX; i++) {
+		struct look_stamp before, after;
+		struct stat st;
+		if (fstat(fd, &st) < 0 || look_stamp_get(fd, &before) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+			return -1;
+		if (!S_ISREG(st.st_mode))
+			return fail(EINVAL);
+		if (st.st_size > (off_t)LOOK_TEXT_MAX)
+			return fail(EFBIG);
+		buf_reset(out);
+		ssize_t n = fd_read_all(fd, buf_reserve(out, LOOK_TEXT_MAX + 1), LOOK_TEXT_MAX + 1);
+		if (n < 0)
+			return -1;
+		if ((size_t)n > LOOK_TEXT_MAX)
+			return fail(EFBIG);
+		out->len = (size_t)n;
+		if (look_stamp_get(fd, &after) == 0 && same_stamp(&before, &after))
+			return 0;
+	}
+	return fail(EAGAIN);
+}
+
+/* The file itself, not yet opened for reading: a pipe or a device must not be. −1: there is nothing that could be read. */
+static int follow(const struct trail *t, struct found *f)
+{
+	int at = open_at(AT_FDCWD, t->from, O_PATH | O_DIRECTORY, 0);
+	for (size_t i = 0; at >= 0; i++) {
+		bool last = !t->names[i + 1];
+		if (watch(f, at) < 0)
+			return -1;
+		int next = open_at(at, t->names[i], last ? O_PATH : O_PATH | O_DIRECTORY, t->resolve);
+		if (!last) {
+			at = next;
+			continue;
+		}
+		return next < 0 || watch(f, next) < 0 ? -1 : next;
+	}
+	return -1;
+}
+
+static int read_file(const struct trail *t, struct found *f, struct buf *text)
+{
+	struct stat st;
+	int file = follow(t, f);
+	if (file < 0)
+		return -1;
+	if (fstat(file, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode))
+		return fail(S_ISLNK(st.st_mode) ? ELOOP : EINVAL);
+	/* By its parent, which is the watched one before it; another file there by now is not what was looked at. */
+	const char *name = t->names[f->a.nwatch - 2];
+	fd_auto int fd = open_at(f->fds[f->nfds - 2], name, O_RDONLY | O_NONBLOCK | O_NOCTTY, t->resolve);
+	struct look_stamp opened;
+	if (fd < 0 || look_stamp_get(fd, &opened) < 0)
+		return -1;
+	if (!same_stamp(&opened, &f->a.watch[f->a.nwatch - 1]))
+		return fail(EAGAIN);
+	return read_text(fd, text);
+}
+
+static void found_done(struct found *f)
+{
+	for (size_t i = 0; i < f->nfds; i++)
+		close(f->fds[i]);
+	*f = (struct found){ 0 };
+}
+
+static void look_along(const struct trail *t, struct found *f, struct buf *text)
+{
+	for (int i = 0; i < TRIES_MAX; i++) {
+		found_done(f);
+		buf_reset(text);
+		errno = 0;
+		f->a.error = read_file(t, f, text) < 0 ? errno ? errno : EIO : 0;
+		if (f->a.error != EAGAIN)
+			break;
+	}
+	/* A name in the way that is no folder leads to no file. */
+	if (f->a.error == ENOTDIR && f->a.nwatch)
+		f->a.error = EINVAL;
+}
+
+static int send_answer(int sock, struct found *f)
+{
+	return fd_send(sock, &f->a, sizeof f->a, f->fds, f->nfds, MSG_NOSIGNAL);
+}
+
+static int answer_trail(const struct look *l, const struct trail *t, uint32_t index, const char *path)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct found f = { 0 };
+	look_along(t, &f, &text);
+	f.a.index = index;
+	snprintf(f.a.path, sizeof f.a.path, "%s", path);
+	if (!f.a.error) {
+		int fd = fd_memfd_sealed("bailiff-policy", buf_cstr(&text), text.len);
+		if (fd < 0)
+			f.a.error = errno;
+		else
+			f.fds[f.nfds++] = fd;
+	}
+	int r = send_answer(l->answer, &f);
+	found_done(&f);
+	return r;
+}
+
+/* The user's own file: of the daemon's, or in the peer's home. Links on the way are the user's own business. */
+static int user_trail(const struct look *l, char from[PATH_MAX], char path[PATH_MAX], struct trail *ret)
+{
+	struct passwd pw, *found = NULL;
+	char text[4096];
+	if (l->policy_file) {
+		const char *slash = strrchr(l->policy_file, '/');
+		snprintf(from, PATH_MAX, "%.*s", (int)(slash - l->policy_file), l->policy_file);
+		*ret = (struct trail){ .from = from[0] ? from : "/", .names = in_config };
+		snprintf(path, PATH_MAX, "%s", l->policy_file);
+		return 0;
+	}
+	int error = getpwuid_r(l->peer->peer_uid, &pw, text, sizeof text, &found);
+	if (!found && error && error != ENOENT && error != ESRCH)
+		return fail(error); /* who has no home has no file; whose home is not to be had may have one */
+	if (!found || !pw.pw_dir || pw.pw_dir[0] != '/')
+		return fail(ENOENT);
+	if (snprintf(from, PATH_MAX, "%s", pw.pw_dir) >= PATH_MAX - 64)
+		return fail(ENAMETOOLONG);
+	*ret = (struct trail){ .from = from, .names = in_home };
+	snprintf(path, PATH_MAX, "%.*s/.config/bailiff/policy.json", PATH_MAX - 64, from);
+	return 0;
+}
+
+static int look_user(const struct look *l, uint32_t index)
+{
+	char from[PATH_MAX], path[PATH_MAX];
+	struct trail t;
+	if (user_trail(l, from, path, &t) == 0)
+		return answer_trail(l, &t, index, path);
+	struct found none = { .a = { .index = index, .error = errno } };
+	return send_answer(l->answer, &none);
+}
+
+static void tell_nested(void *ctx, const char *path)
+{
+	const struct look *l = ctx;
+	struct found f = { .a = { .index = LOOK_NESTED, .error = ENOENT } };
+	snprintf(f.a.path, sizeof f.a.path, "%s", path);
+	send_answer(l->answer, &f);
+}
+
+/* An empty name is the user's own file. */
+static int look_folders(struct look *l, const char *list, size_t len, bool below)
+{
+	uint32_t n = 0;
+	for (const char *s = list; s < list + len; s += strlen(s) + 1, n++) {
+		const struct trail t = { .from = s, .names = in_folder, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+		if ((s[0] && s[0] != '/') || n >= LOOK_FOLDERS_MAX)
+			return fail(EINVAL);
+		if ((s[0] ? answer_trail(l, &t, n, "") : look_user(l, n)) < 0)
+			return -1;
+		/* Who may not look into the workspace has no way into what is below it either, but for names that he knows. */
+		if (s[0] && below && nested_find(s, tell_nested, l) != 0)
+			tell_nested(l, "");
+		below &= !s[0];
+	}
+	return 0;
+}
+
+/* ---- writing ---- */
+
+/* The folder that the file is in, made if it is missing. */
+static int open_folder(const struct trail *t)
+{
+	fd_auto int at = open_at(AT_FDCWD, t->from, O_RDONLY | O_DIRECTORY, 0);
+	for (size_t i = 0; at >= 0 && t->names[i + 1]; i++) {
+		if (mkdirat(at, t->names[i], 0700) < 0 && errno != EEXIST)
+			return -1;
+		int next = open_at(at, t->names[i], O_RDONLY | O_DIRECTORY, t->resolve);
+		fd_close(&at);
+		at = next;
+	}
+	return at < 0 ? -1 : fd_take(&at);
+}
+
+/* A new file takes its name only when all of it is on the disk, and the old one is still what was read. */
+static int replace(int folder, const char *name, const struct look_write *w, const char *text, size_t len)
+{
+	struct look_stamp now;
+	struct stat st = { .st_mode = 0600 };
+	char temp[64];
+	fd_auto int old = open_at(folder, name, O_PATH | O_NOFOLLOW, 0);
+	if (old < 0 && errno != ENOENT)
+		return -1;
+	if ((old >= 0) != (w->exists != 0))
+		return fail(EAGAIN);
+	if (old >= 0 && fstat(old, &st) < 0)
+		return -1;
+	if (old >= 0 && !S_ISREG(st.st_mode))
+		return fail(S_ISLNK(st.st_mode) ? ELOOP : EINVAL); /* somebody manages it elsewhere: not ours to replace */
+	if (old >= 0 && st.st_uid != geteuid())
+		return fail(EPERM);
+	if (old >= 0 && (look_stamp_get(old, &now) < 0 || !same_stamp(&now, &w->stamp)))
+		return fail(EAGAIN);
+	snprintf(temp, sizeof temp, ".policy.json.%d", (int)getpid());
+	unlinkat(folder, temp, 0);
+	fd_auto int fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	if (fchmod(fd, st.st_mode & 0777) < 0 || fd_write_all(fd, text, len) < 0 || fsync(fd) < 0 || renameat(folder, temp, folder, name) < 0) {
+		int errnum = errno;
+		unlinkat(folder, temp, 0);
+		return fail(errnum);
+	}
+	return fsync(folder);
+}
+
+static int write_user(const struct look *l, const char *request, size_t len)
+{
+	char from[PATH_MAX], path[PATH_MAX] = "";
+	struct look_write w;
+	struct trail t;
+	struct found f = { 0 };
+	if (len < sizeof w || len - sizeof w > LOOK_TEXT_MAX)
+		return fail(EINVAL);
+	memcpy(&w, request, sizeof w);
+	if (user_trail(l, from, path, &t) == 0) {
+		size_t last = 0;
+		while (t.names[last + 1])
+			last++;
+		fd_auto int folder = open_folder(&t);
+		f.a.error = folder < 0 || replace(folder, t.names[last], &w, request + sizeof w, len - sizeof w) < 0 ? errno : 0;
+	} else {
+		f.a.error = errno;
+	}
+	snprintf(f.a.path, sizeof f.a.path, "%s", path);
+	return send_answer(l->answer, &f);
+}
+
+static int read_request(int fd, struct buf *out)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return -1;
+	if (!S_ISREG(st.st_mode) || st.st_size > (off_t)REQUEST_MAX)
+		return fail(EINVAL);
+	ssize_t n = pread(fd, buf_reserve(out, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
+	if (n < 0)
+		return -1;
+	out->len = (size_t)n;
+	(void)buf_cstr(out);
+	return 0;
+}
+
+static _Noreturn void child(struct look *l, enum look_what what)
+{
+	static struct buf request;
+	const struct found end = { .a = { .index = LOOK_END } };
+	sigset_t none;
+	int r = -1;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	alarm(PATIENCE_S);
+	umask(077);
+	/* Two numbers that nothing else has, and nothing of the spawner's beside them. */
+	int request_fd = fcntl(l->request, F_DUPFD_CLOEXEC, 64), answer_fd = fcntl(l->answer, F_DUPFD_CLOEXEC, 64);
+	if (request_fd < 0 || answer_fd < 0 || dup2(request_fd, 0) < 0 || dup2(answer_fd, 1) < 0 || fd_close_range(2, UINT_MAX) < 0)
+		_exit(1);
+	l->request = 0;
+	l->answer = 1;
+	if (become_peer(l) < 0 || read_request(l->request, &request) < 0)
+		_exit(1);
+	if (what == LOOK_WORKSPACE || what == LOOK_BELOW)
+		r = look_folders(l, request.data, request.len, what == LOOK_BELOW);
+	else if (what == LOOK_USER)
+		r = look_user(l, 0);
+	else
+		r = write_user(l, request.data, request.len);
+	if (r == 0)
+		fd_send(l->answer, &end.a, sizeof end.a, NULL, 0, MSG_NOSIGNAL);
+	_exit(0);
+}
+
+/* ---- in the spawner ---- */
+
+int look_start(struct spawner *s, enum look_what what, const struct spawn_identity *peer, const int fds[LOOK_FDS], struct err *e)
+{
+	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND }; /* without a signal at its end: keeper_reap knows it */
+	struct look l = { .request = fds[LOOK_FD_REQUEST], .answer = fds[LOOK_FD_ANSWER], .privileged = s->privileged, .peer = peer,
+			  .policy_file = s->policy_file };
+	int seals = fcntl(l.request, F_GET_SEALS);
+	if (seals < 0 || !(seals & F_SEAL_WRITE))
+		return err_set(e, ERR_INVALID, "the request is not in a sealed memfd");
+	pid_t pid = cgroup_clone(&a);
+	if (pid == 0)
+		child(&l, what);
+	return pid < 0 ? err_sys(e, errno, "clone") : 0;
+}

@@ -1,0 +1,31 @@
+#include "supervisor/spawner/role.h"
+
+#include "runtime/base/log.h"
+#include "supervisor/options.h"
+#include "supervisor/spawner/spawner.h"
+#include "supervisor/title.h"
+
+#include <string.h>
+
+#define EXIT_USAGE 2
+#define ZYGOTES_DEFAULT 2
+
+int spawner_role(const struct options *o, struct title *t)
+{
+	uint64_t user = 0, zygotes = ZYGOTES_DEFAULT;
+	title_set(t, "bailiffd: spawner");
+	log_setup("bailiffd spawner", o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, o->log_format && strcmp(o->log_format, "json") == 0);
+	if ((o->user && options_number("user", o->user, UINT32_MAX - 1, &user, NULL) < 0) ||
+	    (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, NULL) < 0))
+		return EXIT_USAGE;
+	const struct spawner_options s = {
+		.runtime_uid = (uid_t)user,
+		.cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff",
+		.title = t,
+		.allow_host = o->allow_host,
+		.zygotes = (unsigned)zygotes,
+		.audit = o->audit_state && strcmp(o->audit_state, "on") == 0,
+		.policy_file = o->policy_file,
+	};
+	return spawner_main(&s);
+}

@@ -1,0 +1,10 @@
+#ifndef BAILIFF_SUPERVISOR_SPAWNER_ROLE_H
+#define BAILIFF_SUPERVISOR_SPAWNER_ROLE_H
+
+struct options;
+struct title;
+
+/* The spawner, as the guard's command line wants it. Returns the exit status. */
+int spawner_role(const struct options *o, struct title *t);
+
+#endif

@@ -1,0 +1,383 @@
+/*
+ * Sandboxes that wait complete for the next command with the same plan: that they are used, each once; and that none is used
+ * when anything of the host's that it was made from is not what it was.
+ */
+
+#include "tests/unit/supervisor/spawner/private_root.h"
+
+#include <sched.h>
+#include <sys/mount.h>
+
+#define HINT 7 /* of all that is run here */
+
+static uint64_t request; /* which one the next start is for */
+static char hooks[120], config[120], secret[120], tools[120];
+
+static void setup_fitted(void)
+{
+	if (geteuid() == 0) {
+		ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+		ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	}
+	setenv("RIG_ZYGOTES", "1", 1);
+	setup();
+	snprintf(hooks, sizeof hooks, "%s/.git/hooks", work);
+	snprintf(config, sizeof config, "%s/.git/config", work);
+	snprintf(secret, sizeof secret, "%s/.env", work);
+	snprintf(tools, sizeof tools, "%s/tools", other);
+}
+
+static void remove_tree(const char *path)
+{
+	ck_assert_int_eq(nftw(path, unlink_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* Of those that wait, the ones that are complete: they have given up gaining privileges, and sleep. */
+static size_t fitted(pid_t *ret, size_t room)
+{
+	pid_t all[16];
+	size_t found = 0, n = rig_zygotes(&rig, all, countof(all));
+	for (size_t i = 0; i < n && i < countof(all); i++) {
+		char name[64], text[4096];
+		snprintf(name, sizeof name, "/proc/%d/status", all[i]);
+		fd_auto int fd = open(name, O_RDONLY | O_CLOEXEC);
+		ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+		text[len > 0 ? len : 0] = 0;
+		if (strstr(text, "NoNewPrivs:\t1") && strstr(text, "State:\tS") && found < room)
+			ret[found++] = all[i];
+	}
+	return found;
+}
+
+static size_t await_fitted(pid_t ret[2])
+{
+	size_t n;
+	for (int ms = 0; (n = fitted(ret, 2)) < 2; ms++) {
+		ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+		poll(NULL, 0, 1);
+	}
+	return n;
+}
+
+/* The pid of the init; the script must end well. */
+static pid_t runs_with(const char *script, const struct plan_mount_spec *mounts, size_t n)
+{
+	struct run run;
+	struct run_spec s = { .argv = SH(script), .cwd = work, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts,
+			      .nmounts = n, .network = PLAN_NET_NONE, .hint = HINT, .token = request };
+	run_start(&rig, &run, &s);
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	struct status_msg m = run_status(&run);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	ck_assert_msg(m.wait_status == 0, "%s: %s", script, out);
+	run_release(&rig, &run);
+	run_close(&run);
+	return run.pid;
+}
+
+static pid_t runs(const char *script)
+{
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_HIDE, .path = place },
+		{ .kind = PLAN_MOUNT_READ, .path = tools, .flags = PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED },
+		{ .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED },
+		{ .kind = PLAN_MOUNT_HIDE, .path = secret, .flags = PLAN_MOUNT_OPTIONAL },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = config, .flags = PLAN_MOUNT_IN_PARENT },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = hooks, .flags = PLAN_MOUNT_IN_PARENT },
+	};
+	return runs_with(script, mounts, countof(mounts));
+}
+
+static bool among(pid_t pid, const pid_t list[2])
+{
+	return pid == list[0] || pid == list[1];
+}
+
+/* Two are there, made from how things are now. */
+static void make_two(pid_t ret[2])
+{
+	runs("true");
+	runs("true");
+	await_fitted(ret);
+}
+
+/* What was made before is not used, and what is run instead finds things as they are; later ones are used again. */
+#define not_used(pids, script)                                               \
+	do {                                                                 \
+		ck_assert_msg(!among(runs(script), pids), "%s", script);     \
+		pid_t later[2];                                              \
+		await_fitted(later);                                         \
+		ck_assert_msg(among(runs(script), later), "%s", script);     \
+	} while (0)
+
+START_TEST(each_is_used_once)
+{
+	pid_t waiting[2], used[4];
+	runs("true");
+	rig_sync(&rig);
+	poll(NULL, 0, 50);
+	ck_assert_uint_eq(fitted(waiting, 2), 0); /* one use is none that will be repeated */
+	runs("true");
+	for (size_t i = 0; i < countof(used); i++) {
+		await_fitted(waiting);
+		used[i] = runs("test -z \"$(ls -A /tmp)\" && echo left >/tmp/left && echo x >/dev/shm/x && test \"$RIG\" = 1 && "
+			       "test \"$PWD\" = \"$(pwd -P)\" && ! echo x 2>/dev/null >.git/hooks/x && ! echo x 2>/dev/null >>.git/config && "
+			       "echo more >>file && test $(ls /proc/self/fd | wc -l) -le 4");
+		ck_assert(among(used[i], waiting));
+		for (size_t j = 0; j < i; j++)
+			ck_assert_int_ne(used[i], used[j]);
+	}
+}
+END_TEST
+
+/* A look that was made when a request came serves this request, for a moment, and no other. */
+START_TEST(a_look_ahead_is_for_one_request)
+{
+	char env[120];
+	pid_t two[2];
+	snprintf(env, sizeof env, "%s/.env", work);
+	make_two(two);
+	rig_expect(&rig, HINT, request = 1);
+	ck_assert(among(runs("true"), two));
+	await_fitted(two);
+	rig_expect(&rig, HINT, 2);
+	rig_sync(&rig);
+	put(work, ".env", "secret\n");
+	request = 3;
+	not_used(two, "! grep secret .env");
+	await_fitted(two);
+	rig_expect(&rig, HINT, request = 4);
+	rig_sync(&rig);
+	poll(NULL, 0, 20); /* longer than it counts */
+	ck_assert_int_eq(unlink(env), 0);
+	not_used(two, "test ! -e .env");
+	await_fitted(two);
+	rig_expect(&rig, HINT + 1, request = 5); /* of another sort, it seemed */
+	rig_sync(&rig);
+	put(work, ".env", "secret\n");
+	not_used(two, "! grep secret .env");
+}
+END_TEST
+
+START_TEST(a_dead_one_is_not_missed)
+{
+	pid_t two[2];
+	make_two(two);
+	kill(two[0], SIGKILL);
+	kill(two[1], SIGKILL);
+	for (int ms = 0; kill(two[0], 0) == 0 || kill(two[1], 0) == 0; ms++) {
+		ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+		poll(NULL, 0, 1);
+	}
+	ck_assert(!among(runs("true"), two));
+}
+END_TEST
+
+/* Another workspace in the place of the one that it was made for. */
+START_TEST(a_workspace_that_was_replaced)
+{
+	char away[96];
+	pid_t two[2];
+	make_two(two);
+	snprintf(away, sizeof away, "%s/away", place);
+	ck_assert_int_eq(rename(work, away), 0);
+	folder(place, "work");
+	put(work, "new", "new\n");
+	not_used(two, "cat new && test ! -e file && echo x >made");
+	ck_assert(there(work, "made", NULL) && !there(away, "made", NULL));
+	await_fitted(two);
+	remove_tree(work);
+	folder(place, "work");
+	put(work, "newer", "");
+	not_used(two, "test -e newer && test ! -e new");
+}
+END_TEST
+
+START_TEST(a_repository_that_comes)
+{
+	pid_t two[2];
+	char git[96];
+	snprintf(git, sizeof git, "%s/.git", work);
+	remove_tree(git);
+	make_two(two);
+	folder(work, ".git");
+	folder(work, ".git/hooks");
+	put(work, ".git/config", "config\n");
+	not_used(two, "! echo x 2>/dev/null >.git/hooks/pre-commit && ! mv .git git 2>/dev/null && ! echo x 2>/dev/null >>.git/config");
+	await_fitted(two);
+	remove_tree(git);
+	ck_assert(!among(runs("mkdir .git && mkdir .git/hooks && rm -r .git"), two));
+}
+END_TEST
+
+/* Without hooks or config there: placeholders are needed, and nobody makes those ahead. */
+START_TEST(a_repository_that_comes_empty)
+{
+	pid_t two[2];
+	char git[96];
+	snprintf(git, sizeof git, "%s/.git", work);
+	remove_tree(git);
+	make_two(two);
+	static const char script[] = "! mkdir .git/hooks 2>/dev/null && ! echo x 2>/dev/null >.git/hooks/pre-commit && ! echo x 2>/dev/null >.git/config";
+	folder(work, ".git");
+	for (int i = 0; i < 4; i++)
+		ck_assert(!among(runs(script), two));
+	/* One whose building began before may have become complete since: nobody uses it, and who comes next ends it. */
+	for (int i = 0; fitted(two, 2) > 0; i++) {
+		ck_assert_int_lt(i, 100);
+		ck_assert(!among(runs(script), two));
+	}
+	ck_assert(!there(work, ".git/hooks", NULL) && !there(work, ".git/config", NULL));
+}
+END_TEST
+
+/* What is mounted on a folder goes with it; another of the same name, perhaps with the same inode, has nothing on it. */
+START_TEST(protected_folders_made_anew)
+{
+	pid_t two[2];
+	make_two(two);
+	ck_assert_int_eq(rmdir(hooks), 0);
+	ck_assert_int_eq(mkdir(hooks, 0755), 0);
+	not_used(two, "! echo x 2>/dev/null >.git/hooks/pre-commit");
+}
+END_TEST
+
+/* The folder in between holds the protected ones in place. */
+START_TEST(the_folder_in_between_made_anew)
+{
+	char git[96], kept[96], from[120];
+	pid_t two[2];
+	make_two(two);
+	snprintf(git, sizeof git, "%s/.git", work);
+	snprintf(kept, sizeof kept, "%s/kept", work);
+	ck_assert_int_eq(rename(git, kept), 0);
+	folder(work, ".git");
+	snprintf(from, sizeof from, "%s/hooks", kept);
+	ck_assert_int_eq(rename(from, hooks), 0);
+	snprintf(from, sizeof from, "%s/config", kept);
+	ck_assert_int_eq(rename(from, config), 0);
+	ck_assert_int_eq(rmdir(kept), 0);
+	not_used(two, "! mv .git git 2>/dev/null && ! echo x 2>/dev/null >.git/hooks/pre-commit");
+}
+END_TEST
+
+/* A file under a second name is the same file, but nothing is mounted on that name. */
+START_TEST(protected_files_by_another_name)
+{
+	char link_path[96];
+	pid_t two[2];
+	make_two(two);
+	snprintf(link_path, sizeof link_path, "%s/link", work);
+	ck_assert_int_eq(link(config, link_path), 0);
+	ck_assert_int_eq(unlink(config), 0);
+	ck_assert_int_eq(rename(link_path, config), 0);
+	not_used(two, "! echo x 2>/dev/null >>.git/config");
+}
+END_TEST
+
+START_TEST(secrets_that_come_and_go)
+{
+	pid_t two[2];
+	make_two(two);
+	put(work, ".env", "token\n");
+	not_used(two, "! grep -q token .env 2>/dev/null");
+	await_fitted(two);
+	ck_assert_int_eq(unlink(secret), 0);
+	not_used(two, "test ! -e .env");
+	await_fitted(two);
+	ck_assert_int_eq(mkdir(secret, 0755), 0);
+	put(secret, "key", "token\n");
+	not_used(two, "! test -e .env/key");
+}
+END_TEST
+
+START_TEST(tools_that_come_and_go)
+{
+	pid_t two[2];
+	make_two(two);
+	folder(other, "tools");
+	put(tools, "tool", "tool\n");
+	mem_auto char *sees = mem_printf("test -e %s/tool", tools), *misses = mem_printf("test ! -e %s", tools);
+	not_used(two, sees);
+	await_fitted(two);
+	remove_tree(tools);
+	not_used(two, misses);
+}
+END_TEST
+
+/* Root passes everywhere; the id that stands for it does not, and what it could not pass was covered. */
+START_TEST(modes_on_the_way)
+{
+	pid_t two[2];
+	if (geteuid() != 0)
+		return;
+	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED } };
+	ck_assert_int_eq(chmod(place, 0755), 0);
+	runs_with("ls ../other", mounts, countof(mounts));
+	runs_with("ls ../other", mounts, countof(mounts));
+	await_fitted(two);
+	ck_assert(among(runs_with("ls ../other", mounts, countof(mounts)), two));
+	await_fitted(two);
+	ck_assert_int_eq(chmod(place, 0700), 0);
+	ck_assert(!among(runs_with("cat file && test ! -e ../other", mounts, countof(mounts)), two));
+}
+END_TEST
+
+/* The stand-in's account is a line in a copy of the host's file. */
+START_TEST(accounts_that_change)
+{
+	char copy[96];
+	pid_t two[2];
+	if (geteuid() != 0)
+		return;
+	snprintf(copy, sizeof copy, "%s/passwd", place);
+	put(place, "passwd", "root:x:0:0:root:/root:/bin/sh\n");
+	ck_assert_int_eq(mount(copy, "/etc/passwd", NULL, MS_BIND, NULL), 0);
+	make_two(two);
+	put(place, "passwd", "root:x:0:0:root:/root:/bin/sh\nrig-user:x:54321:54321::/:/bin/sh\n");
+	not_used(two, "grep -q rig-user /etc/passwd");
+	ck_assert_int_eq(umount2("/etc/passwd", MNT_DETACH), 0);
+}
+END_TEST
+
+/* One that was made for more is not what a plan gets that allows less. */
+START_TEST(only_for_the_same_plan)
+{
+	pid_t two[2];
+	make_two(two);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_HIDE, .path = place },
+		{ .kind = PLAN_MOUNT_READ, .path = work, .flags = PLAN_MOUNT_OWNED },
+	};
+	ck_assert(!among(runs_with("! echo x 2>/dev/null >made", mounts, countof(mounts)), two));
+}
+END_TEST
+
+/* While one waits, the host's own use of what it was made from is not held up. */
+START_TEST(they_hold_nothing_up)
+{
+	pid_t two[2];
+	char away[96];
+	make_two(two);
+	snprintf(away, sizeof away, "%s/away", place);
+	ck_assert_int_eq(rename(work, away), 0);
+	remove_tree(away);
+	folder(place, "work");
+	if (geteuid() != 0)
+		return;
+	ck_assert_int_eq(mount("rig", work, "tmpfs", 0, NULL), 0);
+	make_two(two);
+	ck_assert_int_eq(umount(work), 0);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	return RIG_SUITE(argc, argv, "fitted", "pool", setup_fitted, teardown, 300,
+		each_is_used_once, a_look_ahead_is_for_one_request, a_dead_one_is_not_missed, a_workspace_that_was_replaced, a_repository_that_comes,
+		a_repository_that_comes_empty, protected_folders_made_anew, the_folder_in_between_made_anew,
+		protected_files_by_another_name, secrets_that_come_and_go, tools_that_come_and_go, modes_on_the_way, accounts_that_change,
+		only_for_the_same_plan, they_hold_nothing_up);
+}

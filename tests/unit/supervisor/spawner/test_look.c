@@ -1,0 +1,108 @@
+/* Policy files, opened as the peer: whatever the runtime asks for, never more than the peer has, and never another file. */
+
+#include "supervisor/spawner/look.h"
+#include "tests/unit/supervisor/spawner/private_root.h"
+
+
+enum { UID = 65533 };
+
+/* What was found first, with its text; index LOOK_END: no answer at all. */
+static struct look_answer look(enum look_what what, const void *request, size_t len, int client, char text[256])
+{
+	struct look_answer first = { .index = LOOK_END }, a;
+	int pair[2];
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	const int fds[LOOK_FDS] = { [LOOK_FD_REQUEST] = fd_memfd_sealed("look", request, len), [LOOK_FD_CLIENT] = client, [LOOK_FD_ANSWER] = pair[1] };
+	const struct spawn_msg m = { .kind = SPAWN_LOOK, .op = what };
+	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, fds, LOOK_FDS, 0), 0);
+	close(fds[LOOK_FD_REQUEST]);
+	close(pair[1]);
+	text[0] = 0;
+	for (;;) {
+		int got[LOOK_WATCH_MAX + 1];
+		size_t n = countof(got);
+		rig_readable(pair[0], "an answer, or the end");
+		if (fd_recv(pair[0], &a, sizeof a, got, &n, 0) != sizeof a || a.index == LOOK_END)
+			break;
+		if (first.index == LOOK_END)
+			first = a;
+		ssize_t got_text = n > a.nwatch ? pread(got[n - 1], text, 255, 0) : -1;
+		if (got_text >= 0)
+			text[got_text] = 0;
+		for (size_t i = 0; i < n; i++)
+			close(got[i]);
+	}
+	close(pair[0]);
+	return first;
+}
+
+static void put_mode(const char *folder_path, const char *name, const char *what, mode_t mode)
+{
+	mem_auto char *path = mem_printf("%s/%s", folder_path, name);
+	fd_auto int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ck_assert(fd >= 0 && fd_write_all(fd, what, strlen(what)) == 0);
+	ck_assert_int_eq(fchmod(fd, mode), 0);
+}
+
+START_TEST(files_are_read_as_the_peer)
+{
+	char text[256];
+	folder(work, ".bailiff");
+	mem_auto char *inner = mem_printf("%s/.bailiff", work);
+	put_mode(inner, "policy.json", "{}", 0644);
+	struct look_answer a = look(LOOK_WORKSPACE, work, strlen(work) + 1, rig.client[0], text);
+	ck_assert_uint_eq(a.index, 0);
+	ck_assert_int_eq(a.error, 0);
+	ck_assert_uint_eq(a.nwatch, 3);
+	ck_assert_str_eq(text, "{}");
+	if (geteuid() != 0)
+		return;
+	fd_auto int client = socket_of(UID);
+	ck_assert_int_eq(chmod(place, 0755), 0);
+	ck_assert_int_eq(chmod(work, 0755), 0);
+	ck_assert_int_eq(chmod(inner, 0755), 0);
+	a = look(LOOK_WORKSPACE, work, strlen(work) + 1, client, text);
+	ck_assert_int_eq(a.error, 0);
+	put_mode(inner, "policy.json", "for root only", 0600);
+	a = look(LOOK_WORKSPACE, work, strlen(work) + 1, client, text);
+	ck_assert_int_eq(a.error, EACCES);
+	ck_assert_str_eq(text, "");
+	ck_assert_int_eq(chmod(work, 0700), 0);
+	a = look(LOOK_WORKSPACE, work, strlen(work) + 1, client, text);
+	ck_assert_int_ne(a.error, 0);
+	ck_assert_str_eq(text, "");
+}
+END_TEST
+
+/* The runtime names folders, and nothing else; and it cannot name a client. */
+START_TEST(no_other_file_and_for_no_stranger)
+{
+	static const char *const bad[] = { "relative", "/etc/shadow", "/proc/self/environ" };
+	static const struct look_write replace = { .exists = 0 };
+	int stranger[2];
+	char text[256];
+	for (size_t i = 0; i < countof(bad); i++) {
+		struct look_answer a = look(LOOK_WORKSPACE, bad[i], strlen(bad[i]) + 1, rig.client[0], text);
+		ck_assert_msg(a.index == LOOK_END || a.error != 0, "%s", bad[i]);
+		ck_assert_str_eq(text, "");
+	}
+	/* Not a client's: a pipe, and a datagram socket. */
+	ck_assert_int_eq(pipe(stranger), 0);
+	ck_assert_uint_eq(look(LOOK_USER, "", 0, stranger[0], text).index, LOOK_END);
+	ck_assert_uint_eq(look(LOOK_WRITE, &replace, sizeof replace, stranger[0], text).index, LOOK_END);
+	close(stranger[0]);
+	close(stranger[1]);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM, 0, stranger), 0);
+	ck_assert_uint_eq(look(LOOK_USER, "", 0, stranger[0], text).index, LOOK_END);
+	close(stranger[0]);
+	close(stranger[1]);
+	/* Too short, and too long. */
+	ck_assert_uint_eq(look(LOOK_WRITE, "x", 1, rig.client[0], text).index, LOOK_END);
+	rig_sync(&rig);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	return PRIVATE_ROOT_SUITE(argc, argv, "look", files_are_read_as_the_peer, no_other_file_and_for_no_stranger);
+}
