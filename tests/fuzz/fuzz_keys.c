@@ -3,7 +3,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "supervisor/cli/keys.h"
+#include "supervisor/client/keys.h"
 
 #include <stdint.h>
 #include <stdlib.h>

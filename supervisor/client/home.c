@@ -1,4 +1,4 @@
-#include "supervisor/cli/home.h"
+#include "supervisor/client/home.h"
 
 #include <stdio.h>
 #include <stdlib.h>

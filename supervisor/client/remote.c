@@ -1,13 +1,12 @@
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "supervisor/cli/cli.h"
-#include "supervisor/cli/embedded.h"
-#include "supervisor/cli/home.h"
+#include "supervisor/client/embedded.h"
+#include "supervisor/client/home.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +27,7 @@
 struct pending {
 	struct pending *next;
 	uint64_t id;
-	bool once;
+	bool once, greets;
 	struct buf line;
 	remote_reply_fn fn;
 	void *ctx;
@@ -45,6 +44,7 @@ struct remote {
 	struct buf out;
 	size_t sent;
 	struct pending *first, **last;
+	struct buf greeting;      /* a whole line, or nothing */
 	uint64_t next_id;
 	char key[33];
 	unsigned nkeys;
@@ -55,10 +55,12 @@ struct remote {
 	 * Since when the daemon is away, by now_ms; 0 = it is there. A connection that is closed before anything came over it
 	 * does not count as its return, or a daemon that refuses us would be asked again without end.
 	 */
-	uint64_t lost_ms, retry_ms, connected_ms;
+	uint64_t lost_ms, retry_ms, connected_ms, give_up_ms;
 	unsigned wait_ms;
 	bool heard;               /* on this connection */
 	bool started;             /* a daemon was started since it is away */
+	struct embedded starting; /* … and has not said yet that it is ready */
+	struct err not_started;   /* why it failed */
 };
 
 static uint64_t now_ms(void)
@@ -68,7 +70,7 @@ static uint64_t now_ms(void)
 
 /* ---- connecting ---- */
 
-static int connect_to(const char *path)
+static int connect_to(const char *path, bool wait)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	const char *name = strrchr(path, '/');
@@ -84,7 +86,7 @@ static int connect_to(const char *path)
 			return -1;
 		snprintf(sa.sun_path, sizeof(sa.sun_path), "/proc/self/fd/%d%s", dir, name);
 	}
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | (wait ? 0 : SOCK_NONBLOCK), 0);
 	if (fd < 0)
 		return -1;
 	while (connect(fd, (struct sockaddr *)&sa, sizeof(sa)) < 0)
@@ -100,21 +102,38 @@ static bool nobody_there(int errnum)
 	return errnum == ENOENT || errnum == ECONNREFUSED || errnum == ENOTDIR;
 }
 
-/* 1 = nobody answers at any of the places. */
+enum { REACHED, NOBODY, BUSY }; /* BUSY: someone is there who cannot take us now */
+
 static int connect_places(struct remote *r, struct err *e)
 {
 	for (size_t i = 0; i < r->nplaces; i++) {
 		const struct home *h = &r->places[i];
 
-		r->fd = connect_to(h->socket);
+		r->fd = connect_to(h->socket, !r->options.later);
 		if (r->fd >= 0) {
 			r->place = h;
-			return 0;
+			return REACHED;
 		}
+		if (errno == EAGAIN)
+			return BUSY;
 		if (!nobody_there(errno))
 			return err_sys(e, errno, "connect to %s", h->socket);
 	}
-	return 1;
+	return NOBODY;
+}
+
+static bool may_start(const struct remote *r)
+{
+	return r->options.start || (r->options.start_if_store && home_has_store(&r->places[0]));
+}
+
+static void away_since(struct remote *r, uint64_t now)
+{
+	r->lost_ms = now;
+	r->give_up_ms = now + GIVE_UP_MS;
+	r->wait_ms = RETRY_LEAST_MS;
+	r->started = false;
+	r->not_started = ERR_INIT;
 }
 
 static int connect_starting(struct remote *r, struct err *e)
@@ -145,7 +164,12 @@ static int remote_connect(struct remote *r, struct err *e)
 
 	if (c <= 0)
 		return c;
-	if (r->options.start || (r->options.start_if_store && home_has_store(&r->places[0])))
+	if (r->options.later && (c == BUSY || may_start(r))) {
+		r->retry_ms = now_ms();
+		away_since(r, r->retry_ms);
+		return 0;
+	}
+	if (may_start(r))
 		return connect_starting(r, e);
 	return err_set(e, ERR_UNAVAILABLE, "no daemon is running (nothing answers on %s)", r->places[0].socket);
 }
@@ -189,18 +213,25 @@ void remote_free(struct remote *r)
 	}
 	buf_done(&r->in);
 	buf_done(&r->out);
+	buf_done(&r->greeting);
+	embedded_done(&r->starting);
 	fd_close(&r->fd);
 	free(r);
 }
 
+static const struct home *place(const struct remote *r)
+{
+	return r->place ? r->place : &r->places[0];
+}
+
 const char *remote_socket_path(const struct remote *r)
 {
-	return r->place->socket;
+	return place(r)->socket;
 }
 
 const char *remote_kind(const struct remote *r)
 {
-	return r->place->kind;
+	return place(r)->kind;
 }
 
 void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event), void *ctx)
@@ -234,11 +265,8 @@ static void lose(struct remote *r)
 	buf_done(&r->in);
 	buf_reset(&r->out);
 	r->scanned = r->sent = 0;
-	if (r->lost_ms == 0 || r->heard || now - r->connected_ms > RETRY_MOST_MS) {
-		r->lost_ms = now;
-		r->wait_ms = RETRY_LEAST_MS;
-		r->started = false;
-	}
+	if (r->lost_ms == 0 || r->heard || now - r->connected_ms > RETRY_MOST_MS)
+		away_since(r, now);
 	wait_longer(r, now);
 	struct pending *dropped = NULL;
 	while (*at) {
@@ -261,33 +289,57 @@ static void lose(struct remote *r)
 	}
 }
 
+/* Never waits: what others do on the same loop would wait too. A daemon that was never there is started at once. */
+static void start_one(struct remote *r, uint64_t now)
+{
+	int s = 1;
+
+	if (r->starting.pid) {
+		s = embedded_look(&r->starting, &r->not_started);
+	} else if (!r->started && may_start(r) && (!r->place || now - r->lost_ms >= START_AFTER_MS)) {
+		s = embedded_begin(&r->places[0], &r->starting, &r->not_started);
+		r->started = true;
+	}
+	if (s < 0 && !r->place && r->give_up_ms > now + START_WAIT_MS)
+		r->give_up_ms = now + START_WAIT_MS;
+}
+
+static int given_up(struct remote *r, struct err *e)
+{
+	if (r->not_started.message[0]) {
+		*e = r->not_started;
+		return -1;
+	}
+	return err_set(e, ERR_UNAVAILABLE, r->place ? "the daemon at %s went away and did not come back" : "no daemon answers on %s",
+		       remote_socket_path(r));
+}
+
 static int mend(struct remote *r, struct err *e)
 {
-	uint64_t now = now_ms(), away = now - r->lost_ms;
+	const bool again = r->place;
+	uint64_t now = now_ms();
 
 	if (now < r->retry_ms)
 		return 0;
-	if (away >= GIVE_UP_MS)
-		return err_set(e, ERR_UNAVAILABLE, "the daemon at %s went away and did not come back", r->place->socket);
+	if (now >= r->give_up_ms)
+		return given_up(r, e);
 	int c = connect_places(r, e);
 	if (c < 0)
 		return -1;
-	if (c > 0 && away >= START_AFTER_MS && !r->started && (r->options.start || r->options.start_if_store)) {
-		struct err ignored = ERR_INIT;
-
-		r->started = true;
-		embedded_start(&r->places[0], &ignored);
-		return 0;
-	}
 	if (c > 0) {
+		if (c == NOBODY)
+			start_one(r, now);
 		wait_longer(r, now);
 		return 0;
 	}
+	embedded_done(&r->starting);
 	r->connected_ms = now;
 	r->heard = false;
+	if (!r->first || !r->first->greets)
+		buf_append(&r->out, buf_cstr(&r->greeting), r->greeting.len);
 	for (struct pending *p = r->first; p; p = p->next)
 		buf_append(&r->out, p->line.data, p->line.len);
-	if (r->connected)
+	if (r->connected && again)
 		r->connected(r->ctx);
 	return 0;
 }
@@ -312,20 +364,26 @@ static void flush_out(struct remote *r)
 	}
 }
 
-static void send_request(struct remote *r, const char *method, const struct buf *params, bool once, remote_reply_fn fn, void *ctx)
+static void write_line(uint64_t id, const char *method, const struct buf *params, struct buf *line)
 {
-	struct pending *p = mem_zalloc(1, sizeof(*p));
-	struct jw w = jw_on(&p->line);
+	struct jw w = jw_on(line);
 
-	*p = (struct pending){ .id = r->next_id++, .once = once, .fn = fn, .ctx = ctx };
 	jw_obj(&w);
 	jw_kstr(&w, "jsonrpc", "2.0");
-	jw_kuint(&w, "id", p->id);
+	jw_kuint(&w, "id", id);
 	jw_kstr(&w, "method", method);
 	if (params && params->len)
 		jw_kraw(&w, "params", params->data, params->len);
 	jw_obj_end(&w);
-	buf_byte(&p->line, '\n');
+	buf_byte(line, '\n');
+}
+
+static void send_request(struct remote *r, const char *method, const struct buf *params, bool once, remote_reply_fn fn, void *ctx)
+{
+	struct pending *p = mem_zalloc(1, sizeof(*p));
+
+	*p = (struct pending){ .id = r->next_id++, .once = once, .fn = fn, .ctx = ctx };
+	write_line(p->id, method, params, &p->line);
 	*r->last = p;
 	r->last = &p->next;
 	if (r->fd >= 0) {
@@ -516,6 +574,22 @@ int remote_call(struct remote *r, const char *method, const struct buf *params, 
 	remote_answer_done(ret);
 	remote_send(r, method, params, remote_answer_fill, ret);
 	return remote_await(r, ret, e);
+}
+
+void remote_greet_later(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx)
+{
+	buf_reset(&r->greeting);
+	write_line(0, method, params, &r->greeting); /* no other request has this id: what it is answered is nobody's */
+	remote_send(r, method, params, fn, ctx);
+	r->first->greets = true; /* nothing was sent before it */
+}
+
+int remote_greet(struct remote *r, const char *method, const struct buf *params, struct err *e)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+
+	remote_greet_later(r, method, params, remote_answer_fill, &a);
+	return remote_await(r, &a, e);
 }
 
 static const struct {

@@ -1,8 +1,8 @@
-#ifndef BAILIFF_CLI_REMOTE_H
-#define BAILIFF_CLI_REMOTE_H
+#ifndef BAILIFF_CLIENT_REMOTE_H
+#define BAILIFF_CLIENT_REMOTE_H
 
 /*
- * The command line's end of the control socket.
+ * A client's end of the control socket: the command line's and the gateways'.
  *
  * Requests may be pipelined; each is answered through its callback, in any order. When the connection breaks because the
  * daemon restarts, it connects again (backing off up to a second between attempts), calls `connected` and sends every
@@ -31,13 +31,25 @@ typedef void (*remote_reply_fn)(void *ctx, struct jval result, struct jval error
 struct remote_options {
 	bool start;                                   /* start an embedded daemon when none answers */
 	bool start_if_store;                          /* … but only where there is a store already */
+	/*
+	 * For who has others to serve meanwhile: nothing waits, neither for a daemon with no room for one more connection nor for
+	 * one that has to be started first; turns go on with that, and the last one says that there is none.
+	 */
+	bool later;
 };
 
-/* ERR_UNAVAILABLE when no daemon answers. */
+/* ERR_UNAVAILABLE when no daemon answers; with `later` only if none can come. */
 int remote_open(const struct remote_options *o, struct remote **ret, struct err *e);
 void remote_free(struct remote *r);
 const char *remote_socket_path(const struct remote *r);
 const char *remote_kind(const struct remote *r);            /* home.h's kind */
+
+/*
+ * The first request of this connection and of every one after it, before any that is sent again: where a connection gives up a
+ * role, nothing may run before it has. Its answers on later connections are not looked at.
+ */
+int remote_greet(struct remote *r, const char *method, const struct buf *params, struct err *e);
+void remote_greet_later(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx);
 
 /* `connected` is called after each reconnect (not the first connect); `event` for each notified event. */
 void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event), void *ctx);

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_CLI_KEYS_H
-#define BAILIFF_CLI_KEYS_H
+#ifndef BAILIFF_CLIENT_KEYS_H
+#define BAILIFF_CLIENT_KEYS_H
 
 /*
  * Keys by name, as the bytes that a terminal sends for them: single characters, C-x or ctrl-x, M-x or alt-x, and names (Enter, Up,

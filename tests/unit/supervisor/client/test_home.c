@@ -1,4 +1,4 @@
-#include "supervisor/cli/home.h"
+#include "supervisor/client/home.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_CLI_HOME_H
-#define BAILIFF_CLI_HOME_H
+#ifndef BAILIFF_CLIENT_HOME_H
+#define BAILIFF_CLIENT_HOME_H
 
 /*
  * Where daemons may be found: $BAILIFF_HOME alone when it is set; otherwise this user's, then the system's. The same

@@ -1,4 +1,4 @@
-#include "supervisor/cli/keys.h"
+#include "supervisor/client/keys.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

@@ -1,0 +1,30 @@
+#ifndef BAILIFF_CLIENT_EMBEDDED_H
+#define BAILIFF_CLIENT_EMBEDDED_H
+
+#include "runtime/base/buf.h"
+
+#include <sys/types.h>
+
+struct err;
+struct home;
+
+/*
+ * Starts a daemon for this user (`bailiffd --embedded`, found beside this program, else in PATH) and waits until it
+ * says that it is ready. A failure is not the last word: another may have been started at the same moment, so the
+ * caller still tries to connect and reports this error only if that fails too.
+ */
+int embedded_start(const struct home *h, struct err *e);
+
+/* The same for who cannot wait: begun, and looked at now and then. Nothing but zeroes: none was begun, or it is over. */
+struct embedded {
+	pid_t pid;
+	int said_fd;
+	struct buf said;
+};
+int embedded_begin(const struct home *h, struct embedded *ret, struct err *e);
+/* 1: it has yet to say; 0: it is ready; −1: it failed. The last two end it. */
+int embedded_look(struct embedded *x, struct err *e);
+/* Lets go; the daemon starts all the same. */
+void embedded_done(struct embedded *x);
+
+#endif

@@ -1,0 +1,104 @@
+#include "supervisor/client/refusal.h"
+
+#include "runtime/base/buf.h"
+
+#include <string.h>
+
+/* What was refused: a path, an address, a system call. */
+static void write_object(struct jval v, struct buf *out)
+{
+	struct jval path = jval_get(v, "path"), host = jval_get(v, "host"), address = jval_get(v, "address");
+
+	buf_byte(out, ' ');
+	if (path.type == JT_STRING) {
+		if (jval_is_str(jval_get(v, "pathIs"), "directory"))
+			buf_str(out, "in ");
+		jval_str_buf(path, out);
+	} else if (host.type == JT_STRING || address.type == JT_STRING) {
+		bool six = host.type != JT_STRING && memchr(address.text, ':', address.len);
+		buf_str(out, six ? "[" : "");
+		jval_str_buf(host.type == JT_STRING ? host : address, out);
+		buf_str(out, six ? "]" : "");
+	} else {
+		jval_str_buf(jval_get(v, "syscall"), out);
+	}
+	if (jval_get(v, "port").type == JT_NUMBER)
+		buf_printf(out, ":%d", (int)jval_int(jval_get(v, "port"), 0));
+}
+
+/* The daemon's own words, or what the kernel's answer means. */
+static void write_reason(struct jval v, struct buf *out)
+{
+	struct jval reason = jval_get(v, "reason");
+
+	if (reason.type == JT_STRING) {
+		struct jval address = jval_get(v, "address");
+		buf_str(out, " (");
+		jval_str_buf(reason, out);
+		if (address.type == JT_STRING && jval_get(v, "host").type == JT_STRING) {
+			buf_str(out, ": ");
+			jval_str_buf(address, out);
+		}
+		buf_byte(out, ')');
+	} else if (jval_is_str(jval_get(v, "source"), "seccomp")) {
+		buf_str(out, " (a system call that sandboxes may not use)");
+	} else if (jval_is_str(jval_get(v, "errnoName"), "EROFS")) {
+		buf_str(out, " (outside the write roots)");
+	} else if (jval_is_str(jval_get(v, "errnoName"), "ENETUNREACH")) {
+		buf_str(out, " (no network)");
+	}
+}
+
+void refusal_words(struct jval v, struct buf *out)
+{
+	struct jval operation = jval_get(v, "operation");
+
+	if (jval_is_str(operation, "call"))
+		buf_str(out, "system call");
+	else
+		jval_str_buf(operation, out);
+	write_object(v, out);
+	write_reason(v, out);
+}
+
+/* Only of hosts that nobody has named: what a rule denies, or what two names disagree about, nothing opens. */
+static void note_host(struct refusal_needs *n, struct jval v)
+{
+	bool listed = !jval_is_str(jval_get(v, "reason"), "not in the allowed hosts");
+
+	if (listed || n->host[0] || jval_str(jval_get(v, "host"), n->host, sizeof n->host) >= sizeof n->host)
+		return;
+	n->port = (int)jval_int(jval_get(v, "port"), 0);
+}
+
+void refusal_note(struct refusal_needs *n, struct jval v)
+{
+	struct jval operation = jval_get(v, "operation");
+	bool file = jval_is_str(jval_get(v, "kind"), "filesystem");
+	bool read = jval_is_str(operation, "read") || jval_is_str(operation, "execute");
+
+	/* The sandbox had no part in it, or it stands whatever is asked for: nothing would help. */
+	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") || jval_is_str(jval_get(v, "reason"), "protected"))
+		return;
+	if (jval_is_str(jval_get(v, "source"), "proxy"))
+		note_host(n, v);
+	else
+		n->network |= jval_is_str(jval_get(v, "kind"), "network");
+	n->read |= file && read;
+	if (!file || read)
+		return;
+	n->write = true;
+	if (n->folder[0] || jval_str(jval_get(v, "path"), n->folder, sizeof n->folder) >= sizeof n->folder)
+		return;
+	char *slash = strrchr(n->folder, '/');
+	if (slash && !jval_is_str(jval_get(v, "pathIs"), "directory"))
+		slash[slash == n->folder] = '\0';
+}
+
+void refusal_host(const struct refusal_needs *n, struct buf *out)
+{
+	bool six = strchr(n->host, ':');
+
+	if (n->host[0] && n->host[0] != '(')
+		buf_printf(out, "%s%s%s:%d", six ? "[" : "", n->host, six ? "]" : "", n->port);
+}

@@ -1,0 +1,27 @@
+#ifndef BAILIFF_CLIENT_REFUSAL_H
+#define BAILIFF_CLIENT_REFUSAL_H
+
+/* A sandbox.violation in plain words, and what would have to be granted for it not to happen again. */
+
+#include "runtime/base/jscan.h"
+
+#include <stdbool.h>
+
+struct buf;
+
+/* What several refusals of one process would take; zeroed = nothing. */
+struct refusal_needs {
+	bool write, read, network;
+	char folder[256]; /* of the first path that was to be written; "" = none was told */
+	char host[256];   /* the first that is not among the allowed ones; "" = none */
+	int port;
+};
+
+/* "write /etc/hosts (outside the write roots)"; `violation` is the event's payload, or a row of a process's violations. */
+void refusal_words(struct jval violation, struct buf *out);
+/* Adds what this one would take, if anything could be granted at all. */
+void refusal_note(struct refusal_needs *n, struct jval violation);
+/* "example.org:443", "[::1]:80"; "" when no host is missing that could be named. */
+void refusal_host(const struct refusal_needs *n, struct buf *out);
+
+#endif
