@@ -190,7 +190,7 @@ enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, cons
 		const char *colon = memchr(line.p, ':', line.n);
 		name = (struct span){ line.p, colon ? (size_t)(colon - line.p) : 0 };
 		if (i >= HTTP_HEADERS_MAX || !is_token(name)) {
-			why = i >= HTTP_HEADERS_MAX ? "too many headers" : "a header without a proper name";
+			why = i >= HTTP_HEADERS_MAX ? HTTP_HEADERS_MANY : "a header without a proper name";
 			break;
 		}
 		value = trim((struct span){ colon + 1, line.n - name.n - 1 });
@@ -328,7 +328,8 @@ static void take_chunk_byte(struct http_body *b, char c)
 	}
 }
 
-size_t http_body_take(struct http_body *b, const char *p, size_t n)
+/* data: what the body carries goes there, if it is not NULL. */
+static size_t take(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most)
 {
 	size_t at = 0;
 
@@ -336,6 +337,11 @@ size_t http_body_take(struct http_body *b, const char *p, size_t n)
 		if (b->kind == HTTP_BODY_LENGTH || b->state == CHUNK_DATA) {
 			size_t part = b->left < n - at ? (size_t)b->left : n - at;
 
+			if (data) {
+				size_t room = most - data->len;
+				b->bad = part > room;
+				buf_append(data, p + at, b->bad ? room + 1 : part);
+			}
 			at += part;
 			b->left -= part;
 			if (b->left == 0 && b->kind == HTTP_BODY_LENGTH)
@@ -348,4 +354,14 @@ size_t http_body_take(struct http_body *b, const char *p, size_t n)
 		at += !b->bad;
 	}
 	return at;
+}
+
+size_t http_body_take(struct http_body *b, const char *p, size_t n)
+{
+	return take(b, p, n, NULL, 0);
+}
+
+size_t http_body_read(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most)
+{
+	return take(b, p, n, data, most);
 }

@@ -12,6 +12,7 @@ struct buf;
 
 #define HTTP_HEAD_MAX (32u * 1024)
 #define HTTP_HEADERS_MAX 128u
+#define HTTP_HEADERS_MANY "too many headers" /* the reason given where there are more */
 
 enum http_form { HTTP_ORIGIN, HTTP_ABSOLUTE, HTTP_CONNECT };
 enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
@@ -51,5 +52,7 @@ struct http_body {
 void http_body_begin(struct http_body *b, const struct http_head *h);
 /* How many of the n bytes belong to it; `done` or `bad` may be set. */
 size_t http_body_take(struct http_body *b, const char *p, size_t n);
+/* The same, and what it carries is appended to `data`; more than `most` bytes there are bad (data is then one byte longer). */
+size_t http_body_read(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most);
 
 #endif

@@ -37,7 +37,7 @@ static int read_request(struct buf *ret, struct err *e)
 	}
 }
 
-static int write_answer(const struct buf *out)
+int tool_write_out(const struct buf *out)
 {
 	for (size_t done = 0; done < out->len;) {
 		ssize_t n = write(STDOUT_FILENO, out->data + done, out->len - done);
@@ -55,7 +55,8 @@ static const char *category(const struct err *e)
 		return "not_found";
 	if (e->code == ERR_CONFLICT)
 		return "conflict";
-	if (e->code == ERR_SYS && (e->sys == EACCES || e->sys == EPERM || e->sys == EROFS))
+	/* EBUSY: something is mounted there, so that it stays as it is. */
+	if (e->code == ERR_SYS && (e->sys == EACCES || e->sys == EPERM || e->sys == EROFS || e->sys == EBUSY))
 		return "sandbox";
 	if (e->code == ERR_EXHAUSTED || (e->code == ERR_SYS && (e->sys == ENOSPC || e->sys == EDQUOT || e->sys == EFBIG)))
 		return "resource";
@@ -66,7 +67,8 @@ static void error_json(const struct err *e, struct jw *w)
 {
 	jw_kobj(w, "error");
 	jw_kstr(w, "category", category(e));
-	jw_kstr(w, "message", e->message);
+	mem_auto char *whole = e->field[0] ? mem_printf("%s: %s", e->field, e->message) : NULL;
+	jw_kstr(w, "message", whole ? whole : e->message);
 	if (e->field[0])
 		jw_kstr(w, "field", e->field);
 	jw_obj_end(w);
@@ -79,6 +81,8 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	int r = -1;
 
+	if (argc > 1 && strcmp(argv[1], "fs") == 0)
+		return tool_fs_main(argc - 2, argv + 2);
 	jw_obj(&w);
 	if (argc != 2)
 		err_set(&e, ERR_INVALID, "one argument is needed: the tool's name");
@@ -94,5 +98,5 @@ int main(int argc, char **argv)
 		error_json(&e, &w);
 	jw_obj_end(&w);
 	buf_byte(&out, '\n');
-	return write_answer(&out) < 0 || r < 0;
+	return tool_write_out(&out) < 0 || r < 0;
 }

@@ -11,8 +11,11 @@
  * patch.c       patches: both formats into one list of changes
  * patch_text.c  one file's text with its changes applied
  * tool_patch.c  apply_patch: all files or none, each at once
+ * tool_fs.c     single operations on files, for gateways; has its own way of being called and of answering
+ * tool_walk.c   … the one that walks through a tree
  */
 
+#include "runtime/base/buf.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 
@@ -20,7 +23,6 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-struct buf;
 struct err;
 
 #define TOOL_FILE_MAX (16u << 20) /* a file that is read whole */
@@ -40,5 +42,12 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e);
  */
 int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e);
 bool tool_file_exists(const char *path);
+
+#define TOOL_FS_FILE_MAX (64u << 20)
+
+/* OPERATION FLAGS PATH [PATH]; returns the exit status. */
+int tool_fs_main(int argc, char **argv);
+int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *e);
+int tool_write_out(const struct buf *out);
 
 #endif

@@ -1,0 +1,168 @@
+#include "supervisor/gateway/codex/codex_private.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/codex/file_uri.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define NUL_IN_STRING(v) (strlen(json_string_value(v)) != json_string_length(v))
+
+/* 00-<32 hex digits>-<16>-<2>; what is something else is no context that could be taken over. */
+static bool is_traceparent(const char *s)
+{
+	static const char shape[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+
+	if (!s || strlen(s) != sizeof(shape) - 1 || strncmp(s, "00-", 3) != 0)
+		return false;
+	for (size_t i = 0; shape[i]; i++)
+		if (shape[i] == 'x' ? !isxdigit((unsigned char)s[i]) || isupper((unsigned char)s[i]) : s[i] != '-')
+			return false;
+	return strspn(s + 3, "0") < 32 && strspn(s + 36, "0") < 16;
+}
+
+struct codex_call *codex_call_new(struct codex_server *s, const struct codex_method *method, const struct rpc_message *m)
+{
+	struct codex_call *c = mem_zalloc(1, sizeof(*c));
+	const char *trace = json_string_value(json_object_get(json_object_get(m->root, "trace"), "traceparent"));
+
+	c->server = s;
+	c->method = method;
+	c->id = json_incref(m->id);
+	c->params = m->params ? json_incref(m->params) : json_object();
+	if (is_traceparent(trace))
+		(void)snprintf(c->trace, sizeof(c->trace), "%s", trace);
+	TAILQ_INSERT_TAIL(&s->calls, c, entry);
+	s->ncalls++;
+	return c;
+}
+
+void codex_call_free(struct codex_call *c)
+{
+	struct codex_server *s = c->server;
+	struct codex_process *p = c->process;
+
+	if (s->session)
+		session_forget(s->session, c);
+	if (c->timed)
+		event_del(&c->timer);
+	if (p && c->waits)
+		TAILQ_REMOVE(&p->readers, c, waiting);
+	if (p && p->start == c) { /* it came to nothing */
+		p->start = NULL;
+		codex_process_drop(p);
+	}
+	if (p)
+		p->users--;
+	TAILQ_REMOVE(&s->calls, c, entry);
+	s->ncalls--;
+	json_decref(c->id);
+	json_decref(c->params);
+	json_decref(c->start);
+	json_decref(c->chunks);
+	intent_done(&c->intent);
+	free(c->cwd);
+	buf_done(&c->file);
+	free(c);
+	if (s->ops.wake)
+		s->ops.wake(s->ctx);
+}
+
+void codex_call_reply(struct codex_call *c, json_t *result)
+{
+	struct codex_server *s = c->server;
+
+	s->ops.send(s->ctx, rpc_message_result(RPC_BARE, c->id, result));
+	codex_call_free(c);
+}
+
+void codex_call_fail(struct codex_call *c, int code, const char *fmt, ...)
+{
+	struct codex_server *s = c->server;
+	buf_auto struct buf text = BUF_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	s->ops.send(s->ctx, rpc_message_error(RPC_BARE, c->id, code, buf_cstr(&text), NULL));
+	codex_call_free(c);
+}
+
+void codex_call_refuse(struct codex_call *c, const struct err *e)
+{
+	if (e->field[0])
+		codex_call_fail(c, RPC_INVALID_PARAMS, "%s: %s", e->field, e->message);
+	else
+		codex_call_fail(c, RPC_INVALID_PARAMS, "%s", e->message);
+}
+
+void codex_call_fail_daemon(struct codex_call *c, const json_t *error)
+{
+	const json_t *data = json_object_get(error, "data");
+	const char *message = json_string_value(json_object_get(error, "message"));
+	const char *category = json_string_value(json_object_get(data, "category"));
+	json_int_t number = json_integer_value(json_object_get(data, "errno"));
+	json_int_t code = json_integer_value(json_object_get(error, "code"));
+
+	if (!message)
+		message = "bailiff gave no reason";
+	if (category && strcmp(category, "sandbox_failed") == 0 && number > 0 && number < 4096)
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "%s (os error %d): %s", strerror((int)number), (int)number, message);
+	else if (category && strcmp(category, "permission_denied") == 0)
+		codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff's policy does not permit this: %s", message);
+	else if (code == RPC_INVALID_PARAMS)
+		codex_call_fail(c, RPC_INVALID_PARAMS, "%s", message);
+	else
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "bailiff: %s", message);
+}
+
+/* ---- time ---- */
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct codex_call *c = arg;
+
+	c->timed = false;
+	c->late(c);
+}
+
+void codex_call_time(struct codex_call *c, uint64_t ms, void (*fn)(struct codex_call *c))
+{
+	const struct timeval tv = { .tv_sec = (time_t)(ms / 1000), .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
+
+	c->late = fn;
+	evtimer_assign(&c->timer, c->server->base, on_timer, c);
+	event_add(&c->timer, &tv);
+	c->timed = true;
+}
+
+/* ---- parameters ---- */
+
+const char *codex_call_str(struct codex_call *c, const char *name)
+{
+	const json_t *v = json_object_get(c->params, name);
+
+	if (json_is_string(v) && !NUL_IN_STRING(v))
+		return json_string_value(v);
+	if (v)
+		codex_call_fail(c, RPC_INVALID_PARAMS, "invalid type: `%s` must be a string", name);
+	else
+		codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `%s`", name);
+	return NULL;
+}
+
+bool codex_call_path(struct codex_call *c, const char *name, char *ret)
+{
+	const char *uri = codex_call_str(c, name);
+	struct err e = ERR_INIT;
+
+	if (!uri)
+		return false;
+	if (file_uri_path(uri, ret, &e) == 0)
+		return true;
+	codex_call_fail(c, RPC_INVALID_PARAMS, "%s: %s", name, e.message);
+	return false;
+}

@@ -1,0 +1,422 @@
+/*
+ * Codex's file methods. Each is a process of its own, bailiff-tool fs, in the sandbox that the request means: what it may touch is
+ * for the kernel to say, never for this program, which has all of its user's rights.
+ */
+
+#include "supervisor/gateway/codex/codex_private.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/base/text.h"
+#include "supervisor/gateway/codex/codex_fs.h"
+#include "supervisor/gateway/codex/file_uri.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FILE_MAX (45u << 20)       /* its base64 fits into a message */
+#define PIECE_BYTES (4u << 20)     /* multiple of 3: base64 of pieces is base64 of the whole */
+#define YIELD_MS 60000
+#define OUTPUT_BYTES (1u << 20)
+
+static const char *str(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* ---- failures ---- */
+
+static void fail_number(struct codex_call *c, int number, const char *message)
+{
+	int code = number == ENOENT ? CODEX_NOT_FOUND : number == 0 || number == EACCES || number == EPERM || number == EINVAL ? RPC_INVALID_REQUEST :
+		   RPC_INTERNAL_ERROR;
+
+	if (number)
+		codex_call_fail(c, code, "%s (os error %d)", strerror(number), number);
+	else
+		codex_call_fail(c, code, "%s", message);
+}
+
+/* What bailiff-tool said on stderr. */
+static void fail_tool(struct codex_call *c, const json_t *result)
+{
+	const json_t *text = json_object_get(json_object_get(json_object_get(result, "output"), "stderr"), "data");
+	json_auto_t *e = json_loadb(json_is_string(text) ? json_string_value(text) : "", json_string_length(text), 0, NULL);
+
+	if (json_is_object(e))
+		fail_number(c, (int)json_integer_value(json_object_get(e, "errno")), str(e, "message"));
+	else
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "the file operation ended without an answer (status %s)", str(result, "status"));
+}
+
+/* ---- results ---- */
+
+static void answer_nothing(struct codex_call *c, json_t *result)
+{
+	codex_call_reply(c, json_object());
+}
+
+static void answer_as_is(struct codex_call *c, json_t *result)
+{
+	codex_call_reply(c, json_incref(result));
+}
+
+static void path_to_uri(json_t *o)
+{
+	buf_auto struct buf uri = BUF_INIT;
+
+	file_uri_write(str(o, "path"), &uri);
+	json_object_set_new(o, "path", json_string(buf_cstr(&uri)));
+}
+
+static void answer_path(struct codex_call *c, json_t *result)
+{
+	path_to_uri(result);
+	codex_call_reply(c, json_incref(result));
+}
+
+static void answer_walk(struct codex_call *c, json_t *result)
+{
+	static const char *const lists[] = { "entries", "errors" };
+	size_t i;
+	json_t *v;
+
+	for (size_t k = 0; k < countof(lists); k++)
+		json_array_foreach(json_object_get(result, lists[k]), i, v)
+			path_to_uri(v);
+	codex_call_reply(c, json_incref(result));
+}
+
+/* ---- the operations ---- */
+
+static bool flag(const struct codex_call *c, const char *name, bool otherwise)
+{
+	const json_t *v = json_object_get(c->params, name);
+
+	return json_is_boolean(v) ? json_is_true(v) : otherwise;
+}
+
+static bool flags_none(struct codex_call *c, char *ret, size_t cap)
+{
+	(void)snprintf(ret, cap, "-");
+	return true;
+}
+
+static bool flags_read(struct codex_call *c, char *ret, size_t cap)
+{
+	(void)snprintf(ret, cap, "%llu:%llu", (unsigned long long)c->offset, (unsigned long long)c->length);
+	return true;
+}
+
+static bool flags_stat(struct codex_call *c, char *ret, size_t cap)
+{
+	(void)snprintf(ret, cap, "%s", flag(c, "followSymlinks", true) ? "f" : "n");
+	return true;
+}
+
+static bool flags_mkdir(struct codex_call *c, char *ret, size_t cap)
+{
+	(void)snprintf(ret, cap, "%s", flag(c, "recursive", true) ? "r" : "-");
+	return true;
+}
+
+static bool flags_remove(struct codex_call *c, char *ret, size_t cap)
+{
+	(void)snprintf(ret, cap, "%s%s-", flag(c, "recursive", true) ? "r" : "", flag(c, "force", true) ? "f" : "");
+	return true;
+}
+
+static bool flags_copy(struct codex_call *c, char *ret, size_t cap)
+{
+	if (!json_is_boolean(json_object_get(c->params, "recursive"))) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `recursive`");
+		return false;
+	}
+	(void)snprintf(ret, cap, "%s", flag(c, "recursive", false) ? "r" : "-");
+	return true;
+}
+
+static bool flags_walk(struct codex_call *c, char *ret, size_t cap)
+{
+	static const char *const names[] = { "maxDepth", "maxDirectories", "maxEntries" };
+	const json_t *o = json_object_get(c->params, "options");
+	unsigned long long v[countof(names)];
+
+	for (size_t i = 0; i < countof(names); i++) {
+		const json_t *n = json_object_get(o, names[i]);
+
+		if (!json_is_integer(n) || json_integer_value(n) < 0) {
+			codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `%s`", names[i]);
+			return false;
+		}
+		v[i] = (unsigned long long)json_integer_value(n);
+	}
+	(void)snprintf(ret, cap, "%llu:%llu:%llu:%d", v[0], v[1], v[2], json_is_true(json_object_get(o, "followDirectorySymlinks")));
+	return true;
+}
+
+/* OPERATION(method, what bailiff-tool calls it, the names of its paths, its flags, its answer) */
+struct codex_fs_row {
+	const char *method, *operation, *path, *other;
+	bool (*flags)(struct codex_call *c, char *ret, size_t cap);
+	void (*answer)(struct codex_call *c, json_t *result); /* NULL: the bytes of a file */
+};
+
+static const struct codex_fs_row rows[] = {
+	{ "fs/readFile", "read", "path", NULL, flags_read, NULL },
+	{ "fs/getMetadata", "stat", "path", NULL, flags_stat, answer_as_is },
+	{ "fs/canonicalize", "realpath", "path", NULL, flags_none, answer_path },
+	{ "fs/readDirectory", "list", "path", NULL, flags_none, answer_as_is },
+	{ "fs/walk", "walk", "path", NULL, flags_walk, answer_walk },
+	{ "fs/createDirectory", "mkdir", "path", NULL, flags_mkdir, answer_nothing },
+	{ "fs/remove", "remove", "path", NULL, flags_remove, answer_nothing },
+	{ "fs/copy", "copy", "sourcePath", "destinationPath", flags_copy, answer_nothing },
+};
+
+/* ---- bytes ---- */
+
+static void read_more(struct codex_call *c);
+
+static void take_bytes(struct codex_call *c, const json_t *range)
+{
+	const json_t *data = json_object_get(range, "data");
+
+	if (strcmp(str(range, "encoding"), "base64") == 0)
+		(void)text_base64_decode(json_string_value(data), json_string_length(data), &c->file);
+	else
+		buf_append(&c->file, json_string_value(data), json_string_length(data));
+}
+
+static void answer_bytes(struct codex_call *c)
+{
+	if (c->handle_read) {
+		codex_handle_answer(c);
+		return;
+	}
+	buf_auto struct buf text = BUF_INIT;
+	text_base64_encode(buf_cstr(&c->file), c->file.len, &text);
+	codex_call_reply(c, json_pack("{ss}", "dataBase64", buf_cstr(&text)));
+}
+
+static void on_more(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_call *c = ctx;
+	size_t before = c->file.len;
+
+	if (error) {
+		codex_call_fail_daemon(c, error);
+		return;
+	}
+	take_bytes(c, result);
+	if (c->file.len == before) {
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "only %zu of %llu bytes could be read back", before, (unsigned long long)c->total);
+		return;
+	}
+	read_more(c);
+}
+
+static void read_more(struct codex_call *c)
+{
+	if (c->file.len >= c->total) {
+		answer_bytes(c);
+		return;
+	}
+	session_ask(c->server->session, "read_output", json_pack("{ss sI sI ss}", "outputRef", c->file_output, "offset", (json_int_t)c->file.len,
+		    "length", (json_int_t)OUTPUT_BYTES, "encoding", "base64"), on_more, c);
+}
+
+/* The file is what it printed: as much of it as came along, then the rest. */
+static void take_file(struct codex_call *c, const json_t *result)
+{
+	const json_t *out = json_object_get(json_object_get(result, "output"), "stdout"), *refs = json_object_get(result, "outputRefs");
+
+	c->total = (uint64_t)json_integer_value(json_object_get(out, "totalBytes"));
+	if (c->total > FILE_MAX) {
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "the file has more than %u bytes: use fs/open and fs/readBlock", FILE_MAX);
+		return;
+	}
+	for (size_t i = 0; i < json_array_size(refs); i++)
+		if (strcmp(str(json_array_get(refs, i), "stream"), "stdout") == 0)
+			(void)snprintf(c->file_output, sizeof(c->file_output), "%s", str(json_array_get(refs, i), "outputRef"));
+	if (!json_object_get(out, "omittedBytes"))
+		take_bytes(c, out);
+	read_more(c);
+}
+
+/* ---- one process ---- */
+
+static void take_result(struct codex_call *c, json_t *result)
+{
+	const json_t *code = json_object_get(result, "exitCode"), *text = json_object_get(json_object_get(json_object_get(result, "output"), "stdout"), "data");
+
+	if (!json_is_integer(code) || json_integer_value(code) != 0) {
+		fail_tool(c, result);
+		return;
+	}
+	if (!c->row->answer) {
+		take_file(c, result);
+		return;
+	}
+	json_auto_t *answer = json_loadb(json_is_string(text) ? json_string_value(text) : "", json_string_length(text), 0, NULL);
+	if (json_is_object(answer))
+		c->row->answer(c, answer);
+	else
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "the answer of the file operation is longer than %u bytes", OUTPUT_BYTES);
+}
+
+/* Policy's question, which codex_server answers with no; or it was asked and has not been heard. */
+static bool is_asked(struct codex_call *c, const json_t *result)
+{
+	const char *status = str(result, "status");
+
+	if (strcmp(str(result, "decision"), "ask") != 0 || strcmp(status, "completed") == 0)
+		return false;
+	codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff's policy asks an operator about this, and file methods do not wait for an answer");
+	return true;
+}
+
+static void on_done(struct codex_call *c, json_t *result, json_t *error)
+{
+	if (error)
+		codex_call_fail_daemon(c, error);
+	else if (!is_asked(c, result))
+		take_result(c, result);
+}
+
+/* The folder that holds the path, or both, as far as there is one: where a request that names no sandbox is carried out. */
+static char *nearest_folder(const char *path, const char *other)
+{
+	char at[PATH_MAX];
+	struct stat st;
+
+	(void)snprintf(at, sizeof(at), "%s", path);
+	while (path_up(at))
+		if (stat(at, &st) == 0 && S_ISDIR(st.st_mode) && (!other || path_within(at, other)))
+			break;
+	return mem_strdup(at);
+}
+
+/* The answer is to be what it printed, once it has ended. */
+static void add_yield(json_t *params)
+{
+	json_object_set_new(params, "yieldMs", json_integer(YIELD_MS));
+	json_object_set_new(params, "maxOutputBytes", json_integer(OUTPUT_BYTES));
+}
+
+void codex_fs_launch(struct codex_call *c, const char *operation, const char *flags, const char *path, const char *other, const json_t *sandbox,
+		     void (*launched)(struct codex_call *c, json_t *result, json_t *error))
+{
+	const json_t *cwd = json_object_get(sandbox, "cwd");
+	json_t *command = json_pack("[sssss]", c->server->tool, "fs", operation, flags, path);
+
+	if (!command) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "the path is not UTF-8");
+		return;
+	}
+	if (other)
+		json_array_append_new(command, json_string(other));
+	c->start = json_pack("{so ss}", "command", command, "onDisconnect", "terminate");
+	if (c->file.len)
+		json_object_set_new(c->start, "stdin", json_string("pipe"));
+	else
+		add_yield(c->start);
+	if (!json_is_string(cwd))
+		c->cwd = nearest_folder(path, other);
+	codex_launch(c, sandbox, launched);
+}
+
+void codex_fs_read(struct codex_call *c, const char *path, const json_t *sandbox, uint64_t offset, uint64_t length)
+{
+	char flags[64];
+
+	c->row = &rows[0];
+	c->offset = offset;
+	c->length = length;
+	(void)flags_read(c, flags, sizeof(flags));
+	codex_fs_launch(c, c->row->operation, flags, path, NULL, sandbox, on_done);
+}
+
+void codex_fs_call(struct codex_call *c)
+{
+	char path[PATH_MAX], other[PATH_MAX], flags[128];
+
+	for (size_t i = 0; i < countof(rows); i++)
+		if (strcmp(rows[i].method, c->method->name) == 0)
+			c->row = &rows[i];
+	c->length = FILE_MAX + 1;
+	if (!codex_call_path(c, c->row->path, path) || (c->row->other && !codex_call_path(c, c->row->other, other)) || !c->row->flags(c, flags, sizeof(flags)))
+		return;
+	codex_fs_launch(c, c->row->operation, flags, path, c->row->other ? other : NULL, json_object_get(c->params, "sandbox"), on_done);
+}
+
+/* ---- writing ---- */
+
+static void write_more(struct codex_call *c);
+
+static void on_write_done(void *ctx, json_t *result, json_t *error)
+{
+	on_done(ctx, result, error);
+}
+
+static void on_piece(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_call *c = ctx;
+
+	if (error) /* it has ended, and says why */
+		c->sent = c->file.len;
+	write_more(c);
+}
+
+static void write_more(struct codex_call *c)
+{
+	buf_auto struct buf text = BUF_INIT;
+	size_t n = c->file.len - c->sent;
+	bool last = n <= PIECE_BYTES;
+	json_t *params;
+
+	if (!last)
+		n = PIECE_BYTES;
+	text_base64_encode(c->file.data + c->sent, n, &text);
+	c->sent += n;
+	params = json_pack("{ss ss ss}", "processId", c->file_process, "data", buf_cstr(&text), "encoding", "base64");
+	if (last)
+		add_yield(params);
+	session_act(c->server->session, "write_process_stdin", params, NULL, last ? on_write_done : on_piece, c);
+}
+
+static void on_writer(struct codex_call *c, json_t *result, json_t *error)
+{
+	if (error || is_asked(c, result)) {
+		if (error)
+			codex_call_fail_daemon(c, error);
+		return;
+	}
+	if (!c->file.len) {
+		take_result(c, result);
+		return;
+	}
+	(void)snprintf(c->file_process, sizeof(c->file_process), "%s", str(result, "processId"));
+	write_more(c);
+}
+
+void codex_fs_write_file(struct codex_call *c)
+{
+	static const struct codex_fs_row row = { "fs/writeFile", "write", "path", NULL, NULL, answer_nothing };
+	const char *data = codex_call_str(c, "dataBase64");
+	char path[PATH_MAX], flags[32];
+
+	if (!data || !codex_call_path(c, "path", path))
+		return;
+	if (text_base64_decode(data, strlen(data), &c->file) < 0) {
+		codex_call_fail(c, RPC_INVALID_REQUEST, "fs/writeFile requires valid base64 dataBase64");
+		return;
+	}
+	c->row = &row;
+	(void)snprintf(flags, sizeof(flags), "%zu", c->file.len);
+	codex_fs_launch(c, row.operation, flags, path, NULL, json_object_get(c->params, "sandbox"), on_writer);
+}

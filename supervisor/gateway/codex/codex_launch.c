@@ -1,0 +1,136 @@
+#include "supervisor/gateway/codex/codex_private.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <string.h>
+
+static void ask_for_sandbox(struct codex_call *c);
+
+static void send_start(struct codex_call *c);
+
+/* What ran in the thread before has ended for us, but not quite for the daemon: then it gets a thread of its own. */
+static bool try_alone(struct codex_call *c, const json_t *error)
+{
+	const char *field = json_string_value(json_object_get(json_object_get(error, "data"), "field"));
+
+	if (!field || strcmp(field, "threadId") != 0 || json_object_del(c->start, "threadId") < 0)
+		return false;
+	send_start(c);
+	return true;
+}
+
+static void on_started(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_call *c = ctx;
+
+	if (!error || !try_alone(c, error))
+		c->launched(c, result, error);
+}
+
+static void send_start(struct codex_call *c)
+{
+	session_start(c->server->session, json_copy(c->start), c->trace[0] ? c->trace : NULL, on_started, c);
+}
+
+/* The sandbox's own way out would be hidden by what the client inherited. */
+static void keep_proxy(const json_t *profile, json_t *env)
+{
+	static const char *const names[] = { "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy" };
+	const char *network = json_string_value(json_object_get(profile, "network"));
+
+	for (size_t i = 0; network && strcmp(network, "allow") == 0 && i < countof(names); i++)
+		json_object_del(env, names[i]);
+}
+
+/* What the daemon says of the folder does not suit: a file method that leaves the sandbox to us can do without one. */
+static bool try_elsewhere(struct codex_call *c, const json_t *error)
+{
+	const char *field = json_string_value(json_object_get(json_object_get(error, "data"), "field"));
+
+	if (c->intent.given || !c->row || !c->cwd || c->unplaced || !field || strcmp(field, "cwd") != 0)
+		return false;
+	c->unplaced = true;
+	free(mem_take(&c->cwd));
+	ask_for_sandbox(c);
+	return true;
+}
+
+static json_t *place_of(const struct codex_call *c)
+{
+	const char *workspace = intent_workspace(&c->intent, c->cwd);
+	json_t *sandbox = json_object(), *place = json_pack("{s:o}", "sandbox", sandbox);
+
+	if (c->server->o.profile)
+		json_object_set_new(place, "profile", json_string(c->server->o.profile));
+	if (c->cwd)
+		json_object_set_new(place, "cwd", json_string(c->cwd));
+	if (workspace)
+		json_object_set_new(sandbox, "workspace", json_string(workspace));
+	return place;
+}
+
+static void on_sandbox(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_call *c = ctx;
+	const json_t *profile = json_object_get(result, "sandboxProfile");
+	struct err e = ERR_INIT;
+
+	if (error) {
+		if (!try_elsewhere(c, error))
+			c->launched(c, NULL, error);
+		return;
+	}
+	json_auto_t *place = place_of(c);
+	json_t *sandbox = json_object_get(place, "sandbox");
+	c->confined = json_is_true(json_object_get(result, "confined"));
+	if (!c->confined && (c->intent.restricted || !c->intent.network)) {
+		codex_call_fail(c, RPC_INVALID_REQUEST, "profile %s is no sandbox, and one is asked for", c->server->o.profile);
+		return;
+	}
+	if (c->confined && intent_narrow(&c->intent, profile, sandbox, &e) < 0) {
+		codex_call_refuse(c, &e);
+		return;
+	}
+	if (!c->confined)
+		json_object_del(place, "sandbox");
+	keep_proxy(profile, json_object_get(c->start, "env"));
+	json_object_update(c->start, place);
+	send_start(c);
+}
+
+static void ask_for_sandbox(struct codex_call *c)
+{
+	session_ask(c->server->session, "get_sandbox", place_of(c), on_sandbox, c);
+}
+
+/* Codex's own proxy is not here: what was to go through it goes nowhere. */
+static bool wants_proxy(const json_t *params)
+{
+	static const char *const members[] = { "managedNetwork", "networkProxy" };
+	bool wanted = json_is_true(json_object_get(params, "enforceManagedNetwork"));
+
+	for (size_t i = 0; i < countof(members); i++) {
+		const json_t *v = json_object_get(params, members[i]);
+
+		wanted |= v && !json_is_null(v);
+	}
+	return wanted;
+}
+
+void codex_launch(struct codex_call *c, const json_t *sandbox, void (*launched)(struct codex_call *c, json_t *result, json_t *error))
+{
+	struct err e = ERR_INIT;
+
+	/* The folder of a file is where its method is carried out, but no project because of that: it could be any. */
+	if (intent_of(sandbox, c->row ? NULL : c->cwd, &c->intent, &e) < 0) {
+		codex_call_refuse(c, &e);
+		return;
+	}
+	if (wants_proxy(c->params))
+		c->intent.network = false;
+	if (!c->cwd && c->intent.cwd)
+		c->cwd = mem_strdup(c->intent.cwd);
+	c->launched = launched;
+	ask_for_sandbox(c);
+}

@@ -1,0 +1,429 @@
+#include "supervisor/gateway/codex/codex_private.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define CHUNK_MAX (128u << 10)
+#define UNTOLD_MAX 64u  /* chunks that are held for a client that does not take them; the rest is read back when it does */
+#define KEPT_MAX 2048u  /* processes, then the oldest that have ended go */
+
+static const char *const streams[CODEX_STREAMS] = { "stdout", "stderr", "pty" };
+
+const char *codex_stream_name(unsigned stream)
+{
+	return streams[stream];
+}
+
+static int stream_of(const json_t *name)
+{
+	for (int i = 0; json_is_string(name) && i < CODEX_STREAMS; i++)
+		if (strcmp(json_string_value(name), streams[i]) == 0)
+			return i;
+	return -1;
+}
+
+static const char *str(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static uint64_t number(const json_t *o, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(o, key));
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+/* ---- coming and going ---- */
+
+static void forget_oldest(struct codex_server *s)
+{
+	struct codex_process *p;
+
+	TAILQ_FOREACH(p, &s->processes, entry)
+		if (p->end_told && !p->users && !p->reading) {
+			codex_process_free(p);
+			return;
+		}
+}
+
+struct codex_process *codex_process_new(struct codex_server *s, const char *name)
+{
+	struct codex_process *p = mem_zalloc(1, sizeof(*p));
+
+	if (s->nprocesses >= KEPT_MAX)
+		forget_oldest(s);
+	p->server = s;
+	p->name = mem_strdup(name);
+	TAILQ_INIT(&p->readers);
+	TAILQ_INSERT_TAIL(&s->processes, p, entry);
+	s->nprocesses++;
+	strmap_put(&s->by_name, name, p);
+	return p;
+}
+
+void codex_process_free(struct codex_process *p)
+{
+	struct codex_server *s = p->server;
+
+	if (strmap_get(&s->by_name, p->name) == p)
+		strmap_del(&s->by_name, p->name);
+	if (p->id[0])
+		strmap_del(&s->by_id, p->id);
+	if (s->session)
+		session_forget(s->session, p);
+	TAILQ_REMOVE(&s->processes, p, entry);
+	s->nprocesses--;
+	for (size_t i = 0; i < p->count; i++)
+		free(p->chunk[i].base64);
+	free(p->chunk);
+	free(p->failure);
+	free(p->name);
+	strmap_done(&p->writes);
+	free(p);
+}
+
+void codex_process_bind(struct codex_process *p, const char *id)
+{
+	if (p->id[0] || !*id || strlen(id) >= sizeof(p->id))
+		return;
+	(void)snprintf(p->id, sizeof(p->id), "%s", id);
+	strmap_put(&p->server->by_id, id, p);
+}
+
+void codex_process_drop(struct codex_process *p)
+{
+	if (strmap_get(&p->server->by_name, p->name) == p)
+		strmap_del(&p->server->by_name, p->name);
+	p->answered = p->ended = p->end_told = true;
+	p->told = p->count;
+}
+
+void codex_process_hold(struct codex_process *p, struct codex_call *c)
+{
+	c->process = p;
+	p->users++;
+}
+
+struct codex_process *codex_process_of(struct codex_call *c)
+{
+	const char *name = json_string_value(json_object_get(c->params, "processId"));
+
+	return name ? strmap_get(&c->server->by_name, name) : NULL;
+}
+
+const char *codex_process_idle_thread(const struct codex_server *s, const char *thread)
+{
+	const char *ours = thread ? strmap_get(&s->threads, thread) : NULL;
+	const struct codex_process *p;
+
+	if (ours)
+		TAILQ_FOREACH(p, &s->processes, entry)
+			if (!p->ended && strcmp(p->thread, ours) == 0)
+				return NULL;
+	return ours;
+}
+
+bool codex_process_starting(const struct codex_process *p)
+{
+	return !p->answered;
+}
+
+/* ---- what stands for the client's ids in the log ---- */
+
+bool codex_process_word(const char *s)
+{
+	size_t n = strlen(s);
+
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)s[i]) && !strchr("_-.:", s[i]))
+			return false;
+	return n > 0 && n < CODEX_ID_MAX;
+}
+
+void codex_process_justify(const json_t *metadata, const char *name, struct buf *out)
+{
+	const char *call = str(metadata, "toolCallId"), *thread = str(metadata, "threadId");
+
+	buf_printf(out, "Codex call %s in thread %s, process %s", codex_process_word(call) ? call : "-", codex_process_word(thread) ? thread : "-", name);
+}
+
+/* The thread into ret (CODEX_ID_MAX), and the process's name; NULL: this is something else's start. */
+static const char *justified(const char *text, char *ret_thread)
+{
+	static const char in[] = " in thread ", process[] = ", process ";
+	const char *thread = strncmp(text, "Codex call ", 11) == 0 ? strstr(text, in) : NULL;
+	const char *end = thread ? strstr(thread, process) : NULL;
+
+	if (!end)
+		return NULL;
+	thread += sizeof(in) - 1;
+	if (end < thread || end - thread >= CODEX_ID_MAX)
+		return NULL;
+	memcpy(ret_thread, thread, (size_t)(end - thread));
+	ret_thread[end - thread] = '\0';
+	return end + sizeof(process) - 1;
+}
+
+static void take_start(struct codex_server *s, const json_t *event)
+{
+	char thread[CODEX_ID_MAX];
+	const char *name = justified(str(json_object_get(event, "payload"), "justification"), thread), *ours = str(event, "threadId");
+	struct codex_process *p;
+
+	if (!name || !*name)
+		return;
+	p = strmap_get(&s->by_name, name);
+	if (!p || (p->id[0] && strcmp(p->id, str(event, "processId")) != 0)) {
+		p = codex_process_new(s, name); /* from before this connection */
+		p->answered = true;
+	}
+	codex_process_bind(p, str(event, "processId"));
+	(void)snprintf(p->thread, sizeof(p->thread), "%s", ours);
+	if (strcmp(thread, "-") != 0 && *ours && !strmap_get(&s->threads, thread))
+		strmap_put(&s->threads, thread, mem_strdup(ours));
+}
+
+/* ---- output ---- */
+
+static void add_chunk(struct codex_process *p, struct codex_chunk c)
+{
+	if (p->count == p->room) {
+		p->room = p->room ? 2 * p->room : 8;
+		p->chunk = mem_realloc(p->chunk, p->room * sizeof(*p->chunk));
+	}
+	p->chunk[p->count++] = c;
+}
+
+static const char *const denials[] = { "operation not permitted", "permission denied", "read-only file system", "seccomp", "landlock" };
+
+/* Where refusals are not known as facts, the words by which programs tell of them. */
+static void look_for_denial(struct codex_process *p, const char *bytes, size_t n)
+{
+	buf_auto struct buf low = BUF_INIT;
+
+	if (p->server->exact || p->looks_denied)
+		return;
+	buf_append(&low, bytes, n);
+	for (size_t i = 0; i < low.len; i++)
+		low.data[i] = low.data[i] ? (char)tolower((unsigned char)low.data[i]) : ' ';
+	for (size_t i = 0; i < countof(denials); i++)
+		p->looks_denied |= strstr(buf_cstr(&low), denials[i]) != NULL;
+}
+
+static void take_output(struct codex_process *p, const json_t *payload)
+{
+	uint64_t offset = number(payload, "offset"), length = number(payload, "length");
+	int stream = stream_of(json_object_get(payload, "stream"));
+	const json_t *preview = json_object_get(payload, "preview");
+
+	if (stream < 0 || !length)
+		return;
+	if (p->count - p->told < UNTOLD_MAX && length <= CHUNK_MAX && number(payload, "previewBytes") == length && json_is_string(preview)) {
+		buf_auto struct buf text = BUF_INIT, bytes = BUF_INIT;
+		bool encoded = strcmp(str(payload, "encoding"), "base64") == 0;
+
+		if (encoded) {
+			buf_append(&text, json_string_value(preview), json_string_length(preview));
+			(void)text_base64_decode(buf_cstr(&text), text.len, &bytes);
+		} else {
+			text_base64_encode(json_string_value(preview), json_string_length(preview), &text);
+		}
+		look_for_denial(p, encoded ? buf_cstr(&bytes) : json_string_value(preview), encoded ? bytes.len : json_string_length(preview));
+		add_chunk(p, (struct codex_chunk){ .offset = offset, .length = (uint32_t)length, .stream = (uint8_t)stream, .base64 = buf_take(&text) });
+		return;
+	}
+	for (uint64_t n; length; offset += n, length -= n) {
+		n = length < CHUNK_MAX ? length : CHUNK_MAX;
+		add_chunk(p, (struct codex_chunk){ .offset = offset, .length = (uint32_t)n, .stream = (uint8_t)stream });
+	}
+}
+
+/* ---- its life ---- */
+
+static void take_refs(struct codex_process *p, const json_t *payload)
+{
+	const json_t *refs = json_object_get(payload, "outputRefs");
+
+	for (size_t i = 0; i < json_array_size(refs); i++) {
+		const json_t *r = json_array_get(refs, i);
+		int stream = stream_of(json_object_get(r, "stream"));
+
+		if (stream >= 0)
+			(void)snprintf(p->ref[stream], sizeof(p->ref[stream]), "%s", str(r, "outputRef"));
+	}
+	p->tty = json_is_object(json_object_get(payload, "tty")) || json_is_true(json_object_get(payload, "tty"));
+	p->stdin_open = p->tty || strcmp(str(payload, "stdin"), "pipe") == 0;
+}
+
+static void take_end(struct codex_process *p, const json_t *payload)
+{
+	const json_t *code = json_object_get(payload, "exitCode");
+	int sig = text_signal_number(str(payload, "signal"));
+	const char *message = str(payload, "message");
+
+	if (p->ended)
+		return;
+	p->ended = true;
+	p->stdin_open = false;
+	p->exit_code = json_is_integer(code) && json_integer_value(code) >= 0 ? (int)json_integer_value(code) : sig > 0 ? 128 + sig : 1;
+	p->denied = p->server->exact && p->exit_code != 0 && number(payload, "violationCount") > 0;
+	if (*message)
+		p->failure = mem_strdup(message);
+}
+
+/* The start waited for a person, and this is what became of it. */
+static void answer_asked(struct codex_process *p, bool runs, const json_t *payload)
+{
+	struct codex_call *c = p->start;
+
+	if (!c || !c->asked)
+		return;
+	if (runs) {
+		p->start = NULL;
+		codex_call_reply(c, json_pack("{ss ss}", "processId", p->name, "sandboxType", c->confined ? "linuxSeccomp" : "none"));
+		codex_process_answered(p);
+		return;
+	}
+	const char *why = str(payload, "message");
+	codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff did not start this: %s", *why ? why : "it was denied");
+}
+
+void codex_process_fold(struct codex_server *s, const json_t *event)
+{
+	const char *type = str(event, "type");
+	const json_t *payload = json_object_get(event, "payload");
+	struct codex_process *p;
+
+	if (strcmp(type, "permission.evaluated") == 0) {
+		take_start(s, event);
+		return;
+	}
+	p = strmap_get(&s->by_id, str(event, "processId"));
+	if (!p)
+		return;
+	if (strcmp(type, "process.started") == 0) {
+		take_refs(p, payload);
+		answer_asked(p, true, payload);
+	} else if (strcmp(type, "process.output") == 0) {
+		take_output(p, payload);
+	} else if (strcmp(type, "process.completed") == 0 || strcmp(type, "process.failed") == 0 || strcmp(type, "process.terminated") == 0) {
+		take_end(p, payload);
+		answer_asked(p, false, payload);
+	} else {
+		return;
+	}
+	if (!s->backlog)
+		codex_process_tell(p);
+}
+
+void codex_process_recovered(struct codex_server *s)
+{
+	struct codex_process *p;
+
+	TAILQ_FOREACH(p, &s->processes, entry) {
+		if (!p->answered)
+			continue;
+		p->told = p->count;
+		p->end_told = p->ended;
+		for (size_t i = 0; i < p->count; i++)
+			free(mem_take(&p->chunk[i].base64));
+	}
+}
+
+void codex_process_answered(struct codex_process *p)
+{
+	p->answered = true;
+	codex_process_tell(p);
+}
+
+/* ---- telling ---- */
+
+static void notify(struct codex_process *p, const char *method, json_t *params)
+{
+	json_object_set_new(params, "processId", json_string(p->name));
+	p->server->ops.send(p->server->ctx, rpc_message_notification(RPC_BARE, method, params));
+}
+
+static void tell_chunk(struct codex_process *p, const char *base64)
+{
+	const struct codex_chunk *c = &p->chunk[p->told++];
+
+	notify(p, "process/output", json_pack("{sI ss ss}", "seq", (json_int_t)p->told, "stream", streams[c->stream], "chunk", base64));
+}
+
+static void tell_end(struct codex_process *p)
+{
+	if (!p->server->exact && p->looks_denied && p->exit_code != 0)
+		p->denied = true;
+	p->end_told = true;
+	notify(p, "process/exited", json_pack("{sI si sb}", "seq", (json_int_t)p->count + 1, "exitCode", p->exit_code, "sandboxDenied", p->denied));
+	notify(p, "process/closed", json_pack("{sI}", "seq", (json_int_t)p->count + 2));
+}
+
+static void on_read(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_process *p = ctx;
+	const char *data = error ? "" : str(result, "data");
+
+	p->reading = false;
+	if (!p->server->exact && !error) {
+		buf_auto struct buf bytes = BUF_INIT;
+
+		(void)text_base64_decode(data, strlen(data), &bytes);
+		look_for_denial(p, buf_cstr(&bytes), bytes.len);
+	}
+	tell_chunk(p, data);
+	codex_process_tell(p);
+}
+
+static void read_chunk(struct codex_process *p)
+{
+	const struct codex_chunk *c = &p->chunk[p->told];
+
+	p->reading = true;
+	session_ask(p->server->session, "read_output", json_pack("{ss sI sI ss}", "outputRef", p->ref[c->stream], "offset", (json_int_t)c->offset,
+		    "length", (json_int_t)c->length, "encoding", "base64"), on_read, p);
+}
+
+static void tell_readers(struct codex_process *p)
+{
+	struct codex_readers now = TAILQ_HEAD_INITIALIZER(now);
+	struct codex_call *c;
+
+	/* Each may come to wait again. */
+	TAILQ_CONCAT(&now, &p->readers, waiting);
+	while ((c = TAILQ_FIRST(&now))) {
+		TAILQ_REMOVE(&now, c, waiting);
+		c->waits = false;
+		codex_read_step(c);
+	}
+}
+
+void codex_process_tell(struct codex_process *p)
+{
+	struct codex_server *s = p->server;
+	static const struct timeval soon = { .tv_usec = 10000 };
+
+	while (p->answered && !p->reading && p->told < p->count) {
+		if (!s->ops.flushed(s->ctx)) {
+			event_add(&s->later, &soon);
+			break;
+		}
+		mem_auto char *bytes = mem_take(&p->chunk[p->told].base64);
+		if (bytes)
+			tell_chunk(p, bytes);
+		else
+			read_chunk(p);
+	}
+	if (p->answered && p->ended && !p->end_told && !p->reading && p->told == p->count)
+		tell_end(p);
+	/* Those who wait were last looked at with less. */
+	if (p->end_told || p->count > 0)
+		tell_readers(p);
+}

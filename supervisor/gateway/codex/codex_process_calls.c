@@ -1,0 +1,228 @@
+#include "supervisor/gateway/codex/codex_private.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <string.h>
+
+#define READ_MAX (8u << 20)  /* of one answer, whatever is asked for */
+#define WRITES_KNOWN 4096u
+#define WAIT_MAX_MS (10u * 60 * 1000)
+
+static bool is_category(const json_t *error, const char *category)
+{
+	const char *s = json_string_value(json_object_get(json_object_get(error, "data"), "category"));
+
+	return s && strcmp(s, category) == 0;
+}
+
+static uint64_t number_or(const struct codex_call *c, const char *name, uint64_t otherwise)
+{
+	const json_t *v = json_object_get(c->params, name);
+
+	return json_is_integer(v) && json_integer_value(v) >= 0 ? (uint64_t)json_integer_value(v) : otherwise;
+}
+
+/* ---- reading ---- */
+
+static void answer_read(struct codex_call *c)
+{
+	const struct codex_process *p = c->process;
+	bool all = c->at >= p->count;
+	json_int_t next = (json_int_t)(all ? p->count + (p->end_told ? 3 : 1) : c->at + 1);
+
+	codex_call_reply(c, json_pack("{sO sI sb so sb so sb}", "chunks", c->chunks, "nextSeq", next, "exited", p->end_told,
+				      "exitCode", p->end_told ? json_integer(p->exit_code) : json_null(), "closed", p->end_told,
+				      "failure", p->end_told && p->failure ? rpc_message_text(p->failure, strlen(p->failure)) : json_null(),
+				      "sandboxDenied", p->end_told && p->denied));
+}
+
+static void take_chunk(struct codex_call *c, const char *base64)
+{
+	const struct codex_chunk *k = &c->process->chunk[c->at++];
+
+	json_array_append_new(c->chunks, json_pack("{sI ss ss}", "seq", (json_int_t)c->at, "stream", codex_stream_name(k->stream), "chunk", base64));
+	c->bytes += k->length;
+}
+
+static void on_chunk(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_call *c = ctx;
+	const char *data = json_string_value(json_object_get(result, "data"));
+
+	take_chunk(c, data ? data : "");
+	codex_read_step(c);
+}
+
+static void on_waited(struct codex_call *c)
+{
+	c->max_bytes = 0;
+	c->late = NULL;
+	if (c->waits) {
+		TAILQ_REMOVE(&c->process->readers, c, waiting);
+		c->waits = false;
+	}
+	answer_read(c);
+}
+
+void codex_read_step(struct codex_call *c)
+{
+	struct codex_process *p = c->process;
+	bool any = json_array_size(c->chunks) > 0;
+
+	if (c->at < p->count && (!any || (c->bytes < c->max_bytes && c->bytes + p->chunk[c->at].length <= c->max_bytes))) {
+		const struct codex_chunk *k = &p->chunk[c->at];
+
+		if (k->base64) {
+			take_chunk(c, k->base64);
+			codex_read_step(c);
+			return;
+		}
+		session_ask(c->server->session, "read_output", json_pack("{ss sI sI ss}", "outputRef", p->ref[k->stream], "offset", (json_int_t)k->offset,
+			    "length", (json_int_t)k->length, "encoding", "base64"), on_chunk, c);
+		return;
+	}
+	if (any || p->end_told || !c->timed) {
+		answer_read(c);
+		return;
+	}
+	TAILQ_INSERT_TAIL(&p->readers, c, waiting);
+	c->waits = true;
+}
+
+void codex_process_read(struct codex_call *c)
+{
+	const char *name = codex_call_str(c, "processId");
+	struct codex_process *p = name ? codex_process_of(c) : NULL;
+
+	if (!name)
+		return;
+	uint64_t after = number_or(c, "afterSeq", 0), wait = number_or(c, "waitMs", 0);
+	if (!p || codex_process_starting(p)) {
+		codex_call_fail(c, RPC_INVALID_REQUEST, p ? "process id %s is starting" : "unknown process id %s", name);
+		return;
+	}
+	codex_process_hold(p, c);
+	c->max_bytes = number_or(c, "maxBytes", READ_MAX);
+	if (c->max_bytes > READ_MAX)
+		c->max_bytes = READ_MAX;
+	c->chunks = json_array();
+	c->at = after < p->count ? (size_t)after : p->count;
+	if (wait)
+		codex_call_time(c, wait < WAIT_MAX_MS ? wait : WAIT_MAX_MS, on_waited);
+	codex_read_step(c);
+}
+
+/* ---- writing ---- */
+
+static void answer_status(struct codex_call *c, const char *status)
+{
+	codex_call_reply(c, json_pack("{ss}", "status", status));
+}
+
+static void on_written(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_call *c = ctx;
+
+	if (!error)
+		answer_status(c, "accepted");
+	else if (is_category(error, "invalid_state") || is_category(error, "not_found"))
+		answer_status(c, "stdinClosed");
+	else
+		codex_call_fail_daemon(c, error);
+}
+
+void codex_process_write(struct codex_call *c)
+{
+	const char *name = codex_call_str(c, "processId"), *chunk = name ? codex_call_str(c, "chunk") : NULL;
+	const char *write = chunk ? codex_call_str(c, "writeId") : NULL;
+	buf_auto struct buf bytes = BUF_INIT;
+	struct codex_process *p;
+
+	if (!write)
+		return;
+	if (text_base64_decode(chunk, strlen(chunk), &bytes) < 0) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "chunk is not base64");
+		return;
+	}
+	p = codex_process_of(c);
+	if (!p || codex_process_starting(p) || !p->stdin_open) {
+		answer_status(c, !p ? "unknownProcess" : codex_process_starting(p) ? "starting" : "stdinClosed");
+		return;
+	}
+	/* Sent once more because the answer was lost. */
+	if (!bytes.len || strmap_get(&p->writes, write)) {
+		answer_status(c, "accepted");
+		return;
+	}
+	if (p->writes.count >= WRITES_KNOWN) {
+		strmap_done(&p->writes);
+		p->writes = STRMAP_INIT;
+	}
+	strmap_put(&p->writes, write, p);
+	codex_process_hold(p, c);
+	session_act(c->server->session, "write_process_stdin", json_pack("{ss ss ss}", "processId", p->id, "data", chunk, "encoding", "base64"),
+		    c->trace[0] ? c->trace : NULL, on_written, c);
+}
+
+/* ---- ending ---- */
+
+static void on_signalled(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_call *c = ctx;
+
+	if (error && !is_category(error, "invalid_state") && !is_category(error, "not_found"))
+		codex_call_fail_daemon(c, error);
+	else
+		codex_call_reply(c, json_object());
+}
+
+void codex_process_signal(struct codex_call *c)
+{
+	const char *name = codex_call_str(c, "processId"), *sig = name ? codex_call_str(c, "signal") : NULL;
+	struct codex_process *p = sig ? codex_process_of(c) : NULL;
+
+	if (!sig)
+		return;
+	if (strcmp(sig, "interrupt") != 0) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "unknown variant `%.40s`, expected `interrupt`", sig);
+		return;
+	}
+	if (!p || codex_process_starting(p) || p->ended) {
+		codex_call_reply(c, json_object());
+		return;
+	}
+	codex_process_hold(p, c);
+	session_act(c->server->session, "signal_process", json_pack("{ss ss}", "processId", p->id, "signal", "INT"), c->trace[0] ? c->trace : NULL, on_signalled, c);
+}
+
+static void on_terminated(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_call *c = ctx;
+
+	if (!error)
+		codex_call_reply(c, json_pack("{sb}", "running", 1));
+	else if (is_category(error, "invalid_state") || is_category(error, "not_found"))
+		codex_call_reply(c, json_pack("{sb}", "running", 0));
+	else
+		codex_call_fail_daemon(c, error);
+}
+
+void codex_process_terminate(struct codex_call *c)
+{
+	const char *name = codex_call_str(c, "processId");
+	struct codex_process *p = name ? codex_process_of(c) : NULL;
+
+	if (!name)
+		return;
+	/* One that waits for permission must not begin later, when nobody wants it any more. */
+	if (!p || !p->id[0] || p->ended) {
+		codex_call_reply(c, json_pack("{sb}", "running", 0));
+		return;
+	}
+	codex_process_hold(p, c);
+	session_act(c->server->session, "terminate_process", json_pack("{ss ss ss}", "processId", p->id, "signal", "KILL", "reason", "Codex ended it"),
+		    c->trace[0] ? c->trace : NULL, on_terminated, c);
+	if (p->start && p->start->asked)
+		codex_call_fail(p->start, RPC_INVALID_REQUEST, "it was ended before anybody allowed it");
+}

@@ -1,0 +1,364 @@
+#include "supervisor/gateway/codex/codex_private.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "supervisor/client/beside.h"
+#include "supervisor/gateway/codex/codex_heir.h"
+
+#include <string.h>
+
+#define CALLS_MAX 64u       /* under way, then nothing more is read */
+#define EVENTS_PAGE 1000
+
+static const struct codex_method methods[] = {
+#define METHOD(name, family, run) { name, family, run },
+#include "supervisor/gateway/codex/codex_methods.def"
+#undef METHOD
+};
+
+static const char *const kept_types[] = {
+	"permission.evaluated", "process.started", "process.output", "process.completed", "process.failed", "process.terminated",
+};
+
+static void send_error(struct codex_server *s, const json_t *id, int code, const char *message)
+{
+	s->ops.send(s->ctx, rpc_message_error(RPC_BARE, id, code, message, NULL));
+}
+
+/* ---- events ---- */
+
+static bool is_kept(struct jval type)
+{
+	for (size_t i = 0; i < countof(kept_types); i++)
+		if (jval_is_str(type, kept_types[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Policy asks about something that is none of the client's processes: a file method. Files are touched often and while nobody
+ * looks, so that is a no.
+ */
+static void refuse_question(struct codex_server *s, struct jval event)
+{
+	char id[CODEX_ID_MAX];
+
+	jval_str(jval_get(event, "processId"), id, sizeof(id));
+	if (*id && !strmap_get(&s->by_id, id) && !s->backlog)
+		session_act(s->session, "terminate_process", json_pack("{ss ss}", "processId", id, "reason", "file methods do not wait for permission"),
+			    NULL, NULL, NULL);
+}
+
+static void on_event(void *ctx, struct jval event)
+{
+	struct codex_server *s = ctx;
+
+	if (jval_is_str(jval_get(event, "type"), "permission.requested"))
+		refuse_question(s, event);
+	if (!is_kept(jval_get(event, "type")))
+		return;
+	json_auto_t *e = json_loadb(event.text, event.len, JSON_ALLOW_NUL, NULL);
+	if (!e)
+		return;
+	if (s->backlog)
+		json_array_append(s->backlog, e);
+	else
+		codex_process_fold(s, e);
+}
+
+/* ---- the handshake ---- */
+
+static void opened(struct codex_server *s)
+{
+	struct codex_call *c = mem_take(&s->opening);
+
+	s->opened = true;
+	codex_heir_tell(s->o.heir_fd, session_id(s->session));
+	codex_call_reply(c, json_pack("{ss so}", "sessionId", session_id(s->session), "environmentInfo", codex_environment_json(s)));
+}
+
+static void ask_for_events(struct codex_server *s);
+
+static void on_events(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_server *s = ctx;
+	json_t *events = json_object_get(result, "events"), *late;
+	size_t i;
+	json_t *v;
+
+	if (!s->opening)
+		return;
+	if (error) {
+		json_decref(mem_take(&s->backlog));
+		codex_call_fail_daemon(mem_take(&s->opening), error);
+		return;
+	}
+	json_array_foreach(events, i, v) {
+		s->recovered = (uint64_t)json_integer_value(json_object_get(v, "sequence"));
+		codex_process_fold(s, v);
+	}
+	if (json_is_true(json_object_get(result, "hasMore")) && json_array_size(events)) {
+		ask_for_events(s);
+		return;
+	}
+	codex_process_recovered(s);
+	late = mem_take(&s->backlog);
+	opened(s);
+	json_array_foreach(late, i, v)
+		if ((uint64_t)json_integer_value(json_object_get(v, "sequence")) > s->recovered)
+			codex_process_fold(s, v);
+	json_decref(late);
+}
+
+static void ask_for_events(struct codex_server *s)
+{
+	json_t *types = json_array();
+
+	for (size_t i = 0; i < countof(kept_types); i++)
+		json_array_append_new(types, json_string(kept_types[i]));
+	json_t *params = json_pack("{ss si so}", "sessionId", session_id(s->session), "limit", EVENTS_PAGE, "types", types);
+	if (s->recovered) /* else from the first that is kept */
+		json_object_set_new(params, "afterSequence", json_integer((json_int_t)s->recovered));
+	session_ask(s->session, "list_events", params, on_events, s);
+}
+
+static void on_health(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_server *s = ctx;
+	const char *state = json_string_value(json_object_get(json_object_get(result, "violations"), "state"));
+
+	if (!s->opening)
+		return;
+	s->exact = state && strcmp(state, "enforced") == 0;
+	if (s->backlog)
+		ask_for_events(s);
+	else
+		opened(s);
+}
+
+static void on_ready(void *ctx, const struct err *failed)
+{
+	struct codex_server *s = ctx;
+
+	if (!failed) {
+		if (s->opening)
+			session_ask(s->session, "get_health", NULL, on_health, s);
+		return;
+	}
+	if (s->opening) {
+		struct codex_call *c = mem_take(&s->opening);
+		const char *resume = json_string_value(json_object_get(c->params, "resumeSessionId"));
+
+		if (resume)
+			codex_call_fail(c, RPC_INVALID_REQUEST, "unknown session id %.100s (%s)", resume, failed->message);
+		else
+			codex_call_fail(c, RPC_INTERNAL_ERROR, "bailiff: %s", failed->message);
+		/* It may try again, without or with another one. */
+		session_free(mem_take(&s->session));
+		json_decref(mem_take(&s->backlog));
+		return;
+	}
+	s->ops.lost(s->ctx, failed);
+}
+
+static void initialize(struct codex_call *c)
+{
+	static const struct session_ops ops = { .ready = on_ready, .event = on_event };
+	struct codex_server *s = c->server;
+	const char *client = codex_call_str(c, "clientName");
+	const json_t *resume = client ? json_object_get(c->params, "resumeSessionId") : NULL;
+	struct err e = ERR_INIT;
+
+	if (!client)
+		return;
+	if (resume && !json_is_null(resume) && !json_is_string(resume)) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "resumeSessionId must be a string or null");
+		return;
+	}
+	if (s->session) {
+		codex_call_fail(c, RPC_INVALID_REQUEST, "initialize may only be sent once per connection");
+		return;
+	}
+	const struct session_options o = {
+		.base = s->base, .client_name = client, .native_protocol = "codex", .transport = "stdio", .session_id = json_string_value(resume),
+	};
+	s->backlog = json_is_string(resume) ? json_array() : NULL;
+	s->opening = c;
+	if (session_open(&o, &ops, s, &s->session, &e) < 0) {
+		s->opening = NULL;
+		json_decref(mem_take(&s->backlog));
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "bailiff: %s", e.message);
+	}
+}
+
+/* ---- messages ---- */
+
+static const struct codex_method *find(const char *name)
+{
+	for (size_t i = 0; i < countof(methods); i++)
+		if (strcmp(methods[i].name, name) == 0)
+			return &methods[i];
+	return NULL;
+}
+
+static void request(struct codex_server *s, const struct rpc_message *m)
+{
+	static const struct codex_method first = { .name = "initialize" };
+	const struct codex_method *method = strcmp(m->method, first.name) == 0 ? &first : find(m->method);
+	char why[300];
+
+	if (!method) {
+		snprintf(why, sizeof(why), "bailiff does not implement `%s`", m->method);
+		send_error(s, m->id, RPC_METHOD_NOT_FOUND, why);
+		return;
+	}
+	if (m->params && !json_is_object(m->params)) {
+		send_error(s, m->id, RPC_INVALID_PARAMS, "params must be an object");
+		return;
+	}
+	if (method == &first) {
+		initialize(codex_call_new(s, method, m));
+		return;
+	}
+	if (!s->opened || !s->initialized || !session_ready(s->session)) {
+		snprintf(why, sizeof(why), !s->opened ? "client must call initialize before using %s methods" :
+			 !s->initialized ? "client must send initialized before using %s methods" : "bailiff is away; %s methods cannot be used now",
+			 method->family);
+		send_error(s, m->id, RPC_INVALID_REQUEST, why);
+		return;
+	}
+	method->run(codex_call_new(s, method, m));
+}
+
+static void notification(struct codex_server *s, const struct rpc_message *m)
+{
+	json_auto_t *none = json_integer(-1);
+
+	if (strcmp(m->method, "initialized") == 0 && s->session) {
+		s->initialized = true;
+		return;
+	}
+	/* As Codex's own executor does, which has no other way to tell of it. */
+	send_error(s, none, RPC_INVALID_REQUEST, strcmp(m->method, "initialized") == 0 ? "received `initialized` notification before `initialize`" :
+		   "unexpected notification");
+}
+
+void codex_server_feed(struct codex_server *s, const char *line, size_t len)
+{
+	struct rpc_message m;
+	struct rpc_problem bad;
+
+	if (rpc_message_parse(line, len, RPC_BARE, &m, &bad) < 0) {
+		send_error(s, bad.id, bad.code, bad.message);
+		rpc_problem_done(&bad);
+		return;
+	}
+	if (m.kind == RPC_REQUEST)
+		request(s, &m);
+	else if (m.kind == RPC_NOTIFICATION)
+		notification(s, &m);
+	rpc_message_done(&m);
+}
+
+void codex_server_too_long(struct codex_server *s)
+{
+	send_error(s, NULL, RPC_INVALID_REQUEST, "a message of more than 64 MiB");
+}
+
+bool codex_server_busy(const struct codex_server *s)
+{
+	return s->ncalls >= CALLS_MAX;
+}
+
+/* ---- coming and going ---- */
+
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+	struct codex_server *s = arg;
+	struct codex_process *p;
+
+	TAILQ_FOREACH(p, &s->processes, entry)
+		codex_process_tell(p);
+}
+
+struct codex_server *codex_server_new(struct event_base *base, const struct codex_options *o, const struct codex_server_ops *ops, void *ctx)
+{
+	static const char *const places[] = { "bailiff-tool", "../libexec/bailiff/bailiff-tool", "../bailiff/bailiff-tool" };
+	struct codex_server *s = mem_zalloc(1, sizeof(*s));
+
+	s->base = base;
+	s->o = *o;
+	s->ops = *ops;
+	s->ctx = ctx;
+	s->tool = beside_path(places, countof(places));
+	TAILQ_INIT(&s->calls);
+	TAILQ_INIT(&s->processes);
+	evtimer_assign(&s->later, base, on_later, s);
+	return s;
+}
+
+static void free_value(void *ctx, const char *key, void *value)
+{
+	free(value);
+}
+
+/* A client that has gone leaves nothing behind. */
+static void end_processes(struct codex_server *s)
+{
+	struct codex_process *p;
+
+	TAILQ_FOREACH(p, &s->processes, entry)
+		if (p->id[0] && !p->ended)
+			session_act(s->session, "terminate_process", json_pack("{ss ss}", "processId", p->id, "reason", "its client has gone"), NULL, NULL, NULL);
+}
+
+static bool has_live(const struct codex_server *s)
+{
+	const struct codex_process *p;
+
+	TAILQ_FOREACH(p, &s->processes, entry)
+		if (!p->ended)
+			return true;
+	return s->ncalls > 0;
+}
+
+static void on_left(void *ctx, bool answered)
+{
+	if (answered)
+		codex_heir_dismiss((int)(intptr_t)ctx);
+}
+
+void codex_server_free(struct codex_server *s)
+{
+	static const struct codex_server_ops nothing = { 0 };
+	const bool ready = s->session && session_ready(s->session);
+	/* While the daemon is away nothing can be ended: that is left to the heir. */
+	const bool orphans = s->session && !ready && has_live(s);
+	struct codex_process *p;
+	struct codex_call *c;
+
+	if (ready)
+		end_processes(s);
+	s->ops = nothing;
+	while ((c = TAILQ_FIRST(&s->calls)))
+		codex_call_free(c);
+	while ((p = TAILQ_FIRST(&s->processes)))
+		codex_process_free(p);
+	if (s->session && !orphans)
+		session_leave(s->session, on_left, (void *)(intptr_t)s->o.heir_fd);
+	else
+		session_free(s->session);
+	if (!s->session)
+		codex_heir_dismiss(s->o.heir_fd);
+	codex_handle_free_all(s);
+	strmap_each(&s->threads, free_value, NULL);
+	strmap_done(&s->threads);
+	strmap_done(&s->by_name);
+	strmap_done(&s->by_id);
+	json_decref(s->backlog);
+	event_del(&s->later);
+	free(s->tool);
+	free(s);
+}

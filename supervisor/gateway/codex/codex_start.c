@@ -1,0 +1,180 @@
+#include "supervisor/gateway/codex/codex_private.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/codex/environment.h"
+
+#include <limits.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAME_BYTES_MAX 512u
+#define ARGUMENTS_MAX 32768u
+#define ROWS 24
+#define COLS 80
+
+/* ---- the answer ---- */
+
+static void answer_started(struct codex_call *c)
+{
+	struct codex_process *p = c->process;
+
+	p->start = NULL;
+	codex_call_reply(c, json_pack("{ss ss}", "processId", p->name, "sandboxType", c->confined ? "linuxSeccomp" : "none"));
+	codex_process_answered(p);
+}
+
+static void on_unanswered(struct codex_call *c)
+{
+	struct codex_process *p = c->process;
+
+	session_act(c->server->session, "terminate_process", json_pack("{ss ss}", "processId", p->id, "reason", "nobody answered the question of permission in time"),
+		    NULL, NULL, NULL);
+	codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff's policy asks an operator about this, and nobody answered action %s within %llu s; "
+			"`bailiff pending` shows what is asked, and the command can be tried again", c->action,
+			(unsigned long long)(c->server->o.approval_ms / 1000));
+}
+
+static void on_launched(struct codex_call *c, json_t *result, json_t *error)
+{
+	struct codex_process *p = c->process;
+	const char *id = json_string_value(json_object_get(result, "processId")), *status = json_string_value(json_object_get(result, "status"));
+	const char *action = json_string_value(json_object_get(result, "actionId"));
+
+	if (error) {
+		codex_call_fail_daemon(c, error);
+		return;
+	}
+	codex_process_bind(p, id ? id : "");
+	if (!status || strcmp(status, "waiting_permission") != 0) {
+		answer_started(c);
+		return;
+	}
+	/* What the events say of it is the answer. */
+	c->asked = true;
+	(void)snprintf(c->action, sizeof(c->action), "%s", action ? action : "");
+	codex_call_time(c, c->server->o.approval_ms, on_unanswered);
+}
+
+/* ---- the request ---- */
+
+static const char *str(const json_t *o, const char *key)
+{
+	return json_string_value(json_object_get(o, key));
+}
+
+static const char *first(const json_t *argv)
+{
+	const char *s = json_string_value(json_array_get(argv, 0));
+
+	return s ? s : "";
+}
+
+/* false: the call was answered. */
+static bool take_command(struct codex_call *c, json_t *start)
+{
+	const json_t *argv = json_object_get(c->params, "argv"), *arg0 = json_object_get(c->params, "arg0");
+	size_t n = json_array_size(argv);
+	json_t *command = json_array();
+
+	json_object_set_new(start, "command", command);
+	if (!argv) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `argv`");
+		return false;
+	}
+	if (!json_is_array(argv) || !n || n > ARGUMENTS_MAX) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "argv must %s", n ? "be an array of strings" : "not be empty");
+		return false;
+	}
+	if (arg0 && !json_is_null(arg0) && (!json_is_string(arg0) || strlen(json_string_value(arg0)) != json_string_length(arg0))) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "arg0 must be a string without NUL, or null");
+		return false;
+	}
+	/* There is no other way to give a program another name than it has. */
+	if (json_is_string(arg0) && strcmp(json_string_value(arg0), first(argv)) != 0) {
+		static const char *const wrap[] = { "/bin/bash", "-c", "exec -a \"$0\" -- \"$@\"" };
+
+		for (size_t i = 0; i < countof(wrap); i++)
+			json_array_append_new(command, json_string(wrap[i]));
+		json_array_append(command, (json_t *)arg0);
+	}
+	for (size_t i = 0; i < n; i++) {
+		json_t *v = json_array_get(argv, i);
+
+		if (!json_is_string(v) || strlen(json_string_value(v)) != json_string_length(v)) {
+			codex_call_fail(c, RPC_INVALID_PARAMS, "argv[%zu] must be a string without NUL", i);
+			return false;
+		}
+		json_array_append(command, v);
+	}
+	return true;
+}
+
+static bool take_environment(struct codex_call *c, json_t *start)
+{
+	struct err e = ERR_INIT;
+	json_t *env;
+
+	if (!json_object_get(c->params, "env")) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `env`");
+		return false;
+	}
+	if (environment_of(json_object_get(c->params, "envPolicy"), json_object_get(c->params, "env"), environ, &env, &e) < 0) {
+		codex_call_refuse(c, &e);
+		return false;
+	}
+	json_object_set_new(start, "env", env);
+	return true;
+}
+
+/* Where it stands in the client's work. */
+static void take_metadata(struct codex_call *c, const char *name, json_t *start)
+{
+	const json_t *metadata = json_object_get(c->params, "metadata");
+	const char *thread = str(metadata, "threadId"), *call = str(metadata, "toolCallId");
+	const char *ours = codex_process_idle_thread(c->server, thread);
+	buf_auto struct buf why = BUF_INIT;
+
+	codex_process_justify(metadata, name, &why);
+	json_object_set_new(start, "justification", rpc_message_text(buf_cstr(&why), why.len));
+	if (ours) {
+		json_object_set_new(start, "threadId", json_string(ours));
+		(void)snprintf(c->process->thread, sizeof(c->process->thread), "%s", ours);
+	}
+	if (call && codex_process_word(call))
+		json_object_set_new(start, "toolCallId", json_string(call));
+}
+
+void codex_process_start(struct codex_call *c)
+{
+	const char *name = codex_call_str(c, "processId");
+	char cwd[PATH_MAX];
+
+	if (!name)
+		return;
+	const json_t *tty = json_object_get(c->params, "tty");
+	if (!*name || strlen(name) > NAME_BYTES_MAX) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "processId must have 1 to %u bytes", NAME_BYTES_MAX);
+		return;
+	}
+	json_t *start = c->start = json_pack("{ss}", "onDisconnect", "keep");
+	if (!take_command(c, start) || !codex_call_path(c, "cwd", cwd) || !take_environment(c, start))
+		return;
+	if (!json_is_boolean(tty)) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, tty ? "tty must be true or false" : "missing field `tty`");
+		return;
+	}
+	if (strmap_get(&c->server->by_name, name)) {
+		codex_call_fail(c, RPC_INVALID_REQUEST, "process %s already exists", name);
+		return;
+	}
+	if (json_is_true(tty))
+		json_object_set_new(start, "tty", json_pack("{si si}", "rows", ROWS, "cols", COLS));
+	else
+		json_object_set_new(start, "stdin", json_string(json_is_true(json_object_get(c->params, "pipeStdin")) ? "pipe" : "none"));
+	codex_process_hold(codex_process_new(c->server, name), c);
+	c->process->start = c;
+	take_metadata(c, name, start);
+	c->cwd = mem_strdup(cwd);
+	codex_launch(c, json_object_get(c->params, "sandbox"), on_launched);
+}

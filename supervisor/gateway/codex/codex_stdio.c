@@ -1,0 +1,169 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/client/remote.h"
+#include "supervisor/gateway/codex/codex_heir.h"
+#include "supervisor/gateway/codex/codex_server.h"
+#include "supervisor/gateway/gateway.h"
+#include "supervisor/gateway/line_stream.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <event2/event.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES (64u << 20)
+#define APPROVAL_MS (120u * 1000)
+#define LINGER_MS (30u * 1000)
+
+struct stdio {
+	struct event_base *base;
+	struct line_stream *lines;
+	struct codex_server *server;
+	struct event *signals[3], *leave;
+	int status;
+};
+
+static void on_line(void *ctx, const char *line, size_t len)
+{
+	struct stdio *s = ctx;
+
+	if (s->server)
+		codex_server_feed(s->server, line, len);
+}
+
+static void on_too_long(void *ctx)
+{
+	struct stdio *s = ctx;
+
+	if (s->server)
+		codex_server_too_long(s->server);
+}
+
+static bool on_busy(void *ctx)
+{
+	struct stdio *s = ctx;
+
+	return s->server && codex_server_busy(s->server);
+}
+
+/* The end may come out of a write of ours, so it is dealt with a moment later. The loop ends when the daemon has been told. */
+static void on_end(void *ctx)
+{
+	event_active(((struct stdio *)ctx)->leave, 0, 0);
+}
+
+static void on_leave(evutil_socket_t fd, short what, void *arg)
+{
+	struct stdio *s = arg;
+
+	if (s->server)
+		codex_server_free(mem_take(&s->server));
+	line_stream_free(mem_take(&s->lines));
+	for (size_t i = 0; i < countof(s->signals); i++)
+		event_del(s->signals[i]);
+}
+
+static void on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	on_end(arg);
+}
+
+static void on_send(void *ctx, json_t *message)
+{
+	struct stdio *s = ctx;
+	buf_auto struct buf line = BUF_INIT;
+
+	rpc_message_write(message, true, &line);
+	json_decref(message);
+	if (s->lines)
+		line_stream_write(s->lines, line.data, line.len);
+}
+
+static bool on_flushed(void *ctx)
+{
+	struct stdio *s = ctx;
+
+	return !s->lines || line_stream_flushed(s->lines);
+}
+
+static void on_wake(void *ctx)
+{
+	struct stdio *s = ctx;
+
+	if (s->lines)
+		line_stream_wake(s->lines);
+}
+
+static void on_lost(void *ctx, const struct err *e)
+{
+	struct stdio *s = ctx;
+
+	fprintf(stderr, "bailiff codex-exec-server: %s\n", e->message);
+	s->status = 1;
+	event_active(s->leave, 0, 0);
+}
+
+static int serve(const struct codex_options *o)
+{
+	static const struct line_stream_ops line_ops = { .line = on_line, .too_long = on_too_long, .busy = on_busy, .end = on_end };
+	static const struct codex_server_ops ops = { .send = on_send, .flushed = on_flushed, .wake = on_wake, .lost = on_lost };
+	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
+	struct stdio s = { .base = event_base_new() };
+
+	if (!s.base)
+		abort();
+	s.leave = event_new(s.base, -1, 0, on_leave, &s);
+	s.server = codex_server_new(s.base, o, &ops, &s);
+	s.lines = line_stream_new(s.base, STDIN_FILENO, STDOUT_FILENO, LINE_MAX_BYTES, &line_ops, &s);
+	for (size_t i = 0; i < countof(caught); i++) {
+		s.signals[i] = evsignal_new(s.base, caught[i], on_signal, &s);
+		event_add(s.signals[i], NULL);
+	}
+	event_base_dispatch(s.base);
+	for (size_t i = 0; i < countof(caught); i++)
+		event_free(s.signals[i]);
+	event_free(s.leave);
+	event_base_free(s.base);
+	return s.status;
+}
+
+static int parse(int argc, char **argv, struct codex_options *ret, uint64_t *ret_linger, struct err *e)
+{
+	static const struct option options[] = {
+		{ "profile", required_argument, NULL, 'p' }, { "approval-timeout", required_argument, NULL, 'a' }, { "linger", required_argument, NULL, 'l' },
+		{ 0 },
+	};
+	int c, at = 0;
+
+	optind = 1;
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "", options, &at)) != -1) {
+		if (c == 'p')
+			ret->profile = optarg;
+		else if (c != 'a' && c != 'l')
+			return err_set(e, ERR_INVALID, "an option is not known, or lacks its value");
+		else if (text_duration_ms(optarg, c == 'a' ? &ret->approval_ms : ret_linger, e) < 0)
+			return err_wrap(e, "option '--%s'", options[at].name);
+	}
+	if (optind < argc)
+		return err_set(e, ERR_INVALID, "takes no argument: '%.100s'", argv[optind]);
+	return 0;
+}
+
+int codex_stdio_main(int argc, char **argv)
+{
+	struct codex_options o = { .approval_ms = APPROVAL_MS };
+	uint64_t linger = LINGER_MS;
+	struct err e = ERR_INIT;
+
+	if (parse(argc, argv, &o, &linger, &e) < 0) {
+		fprintf(stderr, "bailiff codex-exec-server: %s\n", e.message);
+		return 2;
+	}
+	o.heir_fd = codex_heir_start(linger);
+	return serve(&o);
+}

@@ -1,0 +1,22 @@
+#ifndef BAILIFF_GATEWAY_HTTP_EXPOSITION_H
+#define BAILIFF_GATEWAY_HTTP_EXPOSITION_H
+
+/* Numbers as Prometheus' text format 0.0.4: a family is announced once, then come its samples. */
+
+#include "runtime/base/jscan.h"
+
+#include <stdint.h>
+
+struct buf;
+
+#define EXPOSITION_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+enum exposition_kind { EXPOSITION_COUNTER, EXPOSITION_GAUGE };
+
+void exposition_family(struct buf *out, const char *name, enum exposition_kind kind, const char *help);
+/* label and text: one label, or NULL. value / divisor is written. */
+void exposition_sample(struct buf *out, const char *name, const char *label, const char *text, uint64_t value, unsigned divisor);
+/* The answer of get_metrics: the rows of metrics.def, and what each method was asked. A member that is missing is left out. */
+void exposition_metrics(struct buf *out, struct jval metrics);
+
+#endif

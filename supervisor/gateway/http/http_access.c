@@ -1,0 +1,99 @@
+#include "supervisor/gateway/http/http_access.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/http/http_request.h"
+#include "supervisor/gateway/http/http_tokens.h"
+
+#include <string.h>
+#include <strings.h>
+
+static bool is_port(const char *p, size_t n)
+{
+	unsigned v = 0;
+
+	if (n == 0 || n > 5)
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		if (p[i] < '0' || p[i] > '9')
+			return false;
+		v = v * 10 + (unsigned)(p[i] - '0');
+	}
+	return v > 0 && v <= 65535;
+}
+
+bool http_access_is_local(const char *host, size_t len)
+{
+	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
+
+	for (size_t i = 0; i < countof(names); i++) {
+		size_t n = strlen(names[i]);
+		if (len < n || strncasecmp(host, names[i], n) != 0)
+			continue;
+		return len == n || (host[n] == ':' && is_port(host + n + 1, len - n - 1));
+	}
+	return false;
+}
+
+bool http_access_is_local_origin(const char *origin, size_t len)
+{
+	static const char *const schemes[] = { "http://", "https://" };
+
+	for (size_t i = 0; i < countof(schemes); i++) {
+		size_t n = strlen(schemes[i]);
+		if (len > n && strncasecmp(origin, schemes[i], n) == 0)
+			return http_access_is_local(origin + n, len - n);
+	}
+	return false;
+}
+
+bool http_access_same(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+	size_t n = a_len < b_len ? a_len : b_len;
+	volatile unsigned char differs = a_len != b_len;
+
+	for (size_t i = 0; i < n; i++)
+		differs |= (unsigned char)a[i] ^ (unsigned char)b[i];
+	return !differs;
+}
+
+static bool refuse(struct http_refusal *ret, unsigned status, const char *why)
+{
+	*ret = (struct http_refusal){ status, why };
+	return false;
+}
+
+static const struct http_token *token_of(const struct http_access *a, const struct http_request *r)
+{
+	static const char scheme[] = "Bearer ";
+	const size_t skip = sizeof(scheme) - 1;
+	const struct http_token *found = NULL;
+	buf_auto struct buf v = BUF_INIT;
+
+	if (http_request_header(r, "Authorization", &v) != 1 || v.len <= skip || strncasecmp(v.data, scheme, skip) != 0)
+		return NULL;
+	const char *given = v.data + skip;
+	while (*given == ' ')
+		given++;
+	for (size_t i = 0; i < a->ntokens; i++)
+		if (http_access_same(given, strlen(given), a->tokens[i].text, strlen(a->tokens[i].text)))
+			found = &a->tokens[i];
+	return found;
+}
+
+bool http_access_allows(const struct http_access *a, const struct http_request *r, const struct http_token **ret_who, struct http_refusal *ret)
+{
+	const struct http_token *who = a->open ? NULL : token_of(a, r);
+	buf_auto struct buf v = BUF_INIT;
+
+	/* An HTTP/1.0 request may have no Host; no browser sends such a one. */
+	if (http_request_header(r, "Host", &v) && !http_access_is_local(v.data ? v.data : "", v.len))
+		return refuse(ret, 403, "the Host header does not name this machine: use localhost, 127.0.0.1 or [::1]");
+	unsigned origins = http_request_header(r, "Origin", &v);
+	if (origins > 1 || (origins == 1 && !http_access_is_local_origin(v.data ? v.data : "", v.len)))
+		return refuse(ret, 403, "the Origin header is not of this machine: pages of other sites are not served");
+	if (!a->open && !who)
+		return refuse(ret, 401, "this needs the header 'Authorization: Bearer TOKEN'; 'bailiff serve --print-token' tells the token");
+	*ret_who = who;
+	return true;
+}

@@ -1,0 +1,340 @@
+/*
+ * `bailiff serve`: the HTTP listener and what is served on it. MCP under /mcp, and /healthz and /metrics; other gateways add their
+ * paths here. It runs as the user who started it and can do what that user can: so it listens on loopback only, and whoever
+ * wants more than one word has to show the token.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/base/text.h"
+#include "supervisor/client/remote.h"
+#include "supervisor/gateway/gateway.h"
+#include "supervisor/gateway/http/http_address.h"
+#include "supervisor/gateway/http/http_server.h"
+#include "supervisor/gateway/http/http_tokens.h"
+#include "supervisor/gateway/http/mcp_endpoint.h"
+#include "supervisor/gateway/http/status_pages.h"
+#include "supervisor/gateway/mcp/mcp_options.h"
+#include "supervisor/gateway/mcp/mcp_session.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LISTEN_DEFAULT "127.0.0.1:7717"
+#define SESSIONS_MOST 256
+#define SESSION_IDLE_MS (30 * 60 * 1000)
+#define DRAIN_MS 5000         /* for answers under way when it is stopped */
+#define TICK_MS 50
+
+struct serve {
+	/* options */
+	const char *listen, *token_file, *client;
+	bool print_token, metrics_open;
+	uint64_t session_idle_ms, request_ms, connections;
+	struct mcp_config mcp;
+	/* at work */
+	struct http_tokens *tokens;
+	struct event_base *base;
+	struct http_server *server;
+	struct mcp_endpoint *endpoint;
+	struct status_pages *pages;
+	bool stopping;
+};
+
+/* ---- options ---- */
+
+static int positive(const char *name, const char *text, uint64_t most, uint64_t *ret, struct err *e)
+{
+	char *end = NULL;
+	unsigned long long v = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
+
+	if (!end || *end || v == 0 || v > most)
+		return err_field(e, name, "%s: '%.40s' is not a number from 1 to %llu", name, text, (unsigned long long)most);
+	*ret = v;
+	return 0;
+}
+
+/* One that is ours: 1 and *used arguments of it; 0: not ours. */
+static int take_option(struct serve *s, char **argv, int left, int *used, struct err *e)
+{
+	static const char *const with_value[] = { "--listen",          "--token-file",      "--session-idle",
+						    "--request-timeout", "--max-connections", "--client" };
+	const char *value = NULL;
+	size_t i = 0;
+
+	*used = 1;
+	if (strcmp(argv[0], "--print-token") == 0)
+		return s->print_token = true;
+	if (strcmp(argv[0], "--metrics-open") == 0)
+		return s->metrics_open = true;
+	for (; i < countof(with_value); i++) {
+		size_t n = strlen(with_value[i]);
+		if (strncmp(argv[0], with_value[i], n) != 0 || (argv[0][n] && argv[0][n] != '='))
+			continue;
+		if (!argv[0][n] && left < 2)
+			return err_field(e, with_value[i], "%s needs a value", with_value[i]);
+		value = argv[0][n] ? argv[0] + n + 1 : argv[1];
+		*used = argv[0][n] ? 1 : 2;
+		break;
+	}
+	switch (i) {
+	case 0:
+		s->listen = value;
+		return 1;
+	case 1:
+		s->token_file = value;
+		return 1;
+	case 2:
+		return text_duration_ms(value, &s->session_idle_ms, e) < 0 ? err_wrap(e, "--session-idle") : 1;
+	case 3:
+		return text_duration_ms(value, &s->request_ms, e) < 0 ? err_wrap(e, "--request-timeout") : 1;
+	case 4:
+		return positive("--max-connections", value, 65536, &s->connections, e) < 0 ? -1 : 1;
+	case 5:
+		s->client = value;
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+static int parse_options(struct serve *s, int argc, char **argv, struct err *e)
+{
+	char **rest = mem_zalloc((size_t)argc + 1, sizeof(*rest)); /* what mcp_options takes keeps pointing into argv */
+	int n = 0, r = 0, used;
+
+	rest[n++] = argv[0];
+	for (int i = 1; i < argc && r >= 0; i += used) {
+		r = take_option(s, argv + i, argc - i, &used, e);
+		if (r == 0)
+			rest[n++] = argv[i];
+	}
+	if (r >= 0)
+		r = mcp_options_parse(n, rest, &s->mcp, e);
+	free(rest);
+	if (r < 0)
+		return -1;
+	if (s->session_idle_ms < 100 || s->session_idle_ms > UINT_MAX / 2)
+		return err_field(e, "--session-idle", "--session-idle takes a time from 100ms to 24d");
+	if (s->client[0] && (!s->print_token || !http_tokens_is_name(s->client)))
+		return err_field(e, "--client", !s->print_token ? "--client goes with --print-token: whose token it is" :
+				 "--client: a name has 1 to %d letters, digits, '.', '_' and '-'", HTTP_CLIENT_NAME_MAX);
+	if (s->request_ms < 100 || s->request_ms > 3600 * 1000)
+		return err_field(e, "--request-timeout", "--request-timeout takes a time from 100ms to 1h");
+	return 0;
+}
+
+/* ---- running ---- */
+
+static void on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	struct serve *s = arg;
+
+	s->stopping = true;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+}
+
+/* Answers under way get a moment; streams end at once, and with the sessions what ran in their foreground. */
+static void wind_down(struct serve *s)
+{
+	struct timeval tv = { 0, TICK_MS * 1000 };
+	struct event *tick = event_new(s->base, -1, EV_PERSIST, on_tick, NULL);
+	uint64_t until = clock_boot_ns() + DRAIN_MS * 1000000ull;
+
+	event_add(tick, &tv);
+	mcp_endpoint_stop(s->endpoint);
+	http_server_stop(s->server);
+	while (!http_server_idle(s->server) && clock_boot_ns() < until)
+		event_base_loop(s->base, EVLOOP_ONCE);
+	event_free(tick);
+	status_pages_free(s->pages);
+	http_server_free(s->server);
+	mcp_endpoint_free(s->endpoint);
+	/* What is left are connections to the daemon that wait for its last answers. */
+	event_base_dispatch(s->base);
+}
+
+static void run(struct serve *s, const char *address)
+{
+	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
+	struct event *signals[countof(caught)];
+
+	for (size_t i = 0; i < countof(caught); i++) {
+		signals[i] = evsignal_new(s->base, caught[i], on_signal, s);
+		if (!signals[i])
+			abort();
+		event_add(signals[i], NULL);
+	}
+	/* Who reads this may send a signal at once. */
+	printf("listening on http://%s/mcp\n", address);
+	fflush(stdout);
+	while (!s->stopping)
+		event_base_loop(s->base, EVLOOP_ONCE);
+	/* A second signal ends it at once. */
+	for (size_t i = 0; i < countof(caught); i++)
+		event_free(signals[i]);
+	wind_down(s);
+}
+
+static void on_token_gone(void *ctx, const char *principal)
+{
+	struct serve *s = ctx;
+
+	mcp_endpoint_forget(s->endpoint, principal);
+}
+
+static int look_for_daemon(struct err *e)
+{
+	const struct remote_options o = { .start = true };
+	struct remote *r;
+
+	if (remote_open(&o, &r, e) < 0)
+		return -1;
+	remote_free(r);
+	return 0;
+}
+
+/* Of paths in a list of get_sandbox's: the longest that holds this one, 0 = none does. */
+static size_t held_by(struct jval list, const char *path)
+{
+	char one[PATH_MAX];
+	size_t most = 0;
+
+	for (struct jiter it = jiter_on(list); jiter_next(&it);)
+		if (jval_str(it.value, one, sizeof(one)) && path_within(one, path) && strlen(one) > most)
+			most = strlen(one);
+	return most;
+}
+
+/* 1: a command that is run in this folder (NULL: in none) could read it; 0: it could not, or no agent may run one there. */
+static int is_seen_in(struct remote *r, const char *folder, const char *path, struct err *e)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err why = ERR_INIT;
+
+	jw_obj(&w);
+	jw_kopt(&w, "cwd", folder);
+	jw_obj_end(&w);
+	if (remote_call(r, "get_sandbox", &params, &a, &why) < 0) {
+		if (folder && strcmp(why.field, "cwd") == 0)
+			return 0;
+		*e = why;
+		return -1;
+	}
+	struct jval p = jval_get(a.result, "sandboxProfile");
+	size_t shut = held_by(jval_get(p, "hidden"), path), empty = held_by(jval_get(p, "private"), path);
+	size_t read = held_by(jval_get(p, "readRoots"), path), written = held_by(jval_get(p, "writeRoots"), path);
+	return (shut > empty ? shut : empty) < (read > written ? read : written);
+}
+
+/*
+ * Who has the token can answer for the user. So a command must not find it, wherever it is run: also not in the file's own
+ * folder or one above it, which an agent can choose. The file of every installation is one of the daemon's secrets; another must
+ * be named to it.
+ */
+static int check_hidden(const char *file, struct err *e)
+{
+	static const struct remote_options o = { 0 };
+	mem_auto char *path = realpath(file, NULL), *folder = mem_strdup(path);
+	buf_auto struct buf hello = BUF_INIT;
+	struct remote *r = NULL;
+
+	if (!path)
+		return err_sys(e, errno, "look at '%s'", file);
+	if (remote_open(&o, &r, e) < 0)
+		return -1;
+	buf_str(&hello, "{\"clientName\":\"bailiff serve\",\"role\":\"agent\"}");
+	int seen = remote_greet(r, "initialize", &hello, e) < 0 ? -1 : is_seen_in(r, NULL, path, e);
+	for (char *end = folder + strlen(folder); seen == 0 && end > folder;) {
+		*end = '\0';
+		end = strrchr(folder, '/');
+		end[end == folder] = '\0';
+		seen = is_seen_in(r, folder, path, e);
+	}
+	remote_free(r);
+	if (seen < 0)
+		return err_wrap(e, "see whether commands could read '%s'", path);
+	return !seen ? 0 : err_field(e, "--token-file", "commands in sandboxes could read '%s': name it in config.json's secretPaths (and start the daemon "
+				     "anew), or leave --token-file out", path);
+}
+
+static int start(struct serve *s, struct err *e)
+{
+	struct http_limits limits = HTTP_LIMITS_DEFAULT;
+	struct http_address address;
+	char text[HTTP_ADDRESS_TEXT];
+
+	if (http_address_parse(s->listen, &address, e) < 0 || look_for_daemon(e) < 0 || (s->token_file && check_hidden(s->token_file, e) < 0))
+		return -1;
+	fd_raise_nofile();
+	limits.connections = s->connections;
+	limits.request_ms = (unsigned)s->request_ms;
+	s->base = event_base_new();
+	if (!s->base)
+		abort();
+	s->server = http_server_new(s->base, &limits, s->tokens);
+	s->endpoint = mcp_endpoint_new(&(struct mcp_endpoint_options){
+		.base = s->base, .config = &s->mcp, .sessions = SESSIONS_MOST, .idle_ms = (unsigned)s->session_idle_ms });
+	mcp_endpoint_serve(s->endpoint, s->server, "/mcp");
+	http_tokens_listen(s->tokens, on_token_gone, s);
+	s->pages = status_pages_new(s->base, s->server, s->endpoint, s->metrics_open);
+	if (http_server_listen(s->server, &address, &address, e) < 0)
+		return -1;
+	http_address_format(&address, text);
+	run(s, text);
+	event_base_free(s->base);
+	return 0;
+}
+
+static int load_tokens(struct serve *s, struct err *e)
+{
+	char path[PATH_MAX];
+
+	if (!s->token_file && http_tokens_path(path, sizeof(path), e) < 0)
+		return -1;
+	return http_tokens_load(s->token_file ? s->token_file : path, s->client, true, &s->tokens, e);
+}
+
+static int print_token(const struct serve *s, struct err *e)
+{
+	const struct http_token *t = http_tokens_named(s->tokens, s->client);
+
+	if (!t)
+		return err_field(e, "--client", "every token has a client's name: say whose with --client NAME");
+	printf("%s\n", t->text);
+	return 0;
+}
+
+int serve_main(int argc, char **argv)
+{
+	struct serve s = { .listen = LISTEN_DEFAULT, .client = "", .session_idle_ms = SESSION_IDLE_MS, .request_ms = HTTP_LIMITS_DEFAULT.request_ms,
+			   .connections = HTTP_LIMITS_DEFAULT.connections };
+	struct err e = ERR_INIT;
+	int status = 0;
+
+	mcp_config_init(&s.mcp);
+	if (parse_options(&s, argc, argv, &e) < 0) {
+		fprintf(stderr, "bailiff serve: %s\n", e.message);
+		return 2;
+	}
+	if (load_tokens(&s, &e) < 0 || (s.print_token ? print_token(&s, &e) : start(&s, &e)) < 0) {
+		fprintf(stderr, "bailiff serve: %s\n", e.message);
+		status = e.code == ERR_INVALID ? 2 : 1;
+	}
+	http_tokens_free(s.tokens);
+	return status;
+}

@@ -1,0 +1,116 @@
+#include "supervisor/gateway/http/sse.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/http/http_exchange.h"
+
+#include <event2/event.h>
+#include <string.h>
+
+struct sse {
+	struct http_exchange *x;
+	struct event *comments;
+	void (*gone)(void *ctx);
+	void *ctx;
+};
+
+static void free_sse(struct sse *s)
+{
+	event_free(s->comments);
+	free(s);
+}
+
+static void lost(struct sse *s)
+{
+	void (*gone)(void *ctx) = s->gone;
+	void *ctx = s->ctx;
+
+	free_sse(s);
+	gone(ctx);
+}
+
+static void on_gone(void *ctx)
+{
+	lost(ctx);
+}
+
+static bool write_bytes(struct sse *s, const char *p, size_t n)
+{
+	if (http_exchange_queued(s->x) > SSE_QUEUE_MOST) {
+		http_exchange_drop(s->x);
+		lost(s);
+		return false;
+	}
+	http_exchange_write(s->x, p, n);
+	return true;
+}
+
+static void on_comment(evutil_socket_t fd, short what, void *arg)
+{
+	struct sse *s = arg;
+
+	/* What waits already keeps it alive as well. */
+	if (http_exchange_queued(s->x) == 0)
+		write_bytes(s, ":\n\n", 3);
+}
+
+struct sse *sse_new(struct event_base *base, struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
+{
+	static const struct http_exchange_ops ops = { .gone = on_gone };
+	struct sse *s = mem_zalloc(1, sizeof(*s));
+	struct timeval tv = { SSE_COMMENT_S, 0 };
+
+	s->x = x;
+	s->gone = gone;
+	s->ctx = ctx;
+	s->comments = event_new(base, -1, EV_PERSIST, on_comment, s);
+	if (!s->comments)
+		abort();
+	event_add(s->comments, &tv);
+	http_exchange_listen(x, &ops, s);
+	http_exchange_header(x, "X-Accel-Buffering", "no");
+	http_exchange_stream(x, 200, "text/event-stream");
+	return s;
+}
+
+/* A line's end inside the data begins another data line, as the format has it. */
+static void add_data(struct buf *out, const char *data, size_t n)
+{
+	for (size_t at = 0; at <= n;) {
+		const char *end = memchr(data + at, '\n', n - at);
+		size_t len = end ? (size_t)(end - data) - at : n - at;
+
+		buf_str(out, "data: ");
+		buf_append(out, data + at, len);
+		buf_byte(out, '\n');
+		at += len + 1;
+	}
+}
+
+bool sse_event(struct sse *s, const char *id, const char *data, size_t n)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	buf_str(&out, "event: message\n");
+	if (id)
+		buf_printf(&out, "id: %s\n", id);
+	add_data(&out, data, n);
+	buf_byte(&out, '\n');
+	return write_bytes(s, out.data, out.len);
+}
+
+bool sse_prime(struct sse *s, const char *id, unsigned retry_ms)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	buf_printf(&out, "id: %s\nretry: %u\ndata:\n\n", id, retry_ms);
+	return write_bytes(s, out.data, out.len);
+}
+
+void sse_end(struct sse *s)
+{
+	struct http_exchange *x = s->x;
+
+	free_sse(s);
+	http_exchange_end(x);
+}

@@ -1,0 +1,292 @@
+#include "supervisor/gateway/http/status_pages.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "supervisor/client/link.h"
+#include "supervisor/gateway/http/exposition.h"
+#include "supervisor/gateway/http/http_exchange.h"
+#include "supervisor/gateway/http/http_server.h"
+#include "supervisor/gateway/http/mcp_endpoint.h"
+
+#include <event2/event.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define HEALTH_MS 1000        /* for the daemon, before it counts as away: who asks for health does not wait long */
+#define METRICS_MS 2000
+#define HEALTH_KEPT_MS 1000
+
+enum what { HEALTH, METRICS };
+
+/* One who waits for a page. Lives until the daemon has answered, or is lost, also when nobody waits any more. */
+struct visit {
+	TAILQ_ENTRY(visit) entry;
+	struct status_pages *of;
+	enum what what;
+	struct http_exchange *x;     /* NULL: answered already, or gone */
+	struct event *late;
+	struct buf health;           /* METRICS: of get_health, asked for first */
+};
+
+struct status_pages {
+	struct event_base *base;
+	struct http_server *server;
+	const struct mcp_endpoint *mcp;
+	struct link *link;
+	struct event *drop;          /* frees a link that was lost: not from its own callback */
+	bool lost;
+	TAILQ_HEAD(, visit) visits;
+	char word[16];               /* of the last get_health */
+	uint64_t word_ns;
+};
+
+/* ---- answers ---- */
+
+static void say_health(struct http_exchange *x, const char *word)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "status", word);
+	jw_obj_end(&w);
+	buf_byte(&out, '\n');
+	http_exchange_reply(x, strcmp(word, "unavailable") == 0 ? 503 : 200, "application/json", out.data, out.len);
+}
+
+static void own_metrics(const struct status_pages *p, struct buf *out)
+{
+	const struct http_counts *h = http_server_counts(p->server);
+	struct mcp_endpoint_counts m = mcp_endpoint_counts(p->mcp);
+	const struct {
+		const char *name;
+		enum exposition_kind kind;
+		const char *help;
+		uint64_t value;
+	} rows[] = {
+		{ "bailiff_http_connections", EXPOSITION_GAUGE, "Connections to the HTTP listener.", h->connections },
+		{ "bailiff_http_streams", EXPOSITION_GAUGE, "Answers that are streams and under way.", h->streams },
+		{ "bailiff_http_connections_accepted_total", EXPOSITION_COUNTER, "Connections that were accepted.", h->accepted },
+		{ "bailiff_http_connections_turned_away_total", EXPOSITION_COUNTER, "Connections for which there was no room.", h->refused_connections },
+		{ "bailiff_http_connections_evicted_total", EXPOSITION_COUNTER, "Connections that had to make room.", h->evicted },
+		{ "bailiff_http_requests_total", EXPOSITION_COUNTER, "Requests that were complete.", h->requests },
+		{ "bailiff_http_bad_requests_total", EXPOSITION_COUNTER, "Requests that were none.", h->bad_requests },
+		{ "bailiff_http_refused_total", EXPOSITION_COUNTER, "Requests without a proper Host, Origin or token.", h->refused },
+		{ "bailiff_mcp_sessions", EXPOSITION_GAUGE, "MCP sessions over HTTP.", m.sessions },
+		{ "bailiff_mcp_sessions_started_total", EXPOSITION_COUNTER, "MCP sessions that began over HTTP.", m.sessions_started },
+		{ "bailiff_mcp_sessions_expired_total", EXPOSITION_COUNTER, "MCP sessions that ended for want of a connection.", m.sessions_expired },
+	};
+	static const char *const classes[] = { NULL, "1xx", "2xx", "3xx", "4xx", "5xx" };
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		exposition_family(out, rows[i].name, rows[i].kind, rows[i].help);
+		exposition_sample(out, rows[i].name, NULL, NULL, rows[i].value, 1);
+	}
+	exposition_family(out, "bailiff_http_responses_total", EXPOSITION_COUNTER, "Answers by class of status.");
+	for (size_t i = 2; i < countof(classes); i++)
+		exposition_sample(out, "bailiff_http_responses_total", "class", classes[i], h->by_class[i], 1);
+}
+
+static void say_metrics(const struct status_pages *p, struct http_exchange *x, struct jval health, struct jval metrics)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct jval store = jval_get(health, "store");
+
+	exposition_family(&out, "bailiff_up", EXPOSITION_GAUGE, "Whether the daemon answers.");
+	exposition_sample(&out, "bailiff_up", NULL, NULL, metrics.type == JT_OBJECT, 1);
+	if (health.type == JT_OBJECT) {
+		exposition_family(&out, "bailiff_degraded", EXPOSITION_GAUGE, "Whether a part of the daemon does not work.");
+		exposition_sample(&out, "bailiff_degraded", NULL, NULL, !jval_is_str(jval_get(health, "status"), "ok"), 1);
+		exposition_family(&out, "bailiff_store_full", EXPOSITION_GAUGE, "Whether the store takes no more.");
+		exposition_sample(&out, "bailiff_store_full", NULL, NULL, jval_bool(jval_get(store, "full"), false), 1);
+		exposition_family(&out, "bailiff_store_quota_bytes", EXPOSITION_GAUGE, "How much the store may take.");
+		exposition_sample(&out, "bailiff_store_quota_bytes", NULL, NULL, jval_uint(jval_get(store, "quotaBytes"), 0), 1);
+	}
+	if (metrics.type == JT_OBJECT)
+		exposition_metrics(&out, metrics);
+	own_metrics(p, &out);
+	http_exchange_reply(x, 200, EXPOSITION_TYPE, out.data, out.len);
+}
+
+static void answer(struct visit *v, struct jval health, struct jval metrics)
+{
+	struct http_exchange *x = v->x;
+	char word[16] = "unavailable";
+
+	v->x = NULL;
+	if (!x)
+		return;
+	if (v->what == METRICS) {
+		say_metrics(v->of, x, health, metrics);
+		return;
+	}
+	jval_str(jval_get(health, "status"), word, sizeof(word));
+	say_health(x, word[0] ? word : "unavailable");
+}
+
+/* ---- visits ---- */
+
+static void end_visit(struct visit *v)
+{
+	TAILQ_REMOVE(&v->of->visits, v, entry);
+	event_free(v->late);
+	buf_done(&v->health);
+	free(v);
+}
+
+static void on_gone(void *ctx)
+{
+	struct visit *v = ctx;
+
+	v->x = NULL;
+}
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	answer(arg, (struct jval){ 0 }, (struct jval){ 0 });
+}
+
+static void on_metrics(void *ctx, struct jval result, struct jval error)
+{
+	struct visit *v = ctx;
+
+	answer(v, jval_of(buf_cstr(&v->health), v->health.len), result);
+	end_visit(v);
+}
+
+static void on_health(void *ctx, struct jval result, struct jval error)
+{
+	struct visit *v = ctx;
+	struct status_pages *p = v->of;
+
+	p->word[0] = '\0';
+	jval_str(jval_get(result, "status"), p->word, sizeof(p->word));
+	p->word_ns = clock_boot_ns();
+	if (v->what == HEALTH) {
+		answer(v, result, (struct jval){ 0 });
+		end_visit(v);
+		return;
+	}
+	if (result.type == JT_OBJECT)
+		buf_append(&v->health, result.text, result.len);
+	link_send(p->link, "get_metrics", NULL, on_metrics, v);
+}
+
+/* ---- the daemon ---- */
+
+static void on_drop(evutil_socket_t fd, short what, void *arg)
+{
+	struct status_pages *p = arg;
+
+	link_free(p->link);
+	p->link = NULL;
+	p->lost = false;
+}
+
+static void on_lost(void *ctx, const struct err *e)
+{
+	struct status_pages *p = ctx;
+	struct visit *v;
+
+	p->lost = true;
+	p->word_ns = 0;
+	while ((v = TAILQ_FIRST(&p->visits))) {
+		answer(v, (struct jval){ 0 }, (struct jval){ 0 });
+		end_visit(v);
+	}
+	event_active(p->drop, EV_TIMEOUT, 0);
+}
+
+static int connect_daemon(struct status_pages *p)
+{
+	static const struct link_ops ops = { .lost = on_lost };
+	static const struct remote_options options = { .later = true };
+	buf_auto struct buf params = BUF_INIT;
+	struct remote *r;
+	struct err e = ERR_INIT;
+
+	if (p->link)
+		return p->lost ? -1 : 0;
+	buf_str(&params, "{\"clientName\":\"bailiff serve\",\"role\":\"observer\"}");
+	if (remote_open(&options, &r, &e) < 0)
+		return -1;
+	remote_greet_later(r, "initialize", &params, NULL, NULL);
+	p->link = link_new(p->base, r, &ops, p);
+	return 0;
+}
+
+static void visit(struct status_pages *p, struct http_exchange *x, enum what what)
+{
+	static const struct http_exchange_ops ops = { .gone = on_gone };
+	struct timeval tv = { (what == HEALTH ? HEALTH_MS : METRICS_MS) / 1000, 0 };
+	struct visit *v;
+
+	if (connect_daemon(p) < 0) {
+		if (what == HEALTH)
+			say_health(x, "unavailable");
+		else
+			say_metrics(p, x, (struct jval){ 0 }, (struct jval){ 0 });
+		return;
+	}
+	v = mem_zalloc(1, sizeof(*v));
+	v->of = p;
+	v->what = what;
+	v->x = x;
+	v->late = evtimer_new(p->base, on_late, v);
+	if (!v->late)
+		abort();
+	evtimer_add(v->late, &tv);
+	TAILQ_INSERT_TAIL(&p->visits, v, entry);
+	http_exchange_listen(x, &ops, v);
+	link_send(p->link, "get_health", NULL, on_health, v);
+}
+
+static void handle_health(void *ctx, struct http_exchange *x)
+{
+	struct status_pages *p = ctx;
+
+	if (p->word[0] && p->word_ns && clock_boot_ns() - p->word_ns < HEALTH_KEPT_MS * 1000000ull)
+		say_health(x, p->word);
+	else
+		visit(p, x, HEALTH);
+}
+
+static void handle_metrics(void *ctx, struct http_exchange *x)
+{
+	visit(ctx, x, METRICS);
+}
+
+struct status_pages *status_pages_new(struct event_base *base, struct http_server *server, const struct mcp_endpoint *mcp, bool metrics_open)
+{
+	struct status_pages *p = mem_zalloc(1, sizeof(*p));
+
+	p->base = base;
+	p->server = server;
+	p->mcp = mcp;
+	p->drop = evtimer_new(base, on_drop, p);
+	if (!p->drop)
+		abort();
+	TAILQ_INIT(&p->visits);
+	http_server_route(server, &(struct http_route){ .path = "/healthz", .methods = "GET, HEAD", .open = true, .handle = handle_health }, p);
+	http_server_route(server, &(struct http_route){ .path = "/metrics", .methods = "GET, HEAD", .open = metrics_open, .handle = handle_metrics }, p);
+	return p;
+}
+
+void status_pages_free(struct status_pages *p)
+{
+	struct visit *v;
+
+	if (!p)
+		return;
+	while ((v = TAILQ_FIRST(&p->visits))) {
+		answer(v, (struct jval){ 0 }, (struct jval){ 0 });
+		end_visit(v);
+	}
+	if (p->link)
+		link_free(p->link);
+	event_free(p->drop);
+	free(p);
+}

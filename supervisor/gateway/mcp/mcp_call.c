@@ -1,0 +1,532 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/mcp/mcp_private.h"
+#include "supervisor/gateway/mcp/mcp_task.h"
+#include "supervisor/gateway/mcp/mcp_version.h"
+#include "supervisor/gateway/mcp/mcp_words.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <event2/event.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define HEARTBEAT_MS 5000u
+#define CACHE_MS 60000
+
+/* ---- coming ---- */
+
+static void on_beat(evutil_socket_t fd, short what, void *arg);
+static void on_later(evutil_socket_t fd, short what, void *arg);
+static void on_slow(evutil_socket_t fd, short what, void *arg);
+static void forget_ups(struct mcp_call_private *p);
+static void keep_own_up(struct mcp_call_private *p);
+
+struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_method *method, json_t *id, void *where)
+{
+	struct mcp_call_private *p = mem_zalloc(1, sizeof(*p));
+
+	p->call = (struct mcp_call){ .mcp = m, .priv = p };
+	p->method = method;
+	p->id = json_incref(id);
+	p->where = where;
+	p->log_level = -1;
+	p->progress = -1;
+	p->began_ns = p->said_ns = clock_boot_ns();
+	LIST_INIT(&p->owned);
+	LIST_INIT(&p->ups);
+	TAILQ_INIT(&p->questions);
+	evtimer_assign(&p->beat, m->o.base, on_beat, p);
+	evtimer_assign(&p->later, m->o.base, on_later, p);
+	evtimer_assign(&p->slow, m->o.base, on_slow, p);
+	p->counted = true;
+	p->serial = ++m->serials;
+	p->weight = m->next_weight;
+	m->weight += p->weight;
+	TAILQ_INSERT_TAIL(&m->calls, p, entry);
+	m->ncalls++;
+	return p;
+}
+
+static void add_ms(struct event *ev, unsigned ms)
+{
+	const struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+
+	event_add(ev, &tv);
+}
+
+static unsigned heartbeat_ms(const struct mcp_session *m)
+{
+	return m->o.config->heartbeat_ms ? m->o.config->heartbeat_ms : HEARTBEAT_MS;
+}
+
+/* Whether it can be run now: the daemon is there, and not too much is under way. */
+static bool can_run(const struct mcp_session *m)
+{
+	return session_ready(m->up) && m->ncalls - m->nparked <= mcp_session_max_calls(m);
+}
+
+void mcp_call_run(struct mcp_call_private *p)
+{
+	struct mcp_session *m = p->call.mcp;
+	struct err e = ERR_INIT;
+
+	if (p->progress_token)
+		add_ms(&p->beat, heartbeat_ms(m));
+	if (p->method->flags & MCP_NEEDS_UP) {
+		if (mcp_session_connect(m, &e) < 0) {
+			mcp_call_fail(&p->call, RPC_INTERNAL_ERROR, NULL, "%s", e.message);
+			return;
+		}
+		if (!can_run(m)) {
+			p->parked = true;
+			m->nparked++;
+			return;
+		}
+		p->call.up = m->up;
+	}
+	p->method->run(&p->call);
+}
+
+struct mcp_call_private *mcp_call_after(const struct mcp_session *m, uint64_t serial)
+{
+	struct mcp_call_private *p;
+
+	TAILQ_FOREACH(p, &m->calls, entry)
+		if (p->serial > serial)
+			return p;
+	return NULL;
+}
+
+void mcp_call_unpark(struct mcp_session *m)
+{
+	struct mcp_call_private *p;
+	uint64_t at = 0;
+
+	while (m->nparked && !mcp_full(m) && m->up && session_ready(m->up) && m->ncalls - m->nparked < mcp_session_max_calls(m) && (p = mcp_call_after(m, at))) {
+		at = p->serial;
+		if (!p->parked)
+			continue;
+		p->parked = false;
+		m->nparked--;
+		p->call.up = m->up;
+		p->method->run(&p->call);
+	}
+}
+
+void mcp_call_uncount(struct mcp_call_private *p)
+{
+	if (p->counted)
+		p->call.mcp->ncalls--;
+	p->counted = false;
+}
+
+static void on_slow(evutil_socket_t fd, short what, void *arg)
+{
+	struct mcp_call_private *p = arg;
+
+	p->slow_fn(&p->call);
+}
+
+void mcp_call_slow(struct mcp_call_private *p, unsigned ms, mcp_call_fn fn)
+{
+	p->slow_fn = fn;
+	add_ms(&p->slow, ms);
+}
+
+/* ---- going ---- */
+
+void mcp_call_free(struct mcp_call_private *p)
+{
+	struct mcp_session *m = p->call.mcp;
+	struct mcp_owned *o;
+
+	TAILQ_REMOVE(&m->calls, p, entry);
+	mcp_call_uncount(p);
+	m->weight -= p->weight;
+	if (p->parked)
+		m->nparked--;
+	forget_ups(p);
+	mcp_ask_done(p);
+	event_del(&p->beat);
+	event_del(&p->later);
+	event_del(&p->slow);
+	while ((o = LIST_FIRST(&p->owned))) {
+		LIST_REMOVE(o, entry);
+		free(o);
+	}
+	if (p->call.data_free)
+		p->call.data_free(p->call.data);
+	json_decref(p->id);
+	json_decref(p->call.params);
+	json_decref(p->call.arguments);
+	json_decref(p->call.vars);
+	json_decref(p->call.kept);
+	json_decref(p->client_caps);
+	json_decref(p->progress_token);
+	json_decref(p->responses);
+	json_decref(p->approving);
+	json_decref(p->ended);
+	free(p->traceparent);
+	free(p);
+	if (m->left)
+		return;
+	if (m->nparked)
+		add_ms(&m->unpark, 0);
+	if (m->o.out.wake)
+		m->o.out.wake(m->o.ctx);
+}
+
+void mcp_call_stamp(struct mcp_call_private *p, json_t *result)
+{
+	json_t *meta = json_object_get(result, "_meta");
+
+	if (p->era != MCP_MODERN)
+		return;
+	if (!json_object_get(result, "resultType"))
+		json_object_set_new(result, "resultType", json_string("complete"));
+	if (!meta)
+		json_object_set_new(result, "_meta", meta = json_object());
+	json_object_set_new(meta, MCP_META "serverInfo", mcp_server_info());
+}
+
+/* The handler is done with it, and nothing may come back to it; only the task is still being made. */
+static void let_go(struct mcp_call_private *p)
+{
+	struct mcp_owned *o;
+
+	event_del(&p->later);
+	p->watch = NULL;
+	p->call.cancelled = NULL;
+	keep_own_up(p);
+	mcp_ask_done(p);
+	while ((o = LIST_FIRST(&p->owned))) {
+		LIST_REMOVE(o, entry);
+		free(o);
+	}
+}
+
+/* The message that answers it; a task keeps it for whoever asks. */
+void mcp_call_end(struct mcp_call_private *p, json_t *message)
+{
+	struct mcp_session *m = p->call.mcp;
+	void *where = p->where;
+	bool task = p->task != NULL;
+
+	if (p->becoming) {
+		p->ended = message;
+		let_go(p);
+		return;
+	}
+	if (task)
+		mcp_task_ended(p->task, message);
+	mcp_call_free(p);
+	if (task)
+		json_decref(message);
+	else
+		mcp_send(m, where, message, true);
+}
+
+void mcp_call_finish(struct mcp_call *c, json_t *result)
+{
+	struct mcp_call_private *p = c->priv;
+
+	if (!result) { /* made of members that the daemon's answer does not have */
+		mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "the daemon's answer lacks what was asked for");
+		return;
+	}
+	mcp_call_stamp(p, result);
+	if (p->era == MCP_LEGACY && p->version)
+		mcp_version_suit(p->version, result);
+	if (p->era == MCP_MODERN && (p->method->flags & MCP_CACHED) && strcmp(json_string_value(json_object_get(result, "resultType")), "complete") == 0 &&
+	    !json_object_get(result, "ttlMs")) {
+		json_object_set_new(result, "ttlMs", json_integer(strcmp(p->method->name, "resources/read") == 0 ? 0 : CACHE_MS));
+		json_object_set_new(result, "cacheScope", json_string("private"));
+	}
+	mcp_call_end(p, rpc_message_result(RPC_VERSIONED, p->id, result));
+}
+
+void mcp_call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
+{
+	struct mcp_call_private *p = c->priv;
+	buf_auto struct buf message = BUF_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&message, fmt, ap);
+	va_end(ap);
+	mcp_call_end(p, rpc_message_error(RPC_VERSIONED, p->id, code, buf_cstr(&message), data));
+}
+
+json_t *mcp_call_text(const char *text, size_t n)
+{
+	return json_pack("{s:[{ss so}]}", "content", "type", "text", "text", rpc_message_text(text, n));
+}
+
+json_t *mcp_call_structured(json_t *result, json_t *structured)
+{
+	json_object_set_new(result, "structuredContent", structured);
+	return result;
+}
+
+void mcp_call_sorry(struct mcp_call *c, const char *fmt, ...)
+{
+	buf_auto struct buf text = BUF_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	json_t *result = mcp_call_text(buf_cstr(&text), text.len);
+	json_object_set_new(result, "isError", json_true());
+	mcp_call_finish(c, result);
+}
+
+void mcp_call_sorry_up(struct mcp_call *c, const char *what, const json_t *error)
+{
+	mem_auto char *message = mcp_words_message(error);
+	const char *advice = mcp_words_advice(error);
+
+	mcp_call_sorry(c, "%s: %s%s%s", what, *message ? message : "the daemon gave no reason", advice ? "\n" : "", advice ? advice : "");
+}
+
+void mcp_call_cancel(struct mcp_call_private *p)
+{
+	struct mcp_session *m = p->call.mcp;
+	void *where = p->where;
+	struct mcp_owned *o;
+	bool task = p->task != NULL;
+
+	if (p->call.cancelled)
+		p->call.cancelled(&p->call);
+	LIST_FOREACH(o, &p->owned, entry)
+		session_act(p->call.up, "terminate_process", json_pack("{ss ss}", "processId", o->process_id, "reason", "cancelled"), NULL, NULL, NULL);
+	mcp_call_free(p);
+	if (where && !task)
+		mcp_send(m, where, NULL, true);
+}
+
+/* ---- the daemon ---- */
+
+/* One request to it on behalf of a call. */
+struct mcp_up {
+	LIST_ENTRY(mcp_up) entry;
+	struct mcp_call_private *call;
+	mcp_call_up_fn fn;
+	bool owns;              /* the process that it starts */
+	bool own;               /* the protocol's, not the handler's */
+};
+
+static void forget_ups(struct mcp_call_private *p)
+{
+	struct mcp_up *u;
+
+	while ((u = LIST_FIRST(&p->ups))) {
+		session_forget(p->call.up, u);
+		LIST_REMOVE(u, entry);
+		free(u);
+	}
+}
+
+void mcp_call_leave(struct mcp_call_private *p)
+{
+	struct mcp_up *u;
+
+	LIST_FOREACH(u, &p->ups, entry)
+		session_release(p->call.up, u);
+	mcp_call_free(p);
+}
+
+/* All but the one that makes the task. */
+static void keep_own_up(struct mcp_call_private *p)
+{
+	struct mcp_up *u;
+
+	LIST_FOREACH(u, &p->ups, entry)
+		if (!u->own)
+			u->fn = NULL;
+}
+
+static void on_up(void *ctx, json_t *result, json_t *error)
+{
+	struct mcp_up *u = ctx;
+	struct mcp_call_private *p = u->call;
+	mcp_call_up_fn fn = u->fn;
+
+	if (u->owns && !p->ended && json_is_string(json_object_get(result, "processId")))
+		mcp_call_owns(&p->call, json_string_value(json_object_get(result, "processId")));
+	LIST_REMOVE(u, entry);
+	free(u);
+	if (fn)
+		fn(&p->call, result, error);
+}
+
+static struct mcp_up *up_new(struct mcp_call *c, mcp_call_up_fn fn)
+{
+	struct mcp_up *u = mem_zalloc(1, sizeof(*u));
+
+	*u = (struct mcp_up){ .call = c->priv, .fn = fn };
+	LIST_INSERT_HEAD(&c->priv->ups, u, entry);
+	return u;
+}
+
+void mcp_call_up(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)
+{
+	session_ask(c->up, method, params, on_up, up_new(c, fn));
+}
+
+void mcp_call_act(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)
+{
+	session_act(c->up, method, params, c->priv->traceparent, on_up, up_new(c, fn));
+}
+
+void mcp_call_own(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)
+{
+	struct mcp_up *u = up_new(c, fn);
+
+	u->own = true;
+	session_act(c->up, method, params, c->priv->traceparent, on_up, u);
+}
+
+void mcp_call_decide(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)
+{
+	session_answer(c->up, method, params, on_up, up_new(c, fn));
+}
+
+void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_call_up_fn fn)
+{
+	struct mcp_up *u = up_new(c, fn);
+
+	u->owns = foreground;
+	/* What is a task, or may become one, outlives the connection; until then the call's own end is its end. */
+	json_object_set_new(params, "onDisconnect", json_string(foreground && !mcp_task_possible(c->priv) ? "terminate" : "keep"));
+	if (c->priv->task)
+		json_object_set_new(params, "taskId", json_string(mcp_task_id(c->priv->task)));
+	session_start(c->up, params, c->priv->traceparent, on_up, u);
+}
+
+void mcp_call_owns(struct mcp_call *c, const char *process_id)
+{
+	struct mcp_owned *o = mem_zalloc(1, sizeof(*o));
+
+	snprintf(o->process_id, sizeof(o->process_id), "%s", process_id);
+	LIST_INSERT_HEAD(&c->priv->owned, o, entry);
+	if (c->priv->task)
+		mcp_task_owns(c->priv->task, process_id);
+}
+
+void mcp_call_disowns(struct mcp_call *c, const char *process_id)
+{
+	struct mcp_owned *o, *next;
+
+	for (o = LIST_FIRST(&c->priv->owned); o; o = next) {
+		next = LIST_NEXT(o, entry);
+		if (strcmp(o->process_id, process_id) == 0) {
+			LIST_REMOVE(o, entry);
+			free(o);
+		}
+	}
+}
+
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+	struct mcp_call_private *p = arg;
+
+	p->later_fn(&p->call);
+}
+
+void mcp_call_later(struct mcp_call *c, unsigned ms, mcp_call_fn fn)
+{
+	c->priv->later_fn = fn;
+	add_ms(&c->priv->later, ms);
+}
+
+void mcp_call_watch(struct mcp_call *c, void (*event)(struct mcp_call *c, struct jval event))
+{
+	c->priv->watch = event;
+}
+
+void mcp_call_event(struct mcp_call_private *p, struct jval event)
+{
+	if (mcp_ask_event(p, event))
+		return; /* which may have ended it */
+	if (p->watch)
+		p->watch(&p->call, event);
+}
+
+size_t mcp_call_count(const struct mcp_session *m, bool (*which)(const struct mcp_call_private *p))
+{
+	const struct mcp_call_private *p;
+	size_t n = 0;
+
+	TAILQ_FOREACH(p, &m->calls, entry)
+		n += which(p);
+	return n;
+}
+
+bool mcp_call_is_task(const struct mcp_call *c)
+{
+	return c->priv->task != NULL;
+}
+
+/* ---- what the client hears meanwhile ---- */
+
+static void send_notice(struct mcp_call_private *p, const char *method, json_t *params)
+{
+	mcp_send(p->call.mcp, p->where, rpc_message_notification(RPC_VERSIONED, method, params), false);
+}
+
+void mcp_call_progress(struct mcp_call *c, double progress, double total, const char *message)
+{
+	struct mcp_call_private *p = c->priv;
+	double seconds = (double)(clock_boot_ns() - p->began_ns) / 1e9;
+
+	if (!p->progress_token || mcp_lags(c->mcp)) /* the next one says all that this one would */
+		return;
+	if (progress < 0)
+		progress = seconds > p->progress ? seconds : p->progress + 0.001;
+	if (progress <= p->progress)
+		return;
+	p->progress = progress;
+	p->said_ns = clock_boot_ns();
+	json_t *params = json_pack("{sO sf}", "progressToken", p->progress_token, "progress", progress);
+	if (progress == (double)(json_int_t)progress)
+		json_object_set_new(params, "progress", json_integer((json_int_t)progress));
+	if (total >= 0)
+		json_object_set_new(params, "total", total == (double)(json_int_t)total ? json_integer((json_int_t)total) : json_real(total));
+	/* The message came with 2025-03-26. */
+	if (message && mcp_version_at_least(p->version, "2025-03-26"))
+		json_object_set_new(params, "message", rpc_message_text(message, strlen(message)));
+	send_notice(p, "notifications/progress", params);
+}
+
+static void on_beat(evutil_socket_t fd, short what, void *arg)
+{
+	struct mcp_call_private *p = arg;
+	unsigned every = heartbeat_ms(p->call.mcp);
+	uint64_t quiet = (clock_boot_ns() - p->said_ns) / 1000000;
+
+	if (quiet + 10 >= every) {
+		char text[64];
+
+		snprintf(text, sizeof(text), "running for %u s", (unsigned)((clock_boot_ns() - p->began_ns) / 1000000000));
+		mcp_call_progress(&p->call, -1, -1, text);
+		quiet = 0;
+	}
+	add_ms(&p->beat, every > quiet ? (unsigned)(every - quiet) : 1);
+}
+
+void mcp_call_log(struct mcp_call *c, const char *level, const char *logger, json_t *data)
+{
+	struct mcp_call_private *p = c->priv;
+	int rank = mcp_log_level(level), least = p->era == MCP_MODERN ? p->log_level : c->mcp->log_level;
+
+	if (least < 0 || rank < least || mcp_lags(c->mcp)) {
+		json_decref(data);
+		return;
+	}
+	p->said_ns = clock_boot_ns();
+	send_notice(p, "notifications/message", json_pack("{ss ss so}", "level", level, "logger", logger ? logger : "bailiff", "data", data));
+}

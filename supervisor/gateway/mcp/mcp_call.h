@@ -1,0 +1,151 @@
+#ifndef BAILIFF_MCP_CALL_H
+#define BAILIFF_MCP_CALL_H
+
+/*
+ * A request of a client, under way. Handlers get one, do what is asked for by requests to the daemon, and end it with exactly
+ * one of mcp_call_finish, mcp_call_fail and mcp_call_sorry, after which it is gone.
+ *
+ * A handler never waits: mcp_call_up sends a request to the daemon and goes on in a callback. The call belongs to the session; if
+ * the client cancels it or vanishes, the handler's `cancelled` is called if it set one, processes that the call started in the
+ * foreground are terminated with their whole tree, no callback comes any more, and the call is freed. So a handler keeps its
+ * state in `data` (freed with `data_free`) and nowhere else.
+ *
+ *	static void on_list(struct mcp_call *c, json_t *result, json_t *error)
+ *	{
+ *		if (error)
+ *			mcp_call_sorry_up(c, "list processes", error);
+ *		else
+ *			mcp_call_finish(c, mcp_call_text(c, …));
+ *	}
+ *	void mcp_tool_ps(struct mcp_call *c)
+ *	{
+ *		mcp_call_up(c, "list_processes", json_pack("{ss}", "sessionId", session_id(c->up)), on_list);
+ *	}
+ *
+ * Questions to the client's user look the same in both eras. The handler names them and says what it wants to remember:
+ *
+ *	mcp_call_question(c, "approve", "elicitation/create", params);
+ *	mcp_call_ask(c, json_pack("{ss}", "processId", id), on_answers);
+ *
+ * A legacy client is sent the requests, and on_answers comes in the same call. A modern client gets a result that asks for input,
+ * with what is to be remembered in a sealed request state, and calls again; the handler then runs anew with `kept` holding it
+ * (NULL in a first round), finds its way back to the same mcp_call_question and mcp_call_ask, and on_answers comes at once. So
+ * a handler looks at `kept` before it starts anything.
+ */
+
+#include "supervisor/gateway/session.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct mcp_call;
+struct mcp_session;
+struct mcp_tool;
+
+enum mcp_era { MCP_LEGACY = 1, MCP_MODERN = 2, MCP_BOTH = 3 };
+
+enum {
+	MCP_RESOURCE_NOT_FOUND = -32002,        /* legacy; modern is RPC_INVALID_PARAMS */
+	MCP_HEADER_MISMATCH = -32020,
+	MCP_CAPABILITY_MISSING = -32021,
+	MCP_VERSION_UNSUPPORTED = -32022,
+};
+
+typedef void (*mcp_call_fn)(struct mcp_call *c);
+typedef void (*mcp_call_up_fn)(struct mcp_call *c, json_t *result, json_t *error);
+
+struct mcp_call {
+	struct mcp_session *mcp;
+	struct session *up;             /* the daemon; ready */
+	json_t *params;                 /* the request's; an object */
+	json_t *arguments;              /* of tools/call and prompts/get; an object that the tool's input schema holds for */
+	const char *name;               /* of the tool or prompt */
+	const char *uri;                /* of the resource */
+	json_t *vars;                   /* the variables of a resource template, unescaped */
+	json_t *kept;                   /* what an earlier round wanted to remember; NULL in the first */
+	void *data;                     /* the handler's */
+	void (*data_free)(void *data);
+	mcp_call_fn cancelled;          /* the handler's, or NULL; it must not finish the call */
+	struct mcp_call_private *priv;
+};
+
+/* ---- the end ---- */
+
+/* The result of the method, taken over. Members of the protocol (resultType, ttlMs …) are added. */
+void mcp_call_finish(struct mcp_call *c, json_t *result);
+/* A JSON-RPC error: the request itself is wrong. data may be NULL and is taken over. */
+void mcp_call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+/* tools/call: a result with isError, which the model reads. */
+void mcp_call_sorry(struct mcp_call *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same of an error of the daemon: its message and advice. `what` was being done. */
+void mcp_call_sorry_up(struct mcp_call *c, const char *what, const json_t *error);
+
+/* {content: [{type: text, text}]}, to be finished with; what is not UTF-8 is replaced. */
+json_t *mcp_call_text(const char *text, size_t n);
+/* Adds structuredContent; and, for clients of versions before it, nothing else. Both are taken over. Returns result. */
+json_t *mcp_call_structured(json_t *result, json_t *structured);
+
+/* ---- on the way ---- */
+
+/* A reading request to the daemon. params is taken over, may be NULL. */
+void mcp_call_up(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
+/* One that changes something: idempotent, with the client's trace context. */
+void mcp_call_act(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
+/*
+ * start_process in the client's session. Of the foreground: with onDisconnect "terminate", and the call's cancellation ends it.
+ * Otherwise "keep", and it outlives the call and the client.
+ */
+void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_call_up_fn fn);
+/* As the user, who has said so through the client: apply_changes, discard_changes. Only after mcp_call_answer was a yes. */
+void mcp_call_decide(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
+/* A process that cancellation ends, and one that it no longer does. */
+void mcp_call_owns(struct mcp_call *c, const char *process_id);
+void mcp_call_disowns(struct mcp_call *c, const char *process_id);
+/* fn after this many milliseconds; one at a time, a new one replaces it. */
+void mcp_call_later(struct mcp_call *c, unsigned ms, mcp_call_fn fn);
+/* Each event of the session while the call is under way; or NULL. */
+void mcp_call_watch(struct mcp_call *c, void (*event)(struct mcp_call *c, struct jval event));
+
+/*
+ * Progress, if the client asked for it. progress and total < 0: not known, then time goes on. What does not increase is not
+ * sent. A call that says nothing is kept alive by heartbeats without the handler's help.
+ */
+void mcp_call_progress(struct mcp_call *c, double progress, double total, const char *message);
+/* A log line for the client, if it asked for this level: debug info notice warning error critical alert emergency. data is taken over. */
+void mcp_call_log(struct mcp_call *c, const char *level, const char *logger, json_t *data);
+
+/* It goes on without its request: there is no hurry to answer. */
+bool mcp_call_is_task(const struct mcp_call *c);
+
+/* ---- questions ---- */
+
+/* Whether the client has a capability: "elicitation.form", "sampling", "roots". */
+bool mcp_call_can(const struct mcp_call *c, const char *capability);
+/* Fails the call because the client lacks this capability: modern -32021, legacy a tool error. */
+void mcp_call_lacks(struct mcp_call *c, const char *capability);
+/* One question of the next mcp_call_ask. method: elicitation/create, sampling/createMessage, roots/list. params is taken over. */
+void mcp_call_question(struct mcp_call *c, const char *key, const char *method, json_t *params);
+/* Asks what was named. keep is taken over, may be NULL. Asking without the capability is the handler's mistake: see mcp_call_can. */
+void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered);
+/* A yes counts only for what was asked: one that came along with a first call was given to nothing. Before the question is asked. */
+void mcp_call_unanswered(struct mcp_call *c);
+/* The client's result for a question, or NULL: it failed, timed out, or is not what was asked for. Until the call ends. */
+json_t *mcp_call_answer(const struct mcp_call *c, const char *key);
+
+/*
+ * A process waits for permission (start_process said waiting_permission): ask the client's user, and bring the answer to the
+ * daemon as theirs. `started` is start_process's result, or what was kept of it: {processId, actionId, permissionDecision}.
+ * The handler is called with what became of it:
+ */
+enum mcp_approval {
+	MCP_ALLOWED,            /* the process is being started; wait_process and events tell more */
+	MCP_DENIED,             /* or dismissed: the process will not run */
+	MCP_WAITS,              /* the client cannot ask, or did not answer: an operator may (mcp_call_waits_text) */
+};
+void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *question, void (*fn)(struct mcp_call *c, enum mcp_approval a));
+/* Of a call that is repeated with an answer: what approve needs, or NULL. Handlers that start processes begin with this. */
+const json_t *mcp_call_approving(const struct mcp_call *c);
+/* "Action act_… waits for an operator: bailiff approve act_…" */
+char *mcp_call_waits_text(const json_t *started);
+
+#endif

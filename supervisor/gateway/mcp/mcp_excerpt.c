@@ -1,0 +1,133 @@
+#include "supervisor/gateway/mcp/mcp_excerpt.h"
+
+#include "pty/sanitize.h"
+#include "runtime/base/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static uint64_t length_of(const struct mcp_excerpt *x)
+{
+	return x->total > x->from ? x->total - x->from : 0;
+}
+
+static void cut(struct mcp_excerpt *x, uint64_t share)
+{
+	uint64_t length = length_of(x);
+
+	x->head = length <= share ? length : share - share / 2;
+	x->tail = length <= share ? 0 : share / 2;
+}
+
+/* The shortest that does not fit an equal share of what is left gets that share; those that fit leave the rest to others. */
+void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget)
+{
+	uint64_t left = budget;
+	size_t open = n;
+
+	for (size_t i = 0; i < n; i++)
+		x[i].head = UINT64_MAX; /* not decided */
+	for (bool again = true; again && open;) {
+		again = false;
+		for (size_t i = 0; i < n; i++)
+			if (x[i].head == UINT64_MAX && length_of(&x[i]) <= left / open) {
+				cut(&x[i], UINT64_MAX);
+				left -= length_of(&x[i]);
+				again = --open > 0;
+			}
+	}
+	uint64_t share = open ? left / open : 0;
+	for (size_t i = 0; i < n; i++)
+		if (x[i].head == UINT64_MAX)
+			cut(&x[i], share);
+}
+
+/* What is shown of the bytes that were read: whole characters. An excerpt begins with one, because the one before ended so. */
+struct shown {
+	size_t first;      /* bytes of the beginning */
+	size_t at, last;   /* of the end: so many, from there on */
+	size_t held;       /* of a character at the very end, which is not complete yet */
+	bool gap;
+};
+
+static size_t whole(const char *bytes, size_t n)
+{
+	return n ? text_utf8_cut(bytes, n) : 0;
+}
+
+static struct shown shown_of(const struct mcp_excerpt *x)
+{
+	const struct buf *first = &x->first, *last = &x->last;
+	struct shown s = { .first = first->len, .gap = length_of(x) > first->len + last->len };
+
+	while (s.at < last->len && s.at < 3 && ((unsigned char)last->data[s.at] & 0xc0) == 0x80)
+		s.at++;
+	s.last = last->len - s.at;
+	if (s.gap)
+		s.first = whole(first->data, first->len);
+	if (x->open && last->len) {
+		size_t n = whole(last->data + s.at, s.last);
+		s.held = s.last - n;
+		s.last = n;
+	} else if (x->open && !s.gap) {
+		s.first = whole(first->data, first->len);
+		s.held = first->len - s.first;
+	}
+	return s;
+}
+
+uint64_t mcp_excerpt_omitted(const struct mcp_excerpt *x)
+{
+	struct shown s = shown_of(x);
+
+	return s.gap ? length_of(x) - s.first - s.last - s.held : 0;
+}
+
+uint64_t mcp_excerpt_end(const struct mcp_excerpt *x)
+{
+	return x->total - shown_of(x).held;
+}
+
+static void show(const char *bytes, size_t n, struct buf *out)
+{
+	struct sanitize s = SANITIZE_INIT;
+
+	sanitize_feed(&s, bytes, n, out);
+	sanitize_end(&s, out);
+}
+
+void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out)
+{
+	size_t start = out->len;
+	struct shown s = shown_of(x);
+
+	show(buf_cstr(&x->first), s.first, out);
+	if (s.gap) {
+		if (out->len > start && out->data[out->len - 1] != '\n')
+			buf_byte(out, '\n');
+		buf_printf(out, "[… %" PRIu64 " bytes left out …]\n", mcp_excerpt_omitted(x));
+	}
+	show(buf_cstr(&x->last) + s.at, s.last, out);
+}
+
+void mcp_excerpt_done(struct mcp_excerpt *x)
+{
+	buf_done(&x->first);
+	buf_done(&x->last);
+}
+
+void mcp_excerpt_last_line(const char *bytes, size_t n, size_t most, struct buf *out)
+{
+	buf_auto struct buf text = BUF_INIT;
+	size_t end, begin;
+
+	show(bytes, n, &text);
+	for (end = text.len; end > 0 && strchr(" \n\t", text.data[end - 1]); end--)
+		;
+	for (begin = end; begin > 0 && text.data[begin - 1] != '\n'; begin--)
+		;
+	size_t len = end - begin;
+	buf_append(out, buf_cstr(&text) + begin, len > most ? text_utf8_cut(text.data + begin, most) : len);
+	if (len > most)
+		buf_str(out, "…");
+}

@@ -1,0 +1,149 @@
+#include "supervisor/gateway/mcp/mcp_listen.h"
+
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/mcp/mcp_private.h"
+#include "supervisor/gateway/mcp/mcp_task.h"
+#include "supervisor/gateway/mcp/mcp_version.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <string.h>
+
+#define WATCHED_MAX 1000u
+#define LISTENING_MAX 64u
+
+static const char *const flags[] = { "toolsListChanged", "promptsListChanged", "resourcesListChanged" };
+static const char *const lists[] = { "resourceSubscriptions", "taskIds" };
+
+static void tell(struct mcp_call_private *p, const char *method, json_t *params)
+{
+	json_object_set_new(params, "_meta", json_pack("{sO}", MCP_META "subscriptionId", p->id));
+	mcp_send(p->call.mcp, p->where, rpc_message_notification(RPC_VERSIONED, method, params), false);
+}
+
+static void free_filter(void *data)
+{
+	json_decref(data);
+}
+
+/* −1: the call has been failed. */
+static int take_lists(struct mcp_call *c, const json_t *asked, json_t *agreed)
+{
+	for (size_t i = 0; i < countof(lists); i++) {
+		const json_t *list = json_object_get(asked, lists[i]), *one;
+		size_t k;
+
+		if (!list)
+			continue;
+		if (!json_is_array(list) || json_array_size(list) > WATCHED_MAX) {
+			mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "notifications.%s: expected an array of at most %u strings", lists[i], WATCHED_MAX);
+			return -1;
+		}
+		json_array_foreach(list, k, one)
+			if (!json_is_string(one)) {
+				mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "notifications.%s[%zu]: expected a string", lists[i], k);
+				return -1;
+			}
+		json_object_set_new(agreed, lists[i], json_copy((json_t *)list));
+	}
+	return 0;
+}
+
+/* Those with a place of their own cost their client a connection each, and are bounded with these. */
+static bool is_listening(const struct mcp_call_private *p)
+{
+	return p->listens && !p->where;
+}
+
+void mcp_method_listen(struct mcp_call *c)
+{
+	struct mcp_call_private *p = c->priv;
+	const json_t *asked = json_object_get(c->params, "notifications");
+
+	if (!json_is_object(asked)) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "notifications: expected an object");
+		return;
+	}
+	if (json_object_get(asked, "taskIds") && !mcp_call_can(c, "extensions." MCP_TASKS_EXTENSION)) {
+		mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
+			      "notifications.taskIds needs the client's capability " MCP_TASKS_EXTENSION);
+		return;
+	}
+	if (!p->where && mcp_call_count(c->mcp, is_listening) >= LISTENING_MAX) {
+		mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "%u subscriptions are open already", LISTENING_MAX);
+		return;
+	}
+	json_t *agreed = json_object();
+	for (size_t i = 0; i < countof(flags); i++)
+		if (json_is_true(json_object_get(asked, flags[i])))
+			json_object_set_new(agreed, flags[i], json_true());
+	c->data = agreed;
+	c->data_free = free_filter;
+	if (take_lists(c, asked, agreed) < 0)
+		return;
+	mcp_call_uncount(p);
+	p->listens = true;
+	tell(p, "notifications/subscriptions/acknowledged", json_pack("{sO}", "notifications", agreed));
+}
+
+static bool wants(const struct mcp_call_private *p, const char *list, const char *value)
+{
+	const json_t *one;
+	size_t i;
+
+	if (!p->listens)
+		return false;
+	json_array_foreach(json_object_get(p->call.data, list), i, one)
+		if (strcmp(json_string_value(one), value) == 0)
+			return true;
+	return false;
+}
+
+void mcp_listen_list(struct mcp_session *m, const char *what)
+{
+	mem_auto char *flag = mem_printf("%sListChanged", what), *method = mem_printf("notifications/%s/list_changed", what);
+	struct mcp_call_private *p;
+
+	TAILQ_FOREACH(p, &m->calls, entry)
+		if (p->listens && json_is_true(json_object_get(p->call.data, flag)))
+			tell(p, method, json_object());
+}
+
+bool mcp_listen_wants(const struct mcp_session *m, const char *uri)
+{
+	const struct mcp_call_private *p;
+
+	TAILQ_FOREACH(p, &m->calls, entry)
+		if (wants(p, "resourceSubscriptions", uri))
+			return true;
+	return false;
+}
+
+void mcp_listen_resource(struct mcp_session *m, const char *uri)
+{
+	struct mcp_call_private *p;
+
+	TAILQ_FOREACH(p, &m->calls, entry)
+		if (wants(p, "resourceSubscriptions", uri))
+			tell(p, "notifications/resources/updated", json_pack("{ss}", "uri", uri));
+}
+
+void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task)
+{
+	struct mcp_call_private *p;
+
+	TAILQ_FOREACH(p, &m->calls, entry)
+		if (wants(p, "taskIds", id))
+			tell(p, "notifications/tasks", json_deep_copy(task));
+}
+
+void mcp_listen_end(struct mcp_session *m)
+{
+	struct mcp_call_private *p;
+	uint64_t at = 0;
+
+	for (p = mcp_call_after(m, 0); p; p = mcp_call_after(m, at)) {
+		at = p->serial;
+		if (p->listens)
+			mcp_call_finish(&p->call, json_pack("{s{sO}}", "_meta", MCP_META "subscriptionId", p->id));
+	}
+}

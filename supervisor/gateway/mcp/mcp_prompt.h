@@ -1,0 +1,38 @@
+#ifndef BAILIFF_MCP_PROMPT_H
+#define BAILIFF_MCP_PROMPT_H
+
+/*
+ * Prompts: a table, mcp_prompts.def.
+ *
+ *   MCP_PROMPT(name, title, description, arguments, get, complete)
+ *
+ * `arguments` is a JSON array in MCP_SCHEMA(…): [{"name": …, "description": …, "required": true}]. Required ones are checked
+ * before `get`, which ends the call with {description?, messages: [{role, content}]}; mcp_prompt_finish does that for one text.
+ * `complete` as for resources, or NULL.
+ */
+
+#include "supervisor/gateway/mcp/mcp_call.h"
+
+#include <stddef.h>
+
+struct mcp_prompt {
+	const char *name, *title, *description;
+	const char *arguments;          /* JSON text */
+	mcp_call_fn get, complete;
+};
+
+#define MCP_PROMPT(name, title, description, arguments, get, complete) void get(struct mcp_call *c);
+#include "supervisor/gateway/mcp/mcp_prompts.def"
+#undef MCP_PROMPT
+void mcp_prompt_complete(struct mcp_call *c);
+
+const struct mcp_prompt *mcp_prompt_at(bool fixtures, size_t i);
+const struct mcp_prompt *mcp_prompt_find(bool fixtures, const char *name);
+json_t *mcp_prompt_describe(const struct mcp_prompt *p);
+
+/* One message of the user. */
+void mcp_prompt_finish(struct mcp_call *c, const char *description, const char *text);
+/* An argument as given, or "". */
+const char *mcp_prompt_argument(const struct mcp_call *c, const char *name);
+
+#endif

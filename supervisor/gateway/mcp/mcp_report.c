@@ -1,0 +1,393 @@
+#include "supervisor/gateway/mcp/mcp_report.h"
+
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/client/refusal.h"
+#include "supervisor/gateway/mcp/mcp_words.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define DENIALS_MAX 10
+
+static const char *str(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static bool is(const json_t *o, const char *key, const char *word)
+{
+	return strcmp(str(o, key), word) == 0;
+}
+
+bool mcp_report_has_ended(const json_t *process)
+{
+	return !is(process, "status", "running") && !is(process, "status", "waiting_permission") && !is(process, "status", "starting");
+}
+
+void mcp_report_uri(const char *process_id, const char *stream, struct buf *out)
+{
+	buf_printf(out, "bailiff://output/%s/%s", process_id, stream);
+}
+
+/* ---- how it stands ---- */
+
+/* What a model is told of it: the daemon's word, but for a person's or the policy's no. */
+static const char *status_of(const json_t *p)
+{
+	return is(p, "status", "failed") && is(p, "category", "permission") ? "denied" : str(p, "status");
+}
+
+static bool went_wrong(const struct mcp_report *r)
+{
+	const json_t *p = r->process;
+
+	if (!mcp_report_has_ended(p))
+		return false;
+	if (is(p, "status", "terminated"))
+		return !r->ended_is_fine;
+	return !is(p, "status", "completed") || str(p, "signal")[0] || json_integer_value(json_object_get(p, "exitCode")) != 0;
+}
+
+static void tell_after(const json_t *p, struct buf *out)
+{
+	const json_t *ms = json_object_get(p, "durationMs");
+
+	if (ms)
+		buf_printf(out, " after %.*f s", json_integer_value(ms) < 10000 ? 2 : 0, (double)json_integer_value(ms) / 1000);
+}
+
+static void tell_end(const json_t *p, struct buf *out)
+{
+	const char *message = str(p, "message")[0] ? str(p, "message") : str(p, "statusReason");
+
+	if (strcmp(status_of(p), "denied") == 0) {
+		buf_printf(out, "Not run: %s", message[0] ? message : "permission was denied");
+	} else if (is(p, "status", "failed") && str(p, "limit")[0]) {
+		buf_printf(out, "Stopped by its %s limit", str(p, "limit"));
+		tell_after(p, out);
+	} else if (is(p, "status", "failed")) {
+		buf_printf(out, "Failed: %s", message);
+	} else if (is(p, "status", "lost")) {
+		buf_str(out, "Lost: it ended unseen while the supervisor was away; its exit status is not known");
+	} else if (is(p, "status", "terminated")) {
+		buf_printf(out, "Terminated (%s)", message[0] ? message : "asked for");
+		tell_after(p, out);
+	} else if (str(p, "signal")[0]) {
+		buf_printf(out, "Killed by signal %s", str(p, "signal"));
+		tell_after(p, out);
+	} else {
+		buf_printf(out, "Exit code %d", (int)json_integer_value(json_object_get(p, "exitCode")));
+		tell_after(p, out);
+	}
+	buf_str(out, ".\n");
+}
+
+/* How to go on; "" when there is nothing to go on with. */
+static void tell_next(const json_t *p, struct buf *out)
+{
+	const char *id = str(p, "processId"), *input = str(p, "stdin");
+
+	if (is(p, "status", "waiting_permission")) {
+		buf_printf(out, "A person has to allow it (bailiff approve %s). Call wait with {\"actionId\":\"%s\"} to wait for that.", str(p, "actionId"),
+			   str(p, "actionId"));
+	} else if (!mcp_report_has_ended(p)) {
+		buf_printf(out, "Go on with {\"processId\":\"%s\"}: wait for it, read_output for more of what it printed, %s%skill to end it.", id,
+			   strcmp(input, "none") == 0 ? "" : "write_stdin to type, ", strcmp(input, "tty") == 0 ? "screen to see its terminal, " : "");
+	} else if (json_is_true(json_object_get(p, "cow")) && is(p, "status", "completed")) {
+		buf_printf(out, "What it changed is held back. Call diff with {\"processId\":\"%s\"} to review it, then apply or discard.", id);
+	}
+}
+
+static void tell_status(const struct mcp_report *r, const char *next, struct buf *out)
+{
+	const json_t *p = r->process;
+
+	if (r->note)
+		buf_printf(out, "%s\n", r->note);
+	if (is(p, "status", "waiting_permission"))
+		buf_printf(out, "Not started yet: it waits for permission (action %s).\n", str(p, "actionId"));
+	else if (!mcp_report_has_ended(p))
+		buf_printf(out, "Still running as %s.\n", str(p, "processId"));
+	else
+		tell_end(p, out);
+	if (*next)
+		buf_printf(out, "%s\n", next);
+}
+
+/* ---- what was refused ---- */
+
+static void tell_needs(const struct refusal_needs *n, struct buf *out)
+{
+	buf_auto struct buf host = BUF_INIT, options = BUF_INIT;
+
+	refusal_host(n, &host);
+	if (n->write)
+		buf_printf(&options, "\"writeRoots\":[\"%s\"]", n->folder[0] == '/' ? n->folder : "PATH");
+	if (n->read)
+		buf_printf(&options, "%s\"readRoots\":[\"PATH\"]", options.len ? ", " : "");
+	if (host.len)
+		buf_printf(&options, "%s\"allowHosts\":[\"%s\"]", options.len ? ", " : "", host.data);
+	else if (n->network)
+		buf_printf(&options, "%s\"allowHosts\":[\"HOST:PORT\"] (through a proxy) or \"network\":\"host\"", options.len ? ", " : "");
+	if (options.len)
+		buf_printf(out, "exec with %s and a justification, where the policy lets agents ask for more; otherwise a person has to widen the profile.",
+			   options.data);
+}
+
+static bool has(const json_t *array, const char *key, const char *text)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(array, i, v)
+		if (is(v, key, text))
+			return true;
+	return false;
+}
+
+/* An array of {what}, each once; and what would allow them. */
+static json_t *denials_of(const json_t *violations, struct buf *ret_allow)
+{
+	struct refusal_needs needs = { 0 };
+	json_t *found = json_array();
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(violations, i, v) {
+		mem_auto char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
+		struct jval violation = jval_of(text, strlen(text));
+		buf_auto struct buf words = BUF_INIT;
+
+		refusal_words(violation, &words);
+		refusal_note(&needs, violation);
+		if (json_array_size(found) < DENIALS_MAX && !has(found, "what", buf_cstr(&words)))
+			json_array_append_new(found, json_pack("{so}", "what", rpc_message_text(buf_cstr(&words), words.len)));
+	}
+	tell_needs(&needs, ret_allow);
+	return found;
+}
+
+static void tell_denials(const json_t *denials, size_t all, const char *allow, struct buf *out)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(denials, i, v)
+		buf_printf(out, "denied: %s\n", str(v, "what"));
+	if (all > json_array_size(denials) && json_array_size(denials) == DENIALS_MAX)
+		buf_printf(out, "denied: and more of the kind\n");
+	if (*allow)
+		buf_printf(out, "to allow it: %s\n", allow);
+}
+
+/*
+ * Where the kernel's refusals cannot be seen (they take root and audit), what programs say about them still can. A guess, and told
+ * as one.
+ */
+static const struct {
+	const char *says, *hint;
+} guesses[] = {
+	{ "Read-only file system", "perhaps the sandbox: only the working tree and /tmp can be written. exec with \"writeRoots\" asks for more." },
+	{ "Network is unreachable", "perhaps the sandbox: there is no network. exec with \"allowHosts\" asks for some." },
+	{ "Could not resolve host", "perhaps the sandbox: there is no network. exec with \"allowHosts\" asks for some." },
+	{ "Failed to connect to 127.0.0.1", "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
+	{ "Failed to connect to localhost", "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
+	{ "could not write config file .git/config", "perhaps the sandbox: .git/config and .git/hooks are protected." },
+	{ "Temporary failure in name resolution", "perhaps the sandbox: there is no network. exec with \"allowHosts\" asks for some." },
+};
+
+static const char *guess(const struct mcp_report *r)
+{
+	for (size_t i = 0; i < r->nstreams; i++) {
+		const struct mcp_excerpt *x = &r->streams[i];
+
+		for (size_t k = 0; k < countof(guesses); k++)
+			if (memmem(buf_cstr(&x->first), x->first.len, guesses[k].says, strlen(guesses[k].says)) ||
+			    memmem(buf_cstr(&x->last), x->last.len, guesses[k].says, strlen(guesses[k].says)))
+				return guesses[k].hint;
+	}
+	return NULL;
+}
+
+/* ---- what it printed ---- */
+
+static bool is_told(const struct mcp_excerpt *x)
+{
+	return mcp_excerpt_end(x) > x->from;
+}
+
+static void tell_stream(const struct mcp_excerpt *x, const char *text, bool only, struct buf *out)
+{
+	if (!is_told(x))
+		return;
+	if (out->len)
+		buf_byte(out, '\n');
+	if (x->from || mcp_excerpt_omitted(x))
+		buf_printf(out, "%s, bytes %" PRIu64 " to %" PRIu64 ":\n", x->stream, x->from, mcp_excerpt_end(x));
+	else if (!only || strcmp(x->stream, "stderr") == 0)
+		buf_printf(out, "%s:\n", x->stream);
+	buf_str(out, text);
+	if (out->len && out->data[out->len - 1] != '\n') /* control sequences alone leave nothing to show */
+		buf_byte(out, '\n');
+}
+
+static size_t streams_with_text(const struct mcp_report *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->nstreams; i++)
+		n += is_told(&r->streams[i]);
+	return n;
+}
+
+static json_t *link_to(const char *process_id, const struct mcp_excerpt *x)
+{
+	buf_auto struct buf uri = BUF_INIT;
+
+	mcp_report_uri(process_id, x->stream, &uri);
+	return json_pack("{ss ss ss ss sI}", "type", "resource_link", "uri", buf_cstr(&uri), "name", x->stream, "mimeType", "text/plain", "size",
+			 (json_int_t)x->total);
+}
+
+static void add_streams(const struct mcp_report *r, struct buf *text, json_t *content, json_t *structured)
+{
+	const char *id = str(r->process, "processId");
+	json_t *outputs = json_array();
+
+	for (size_t i = 0; i < r->nstreams; i++) {
+		struct mcp_excerpt *x = &r->streams[i];
+		buf_auto struct buf shown = BUF_INIT, uri = BUF_INIT;
+
+		mcp_excerpt_text(x, &shown);
+		tell_stream(x, buf_cstr(&shown), streams_with_text(r) == 1, text);
+		mcp_report_uri(id, x->stream, &uri);
+		json_object_set_new(structured, x->stream, rpc_message_text(buf_cstr(&shown), shown.len));
+		json_array_append_new(outputs, json_pack("{ss ss sI sI sI}", "stream", x->stream, "uri", buf_cstr(&uri), "bytes", (json_int_t)x->total,
+							 "from", (json_int_t)x->from, "omittedBytes", (json_int_t)mcp_excerpt_omitted(x)));
+		if (x->total)
+			json_array_append_new(content, link_to(id, x));
+	}
+	json_object_set_new(structured, "outputs", outputs);
+}
+
+/* ---- all of it ---- */
+
+static void copy(json_t *to, const json_t *from, const char *key)
+{
+	json_t *v = json_object_get(from, key);
+
+	if (v && !json_is_null(v) && !(json_is_string(v) && json_string_length(v) == 0))
+		json_object_set(to, key, v);
+}
+
+static json_t *structured_of(const struct mcp_report *r, const char *next, const json_t *denials, const char *allow)
+{
+	static const char *const same[] = { "processId", "exitCode", "signal", "durationMs", "limit", "actionId" };
+	json_t *s = json_pack("{ss}", "status", status_of(r->process));
+
+	for (size_t i = 0; i < countof(same); i++)
+		copy(s, r->process, same[i]);
+	if (!is(s, "status", "waiting_permission"))
+		json_object_del(s, "actionId");
+	if (mcp_report_has_ended(r->process) && !is(r->process, "status", "completed"))
+		copy(s, r->process, str(r->process, "message")[0] ? "message" : "statusReason");
+	if (json_object_get(s, "statusReason")) {
+		json_object_set(s, "message", json_object_get(s, "statusReason"));
+		json_object_del(s, "statusReason");
+	}
+	if (json_array_size(denials))
+		json_object_set(s, "denials", (json_t *)denials);
+	if (*allow)
+		json_object_set_new(s, "toAllow", json_string(allow));
+	if (*next)
+		json_object_set_new(s, "next", json_string(next));
+	return s;
+}
+
+static json_t *result_of(const struct buf *text, json_t *content, json_t *structured, bool wrong)
+{
+	json_array_insert_new(content, 0, json_pack("{ss so}", "type", "text", "text", rpc_message_text(buf_cstr(text), text->len)));
+	return json_pack("{so so sb}", "content", content, "structuredContent", structured, "isError", wrong);
+}
+
+/* Nothing to say but what it printed: then that comes first. */
+static bool plain_success(const struct mcp_report *r, const char *next, const json_t *denials)
+{
+	return is(r->process, "status", "completed") && !went_wrong(r) && !r->note && !*next && !json_array_size(denials);
+}
+
+json_t *mcp_report_result(const struct mcp_report *r)
+{
+	const json_t *violations = json_object_get(r->process, "violations");
+	buf_auto struct buf text = BUF_INIT, allow = BUF_INIT, next = BUF_INIT;
+	json_auto_t *denials = denials_of(violations, &allow);
+	json_t *content = json_array(), *structured;
+
+	tell_next(r->process, &next);
+	bool plain = plain_success(r, buf_cstr(&next), denials);
+	if (!plain)
+		tell_status(r, buf_cstr(&next), &text);
+	tell_denials(denials, json_array_size(violations), buf_cstr(&allow), &text);
+	structured = structured_of(r, buf_cstr(&next), denials, buf_cstr(&allow));
+	const char *hint = went_wrong(r) && !json_array_size(denials) ? guess(r) : NULL;
+	if (hint) {
+		buf_printf(&text, "%s\n", hint);
+		json_object_set_new(structured, "hint", json_string(hint));
+	}
+	add_streams(r, &text, content, structured);
+	if (plain) {
+		buf_str(&text, text.len ? "\n" : "");
+		tell_end(r->process, &text);
+	}
+	return result_of(&text, content, structured, went_wrong(r));
+}
+
+/* ---- what was never started ---- */
+
+static void tell_rules(const json_t *decision, struct buf *out)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(json_object_get(decision, "ruleRefs"), i, v) {
+		bool session = str(v, "sessionId")[0];
+
+		buf_printf(out, "rule: %s (%s, %s:%d)\n", str(v, "rule"), str(v, "effect"), str(v, session ? "sessionId" : "file"),
+			   (int)json_integer_value(json_object_get(v, session ? "number" : "line")));
+	}
+	if (str(decision, "impact")[0])
+		buf_printf(out, "it %s\n", str(decision, "impact"));
+	if (str(decision, "rollbackAdvice")[0])
+		buf_printf(out, "instead: %s\n", str(decision, "rollbackAdvice"));
+}
+
+json_t *mcp_report_refused(const json_t *error)
+{
+	const json_t *data = json_object_get(error, "data"), *decision = json_object_get(data, "permissionDecision");
+	bool denied = json_integer_value(json_object_get(error, "code")) == -32010;
+	mem_auto char *message = mcp_words_message(error);
+	const char *advice = mcp_words_advice(error);
+	buf_auto struct buf text = BUF_INIT;
+	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
+
+	copy(s, data, "processId");
+	buf_printf(&text, "%s: %s.\n", denied ? "Denied by policy" : "Not started", decision ? str(decision, "decisionReason") : message);
+	if (decision) {
+		buf_auto struct buf what = BUF_INIT;
+
+		tell_rules(decision, &text);
+		buf_printf(&text, "to allow it: a person has to change %s; do not try to get around it.\n",
+			   json_array_size(json_object_get(decision, "ruleRefs")) ? "that rule of the policy" : "the policy or the profile");
+		buf_str(&what, str(decision, "decisionReason"));
+		json_object_set_new(s, "denials", json_pack("[{so sO*}]", "what", rpc_message_text(buf_cstr(&what), what.len), "rules",
+							    json_object_get(decision, "ruleRefs")));
+	} else if (advice) {
+		buf_printf(&text, "%s\n", advice);
+	}
+	return result_of(&text, json_array(), s, true);
+}

@@ -1,0 +1,11 @@
+#ifndef BAILIFF_MCP_REQUEST_H
+#define BAILIFF_MCP_REQUEST_H
+
+#include "supervisor/gateway/mcp/mcp_session.h"
+
+struct rpc_message;
+
+/* A request becomes a call of its era, or is refused. */
+void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *where, enum mcp_hint hint);
+
+#endif

@@ -1,0 +1,158 @@
+/* Which resources there are at the moment, which of them an event changes, and what completes a variable of a template. */
+#include "supervisor/gateway/mcp/mcp_resource.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/gateway/mcp/mcp_report.h"
+#include "supervisor/gateway/mcp/mcp_session.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PAGE 50 /* processes */
+#define TITLE_MAX 200
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static json_t *command_of(const json_t *p)
+{
+	buf_auto struct buf line = BUF_INIT;
+	const json_t *word;
+	size_t i;
+
+	buf_str(&line, text(p, "commandLine"));
+	if (!line.len)
+		json_array_foreach(json_object_get(p, "command"), i, word)
+			buf_printf(&line, "%s%s", i ? " " : "", json_string_value(word));
+	return rpc_message_text(buf_cstr(&line), line.len > TITLE_MAX ? text_utf8_cut(line.data, TITLE_MAX) : line.len);
+}
+
+/* ---- the list ---- */
+
+static void add_outputs(json_t *page, const json_t *p)
+{
+	json_auto_t *command = command_of(p);
+	const json_t *output;
+	const char *stream;
+
+	json_object_foreach(json_object_get(p, "outputs"), stream, output) {
+		buf_auto struct buf uri = BUF_INIT;
+		mem_auto char *title = mem_printf("%s of: %s", stream, json_string_value(command));
+
+		if (!json_integer_value(json_object_get(output, "bytes")))
+			continue;
+		mcp_report_uri(text(p, "processId"), stream, &uri);
+		json_array_append_new(page, json_pack("{ss ss ss ss sO}", "uri", uri.data, "name", stream, "title", title, "mimeType", "text/plain", "size",
+						      json_object_get(output, "bytes")));
+	}
+}
+
+static void free_json(void *data)
+{
+	json_decref(data);
+}
+
+static void on_processes(struct mcp_call *c, json_t *result, json_t *error)
+{
+	json_t *page = json_incref(c->data), *p;
+	const char *next = json_string_value(json_object_get(result, "nextCursor"));
+	size_t i;
+
+	if (error) {
+		json_decref(page);
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: is not one that was given");
+		return;
+	}
+	json_array_foreach(json_object_get(result, "processes"), i, p) {
+		mem_auto char *uri = mem_printf("bailiff://process/%s", text(p, "processId"));
+		json_auto_t *command = command_of(p);
+		mem_auto char *title = mem_printf("%s: %s", text(p, "status"), json_string_value(command));
+
+		json_array_append_new(page, json_pack("{ss ss ss ss}", "uri", uri, "name", text(p, "processId"), "title", title, "mimeType", "application/json"));
+		add_outputs(page, p);
+	}
+	mcp_resource_listed(c, page, next);
+}
+
+void mcp_resource_list_more(struct mcp_call *c, json_t *page, const char *cursor)
+{
+	json_t *params = json_pack("{ss si}", "sessionId", session_id(c->up), "limit", PAGE);
+
+	if (cursor)
+		json_object_set_new(params, "cursor", json_string(cursor));
+	c->data = page;
+	c->data_free = free_json;
+	mcp_call_up(c, "list_processes", params, on_processes);
+}
+
+/* ---- what changes ---- */
+
+static void updated(struct mcp_session *m, const char *kind, const char *id, const char *stream)
+{
+	char uri[160];
+
+	snprintf(uri, sizeof(uri), "bailiff://%s%s%s%s%s", kind, id ? "/" : "", id ? id : "", stream ? "/" : "", stream ? stream : "");
+	mcp_session_resource_updated(m, uri);
+}
+
+/* The daemon tells of output a few times a second at most; who does not read is told later (mcp_session_resource_updated). */
+void mcp_resource_event(struct mcp_session *m, struct jval event)
+{
+	char type[64], process[72], stream[16];
+
+	jval_str(jval_get(event, "type"), type, sizeof(type));
+	jval_str(jval_get(event, "processId"), process, sizeof(process));
+	jval_str(jval_path(event, "payload.stream"), stream, sizeof(stream));
+	updated(m, "events", NULL, NULL);
+	if (strcmp(type, "policy.changed") == 0)
+		updated(m, "policy", NULL, NULL);
+	if (!process[0])
+		return;
+	if (strcmp(type, "process.output") == 0 && stream[0]) {
+		updated(m, "output", process, stream);
+		if (strcmp(stream, "pty") == 0)
+			updated(m, "screen", process, NULL);
+	} else if (strncmp(type, "process.", 8) == 0 || strcmp(type, "sandbox.violation") == 0) {
+		updated(m, "process", process, NULL);
+		updated(m, "processes", NULL, NULL);
+	}
+	if (strncmp(type, "changes.", 8) == 0 || strncmp(type, "artifact.", 9) == 0)
+		updated(m, "changes", process, NULL);
+}
+
+/* ---- completion ---- */
+
+static void on_completing(struct mcp_call *c, json_t *result, json_t *error)
+{
+	const char *typed = text(json_object_get(c->params, "argument"), "value");
+	json_t *values = json_array(), *p;
+	size_t i;
+
+	json_array_foreach(json_object_get(result, "processes"), i, p)
+		if (strncmp(text(p, "processId"), typed, strlen(typed)) == 0)
+			json_array_append(values, json_object_get(p, "processId"));
+	mcp_resource_completion(c, values);
+}
+
+void mcp_resource_complete(struct mcp_call *c)
+{
+	static const char *const streams[] = { "stdout", "stderr", "pty" };
+	const char *typed = text(json_object_get(c->params, "argument"), "value");
+
+	if (strcmp(c->name, "processId") == 0) {
+		mcp_call_up(c, "list_processes", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", 1000), on_completing);
+		return;
+	}
+	json_t *values = json_array();
+	for (size_t i = 0; strcmp(c->name, "stream") == 0 && i < countof(streams); i++)
+		if (strncmp(streams[i], typed, strlen(typed)) == 0)
+			json_array_append_new(values, json_string(streams[i]));
+	mcp_resource_completion(c, values);
+}

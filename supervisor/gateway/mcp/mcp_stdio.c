@@ -1,0 +1,176 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "supervisor/client/remote.h"
+#include "supervisor/gateway/gateway.h"
+#include "supervisor/gateway/line_stream.h"
+#include "supervisor/gateway/mcp/mcp_options.h"
+#include "supervisor/gateway/mcp/mcp_session.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES (16u << 20)
+
+struct stdio {
+	struct event_base *base;
+	struct line_stream *lines;
+	struct mcp_session *mcp;
+	struct event *signals[3];
+};
+
+static void on_line(void *ctx, const char *line, size_t len)
+{
+	struct stdio *s = ctx;
+	json_error_t bad;
+	json_t *message = json_loadb(line, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad);
+
+	if (message) {
+		mcp_session_weigh(s->mcp, len);
+		mcp_session_feed(s->mcp, message, NULL, MCP_HINT_NONE);
+		return;
+	}
+	json_auto_t *id = rpc_message_find_id(line, len);
+	mem_auto char *text = mem_printf("bad JSON at byte %d: %s", bad.position, bad.text);
+	mcp_session_bad(s->mcp, NULL, id, RPC_PARSE_ERROR, text);
+}
+
+static void on_too_long(void *ctx)
+{
+	struct stdio *s = ctx;
+
+	mcp_session_bad(s->mcp, NULL, NULL, RPC_INVALID_REQUEST, "a message of more than 16 MiB");
+}
+
+static bool on_busy(void *ctx)
+{
+	struct stdio *s = ctx;
+
+	return mcp_session_busy(s->mcp);
+}
+
+/* The client has gone. The loop ends when the daemon has been told. */
+static void on_end(void *ctx)
+{
+	struct stdio *s = ctx;
+
+	mcp_session_free(s->mcp);
+	s->mcp = NULL;
+	for (size_t i = 0; i < countof(s->signals); i++)
+		event_del(s->signals[i]);
+}
+
+static void on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	struct stdio *s = arg;
+
+	mcp_session_shutdown(s->mcp);
+	on_end(s);
+	line_stream_free(s->lines);
+	s->lines = NULL;
+}
+
+static void on_send(void *ctx, void *where, json_t *message, bool last)
+{
+	struct stdio *s = ctx;
+	buf_auto struct buf line = BUF_INIT;
+
+	if (!message)
+		return;
+	rpc_message_write(message, true, &line);
+	json_decref(message);
+	line_stream_write(s->lines, line.data, line.len);
+}
+
+static void on_wake(void *ctx)
+{
+	struct stdio *s = ctx;
+
+	if (s->lines)
+		line_stream_wake(s->lines);
+}
+
+static bool on_lags(void *ctx)
+{
+	const struct stdio *s = ctx;
+
+	return s->lines && line_stream_lags(s->lines);
+}
+
+static bool on_full(void *ctx)
+{
+	const struct stdio *s = ctx;
+
+	return s->lines && line_stream_full(s->lines);
+}
+
+static void on_drained(void *ctx)
+{
+	struct stdio *s = ctx;
+
+	if (s->mcp)
+		mcp_session_drained(s->mcp);
+}
+
+/* Better now, on stderr, than at the first call. */
+static int look_for_daemon(struct err *e)
+{
+	const struct remote_options o = { .start = true };
+	struct remote *r;
+
+	if (remote_open(&o, &r, e) < 0)
+		return -1;
+	remote_free(r);
+	return 0;
+}
+
+static void serve(const struct mcp_config *config)
+{
+	static const struct line_stream_ops line_ops = {
+		.line = on_line, .too_long = on_too_long, .busy = on_busy, .end = on_end, .drained = on_drained,
+	};
+	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
+	struct stdio s = { .base = event_base_new() };
+	char principal[32];
+
+	if (!s.base)
+		abort();
+	snprintf(principal, sizeof(principal), "uid:%u", (unsigned)getuid());
+	const struct mcp_session_options o = {
+		.base = s.base, .config = config, .transport = "stdio", .principal = principal,
+		.out = { .send = on_send, .wake = on_wake, .lags = on_lags, .full = on_full }, .ctx = &s,
+	};
+	s.mcp = mcp_session_new(&o);
+	s.lines = line_stream_new(s.base, STDIN_FILENO, STDOUT_FILENO, LINE_MAX_BYTES, &line_ops, &s);
+	for (size_t i = 0; i < countof(caught); i++) {
+		s.signals[i] = evsignal_new(s.base, caught[i], on_signal, &s);
+		event_add(s.signals[i], NULL);
+	}
+	event_base_dispatch(s.base);
+	line_stream_free(s.lines);
+	for (size_t i = 0; i < countof(caught); i++)
+		event_free(s.signals[i]);
+	event_base_free(s.base);
+}
+
+int mcp_stdio_main(int argc, char **argv)
+{
+	struct mcp_config config;
+	struct err e = ERR_INIT;
+
+	mcp_config_init(&config);
+	if (mcp_options_parse(argc, argv, &config, &e) < 0) {
+		fprintf(stderr, "bailiff mcp: %s\n", e.message);
+		return 2;
+	}
+	if (look_for_daemon(&e) < 0) {
+		fprintf(stderr, "bailiff mcp: %s\n", e.message);
+		return 1;
+	}
+	serve(&config);
+	return 0;
+}

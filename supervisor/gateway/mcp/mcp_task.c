@@ -1,0 +1,561 @@
+#include "supervisor/gateway/mcp/mcp_task.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/mcp/mcp_listen.h"
+#include "supervisor/gateway/mcp/mcp_private.h"
+#include "supervisor/gateway/mcp/mcp_tool.h"
+#include "supervisor/gateway/mcp/mcp_version.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define QUICK_MS 1000u                  /* a call that is done by then is answered as usual */
+#define TTL_MS (24 * 3600 * 1000)
+#define TASKS_MAX 200u                  /* in memory; ended ones make room */
+#define HELD_MAX (32u << 20)            /* of their results; then the daemon alone has the older ones */
+#define WAITING_MAX 256u
+#define INLINE_MAX 7500u                /* of a result that is kept in the daemon's record itself */
+#define KEPT_MAX (8u << 20)             /* … and behind a ref; the daemon takes no more */
+
+struct mcp_task {
+	TAILQ_ENTRY(mcp_task) entry;
+	struct mcp_session *mcp;
+	struct mcp_call_private *call;  /* NULL: it has ended */
+	char id[72];
+	enum mcp_task_status status;
+	char created[CLOCK_TEXT_MAX], updated[CLOCK_TEXT_MAX];
+	json_int_t ttl_ms;
+	json_t *message;                /* what it ended with */
+	size_t weight;                  /* … in bytes */
+	bool recorded;                  /* by the daemon: it can be recalled */
+};
+
+/* ---- how it looks ---- */
+
+json_t *mcp_task_json(const struct mcp_task_view *v, bool modern)
+{
+	static const char *const names[] = {
+		[MCP_TASK_WORKING] = "working", [MCP_TASK_INPUT] = "input_required", [MCP_TASK_COMPLETED] = "completed", [MCP_TASK_FAILED] = "failed",
+		[MCP_TASK_CANCELLED] = "cancelled",
+	};
+	json_t *t = json_pack("{ss ss ss ss}", "taskId", v->id, "status", names[v->status], "createdAt", v->created, "lastUpdatedAt", v->updated);
+
+	json_object_set_new(t, modern ? "ttlMs" : "ttl", v->ttl_ms < 0 ? json_null() : json_integer(v->ttl_ms));
+	json_object_set_new(t, modern ? "pollIntervalMs" : "pollInterval", json_integer(MCP_TASK_POLL_MS));
+	if (v->message)
+		json_object_set_new(t, "statusMessage", json_string(v->message));
+	if (modern && v->status == MCP_TASK_COMPLETED)
+		json_object_set_new(t, "result", json_deep_copy(v->result));
+	if (modern && v->status == MCP_TASK_FAILED)
+		json_object_set_new(t, "error", json_deep_copy(v->error));
+	if (modern && v->status == MCP_TASK_INPUT)
+		json_object_set_new(t, "inputRequests", json_deep_copy(v->inputs));
+	return t;
+}
+
+static json_t *open_questions(const struct mcp_call_private *p)
+{
+	json_t *all = json_object();
+	const struct mcp_question *q;
+
+	TAILQ_FOREACH(q, &p->questions, entry)
+		if (!q->answer)
+			json_object_set_new(all, q->key, json_pack("{ss sO}", "method", q->method, "params", q->params));
+	return all;
+}
+
+static json_t *describe(const struct mcp_task *t, bool modern)
+{
+	json_auto_t *inputs = t->call ? open_questions(t->call) : NULL;
+	const json_t *error = json_object_get(t->message, "error");
+	const struct mcp_task_view v = {
+		.id = t->id, .status = t->status, .created = t->created, .updated = t->updated, .ttl_ms = t->ttl_ms, .inputs = inputs, .error = error,
+		.result = json_object_get(t->message, "result"), .message = error ? json_string_value(json_object_get(error, "message")) : NULL,
+	};
+
+	return mcp_task_json(&v, modern);
+}
+
+static void tell(struct mcp_task *t)
+{
+	struct mcp_session *m = t->mcp;
+	json_auto_t *modern = describe(t, true);
+
+	mcp_listen_task(m, t->id, modern);
+	if (m->version)
+		mcp_send(m, NULL, rpc_message_notification(RPC_VERSIONED, "notifications/tasks/status", describe(t, false)), false);
+}
+
+static void changed(struct mcp_task *t, enum mcp_task_status status)
+{
+	t->status = status;
+	clock_format(clock_real_us(), t->updated);
+	if (mcp_lags(t->mcp))
+		json_object_set_new(t->mcp->untold_tasks, t->id, json_true());
+	else
+		tell(t);
+}
+
+/* ---- coming ---- */
+
+static struct mcp_task *find(struct mcp_session *m, const char *id)
+{
+	struct mcp_task *t;
+
+	TAILQ_FOREACH(t, &m->tasks, entry)
+		if (strcmp(t->id, id) == 0)
+			return t;
+	return NULL;
+}
+
+bool mcp_task_is_known(struct mcp_session *m, const char *id)
+{
+	return find(m, id) != NULL;
+}
+
+void mcp_tasks_tell(struct mcp_session *m)
+{
+	struct mcp_task *t;
+	const char *id;
+	json_t *yes;
+	void *next;
+
+	json_object_foreach_safe(m->untold_tasks, next, id, yes) {
+		if (mcp_lags(m))
+			return;
+		if ((t = find(m, id)))
+			tell(t);
+		json_object_del(m->untold_tasks, id);
+	}
+}
+
+static void task_free(struct mcp_task *t)
+{
+	TAILQ_REMOVE(&t->mcp->tasks, t, entry);
+	t->mcp->ntasks--;
+	t->mcp->task_bytes -= t->weight;
+	if (t->mcp->up)
+		session_forget(t->mcp->up, t);
+	json_decref(t->message);
+	free(t);
+}
+
+/* The oldest that has ended goes; the daemon still knows it. */
+static bool make_room(struct mcp_session *m)
+{
+	struct mcp_task *t;
+
+	if (m->ntasks < TASKS_MAX)
+		return true;
+	TAILQ_FOREACH(t, &m->tasks, entry)
+		if (!t->call) {
+			task_free(t);
+			return true;
+		}
+	return false;
+}
+
+static bool has_extension(const struct mcp_call_private *p)
+{
+	return json_is_object(json_object_get(json_object_get(p->client_caps, "extensions"), MCP_TASKS_EXTENSION));
+}
+
+/* In which the client asks for one; otherwise the member means nothing. */
+static bool knows_legacy(const struct mcp_call_private *p)
+{
+	return p->era == MCP_LEGACY && mcp_version_at_least(p->version, "2025-11-25");
+}
+
+static bool asked_legacy(const struct mcp_call_private *p)
+{
+	return knows_legacy(p) && json_is_object(json_object_get(p->call.params, "task"));
+}
+
+bool mcp_task_possible(const struct mcp_call_private *p)
+{
+	return p->task || (p->tool && p->tool->task != MCP_TASK_NO && (p->era == MCP_MODERN ? has_extension(p) : asked_legacy(p)));
+}
+
+/* The request is answered; from now on the call has no place and does not count as under way. */
+static void detach(struct mcp_call_private *p, struct mcp_task *t)
+{
+	bool modern = p->era == MCP_MODERN;
+	json_t *result = modern ? describe(t, true) : json_pack("{so}", "task", describe(t, false));
+	void *where = p->where;
+
+	if (modern)
+		json_object_set_new(result, "resultType", json_string("task"));
+	mcp_call_stamp(p, result);
+	p->task = t;
+	p->where = NULL;
+	mcp_call_uncount(p);
+	if (modern) {
+		json_decref(p->progress_token); /* the extension has no progress */
+		p->progress_token = NULL;
+	}
+	mcp_send(p->call.mcp, where, rpc_message_result(RPC_VERSIONED, p->id, result), true);
+}
+
+static void on_created(struct mcp_call *c, json_t *result, json_t *error)
+{
+	struct mcp_call_private *p = c->priv;
+	const char *id = json_string_value(json_object_get(result, "taskId"));
+	json_int_t ttl = json_integer_value(json_object_get(json_object_get(c->params, "task"), "ttl"));
+	mcp_call_fn then = p->task_then;
+	struct mcp_owned *o;
+
+	p->task_then = NULL;
+	p->becoming = false;
+	if (!id || !make_room(c->mcp)) {
+		if (p->ended)
+			mcp_call_end(p, mem_take(&p->ended));
+		else if (then)
+			mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "make a task: %s", id ? "too many are under way" : json_string_value(json_object_get(error, "message")));
+		return; /* one that runs already is answered as usual */
+	}
+	struct mcp_task *t = mem_zalloc(1, sizeof(*t));
+	t->mcp = c->mcp;
+	t->call = p;
+	snprintf(t->id, sizeof(t->id), "%s", id);
+	clock_format(clock_real_us(), t->created);
+	memcpy(t->updated, t->created, sizeof(t->updated));
+	t->ttl_ms = ttl > TTL_MS ? ttl : TTL_MS;
+	TAILQ_INSERT_TAIL(&c->mcp->tasks, t, entry);
+	c->mcp->ntasks++;
+	session_act(c->up, "start_task", json_pack("{ss}", "taskId", t->id), p->traceparent, NULL, NULL);
+	LIST_FOREACH(o, &p->owned, entry)
+		mcp_task_owns(t, o->process_id);
+	detach(p, t);
+	if (p->ended)
+		mcp_call_end(p, mem_take(&p->ended));
+	else if (then)
+		then(c);
+}
+
+void mcp_task_become(struct mcp_call *c, mcp_call_fn then)
+{
+	struct mcp_call_private *p = c->priv;
+	const char *what = json_string_value(json_object_get(c->arguments, "command"));
+	mem_auto char *objective = mem_printf("%s%s%.500s", c->name, what ? ": " : "", what ? what : "");
+
+	p->task_then = then;
+	p->becoming = true;
+	mcp_call_own(c, "create_task",
+		     json_pack("{s:o ss ss ss s{ss}}", "objective", rpc_message_text(objective, strlen(objective)), "sessionId", session_id(c->up), "taskKind",
+			       MCP_TASK_KIND, "visibility", "background", "scope", "tool", c->name),
+		     on_created);
+}
+
+static void on_slow(struct mcp_call *c)
+{
+	if (!c->priv->task && !c->priv->asking && !c->priv->becoming)
+		mcp_task_become(c, NULL);
+}
+
+static void run(struct mcp_call *c)
+{
+	c->priv->tool->call(c);
+}
+
+static void run_modern(struct mcp_call *c, const struct mcp_tool *t)
+{
+	bool has = has_extension(c->priv);
+
+	if (!has && (t->task == MCP_TASK_MUST || t->task == MCP_TASK_OWN)) {
+		mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
+			      "the tool %s runs as a task only", t->name);
+		return;
+	}
+	if (has && (t->task == MCP_TASK_MUST || t->task == MCP_TASK_AT_ONCE)) {
+		mcp_task_become(c, run);
+		return;
+	}
+	if (has && t->task == MCP_TASK_MAY)
+		mcp_call_slow(c->priv, QUICK_MS, on_slow);
+	t->call(c);
+}
+
+void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t)
+{
+	struct mcp_call_private *p = c->priv;
+	const json_t *task = json_object_get(c->params, "task"), *ttl = json_object_get(task, "ttl");
+	bool wants = asked_legacy(p);
+
+	p->tool = t;
+	if (knows_legacy(p) && ((task && !json_is_object(task)) || (ttl && !json_is_null(ttl) && !(json_is_number(ttl) && json_number_value(ttl) >= 0))))
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "task: expected an object with a ttl in milliseconds, or without");
+	else if (p->era == MCP_MODERN)
+		run_modern(c, t);
+	else if (wants && t->task == MCP_TASK_NO)
+		mcp_call_fail(c, RPC_METHOD_NOT_FOUND, NULL, "the tool %s does not run as a task", t->name);
+	else if (!wants && t->task == MCP_TASK_MUST && mcp_version_at_least(p->version, "2025-11-25"))
+		mcp_call_fail(c, RPC_METHOD_NOT_FOUND, NULL, "the tool %s runs as a task only", t->name);
+	else if (wants)
+		mcp_task_become(c, run);
+	else
+		t->call(c);
+}
+
+/* ---- on the way ---- */
+
+const char *mcp_task_id(const struct mcp_task *t)
+{
+	return t->id;
+}
+
+void mcp_task_owns(struct mcp_task *t, const char *process_id)
+{
+	session_act(t->call->call.up, "update_task", json_pack("{ss s{ss ss}}", "taskId", t->id, "scope", "tool", t->call->call.name, "processId", process_id), NULL,
+		    NULL, NULL);
+}
+
+void mcp_task_asks(struct mcp_task *t)
+{
+	json_auto_t *open = open_questions(t->call);
+
+	changed(t, json_object_size(open) ? MCP_TASK_INPUT : MCP_TASK_WORKING);
+}
+
+/* ---- the end ---- */
+
+static void answer_waiter(struct mcp_task *t, struct mcp_call *c)
+{
+	json_t *result = json_object_get(t->message, "result"), *error = json_object_get(t->message, "error");
+
+	if (error) {
+		mcp_call_fail(c, (int)json_integer_value(json_object_get(error, "code")), json_incref(json_object_get(error, "data")), "%s",
+			      json_string_value(json_object_get(error, "message")));
+		return;
+	}
+	if (t->status == MCP_TASK_CANCELLED) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "the task was cancelled");
+		return;
+	}
+	json_t *copy = json_deep_copy(result), *meta = json_object_get(copy, "_meta");
+	if (!meta)
+		json_object_set_new(copy, "_meta", meta = json_object());
+	json_object_set_new(meta, MCP_META "related-task", json_pack("{ss}", "taskId", t->id));
+	mcp_call_finish(c, copy);
+}
+
+static void answer_waiters(struct mcp_task *t)
+{
+	struct mcp_call_private *p;
+	uint64_t at = 0;
+
+	for (p = mcp_call_after(t->mcp, 0); p; p = mcp_call_after(t->mcp, at)) {
+		at = p->serial;
+		if (p->waits_for == t)
+			answer_waiter(t, &p->call);
+	}
+}
+
+/* What the daemon has is not held here as well, if it is much. */
+static void let_go(struct mcp_session *m)
+{
+	struct mcp_task *t, *next;
+
+	for (t = TAILQ_FIRST(&m->tasks); t && m->task_bytes > HELD_MAX; t = next) {
+		next = TAILQ_NEXT(t, entry);
+		if (t->recorded && !json_object_get(m->untold_tasks, t->id))
+			task_free(t);
+	}
+}
+
+static void on_recorded(void *ctx, json_t *result, json_t *error)
+{
+	struct mcp_task *t = ctx;
+
+	t->recorded = !error;
+	let_go(t->mcp);
+}
+
+json_t *mcp_task_completion(const char *id, json_t *result, size_t *ret_len)
+{
+	json_t *params = json_pack("{ss}", "taskId", id);
+	/* In ASCII, so that pieces of it are text wherever they are cut. */
+	mem_auto char *text = json_dumps(result, JSON_COMPACT | JSON_ENSURE_ASCII);
+	size_t len = text ? strlen(text) : SIZE_MAX;
+
+	if (len <= INLINE_MAX)
+		json_object_set_new(params, "outputs", json_pack("[{ss sO}]", "name", "mcp.result", "value", result));
+	else if (len <= KEPT_MAX)
+		json_object_set_new(params, "outputs", json_pack("[{ss ss ss}]", "name", "mcp.result", "mediaType", "application/json", "content", text));
+	*ret_len = len;
+	return params;
+}
+
+/* The daemon's record gets the result. One that is too long even for that leaves the process, which tells most of it. */
+static void tell_daemon(struct mcp_task *t, struct session *up)
+{
+	const json_t *error = json_object_get(t->message, "error");
+	json_t *result = json_object_get(t->message, "result");
+
+	if (error) {
+		session_act(up, "fail_task", json_pack("{ss s{sO ss}}", "taskId", t->id, "error", "message", json_object_get(error, "message"), "category", "mcp"),
+			    NULL, NULL, NULL);
+		return;
+	}
+	size_t len;
+	json_t *params = mcp_task_completion(t->id, result, &len);
+	t->weight = len == SIZE_MAX ? 0 : len;
+	t->mcp->task_bytes += t->weight;
+	session_act(up, "complete_task", params, NULL, len <= KEPT_MAX ? on_recorded : NULL, t);
+}
+
+void mcp_task_ended(struct mcp_task *t, const json_t *message)
+{
+	struct session *up = t->call->call.up;
+
+	t->call = NULL;
+	t->message = json_deep_copy(message);
+	json_object_del(json_object_get(t->message, "result"), "resultType"); /* the result's own shape, as it lies in a task */
+	tell_daemon(t, up);
+	changed(t, json_object_get(t->message, "error") ? MCP_TASK_FAILED : MCP_TASK_COMPLETED);
+	answer_waiters(t);
+}
+
+static void cancel(struct mcp_task *t)
+{
+	struct mcp_call_private *p = t->call;
+
+	t->call = NULL;
+	session_act(p->call.up, "cancel_task", json_pack("{ss ss}", "taskId", t->id, "reason", "cancelled by the client"), NULL, NULL, NULL);
+	mcp_call_cancel(p);
+	changed(t, MCP_TASK_CANCELLED);
+	answer_waiters(t);
+}
+
+/* A client that has gone leaves its tasks running: nothing of them is ended, and the daemon tells the next one. */
+void mcp_tasks_leave(struct mcp_session *m)
+{
+	struct mcp_task *t;
+
+	TAILQ_FOREACH(t, &m->tasks, entry)
+		if (t->call) {
+			mcp_call_leave(t->call);
+			t->call = NULL;
+		}
+}
+
+void mcp_tasks_free(struct mcp_session *m)
+{
+	struct mcp_task *t;
+
+	while ((t = TAILQ_FIRST(&m->tasks)))
+		task_free(t);
+}
+
+/* ---- methods ---- */
+
+/* NULL: the call has been failed. *ret: the task in memory, or NULL. */
+static const char *task_of(struct mcp_call *c, struct mcp_task **ret)
+{
+	struct mcp_call_private *p = c->priv;
+	const json_t *id = json_object_get(c->params, "taskId");
+
+	if (p->era == MCP_MODERN && !has_extension(p)) {
+		mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
+			      "tasks need the client's capability " MCP_TASKS_EXTENSION);
+		return NULL;
+	}
+	if (p->era == MCP_LEGACY && !mcp_version_at_least(p->version, "2025-11-25")) {
+		mcp_call_fail(c, RPC_METHOD_NOT_FOUND, NULL, "there are no tasks in this version of the protocol");
+		return NULL;
+	}
+	if (!json_is_string(id) || !json_string_length(id) || json_string_length(id) >= sizeof((*ret)->id)) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
+		return NULL;
+	}
+	*ret = find(c->mcp, json_string_value(id));
+	return json_string_value(id);
+}
+
+void mcp_method_tasks_get(struct mcp_call *c)
+{
+	struct mcp_task *t;
+	const char *id = task_of(c, &t);
+
+	if (id && t)
+		mcp_call_finish(c, describe(t, c->priv->era == MCP_MODERN));
+	else if (id)
+		mcp_task_recall(c, id, false);
+}
+
+static bool is_waiting(const struct mcp_call_private *p)
+{
+	return p->waits_for != NULL;
+}
+
+void mcp_method_tasks_result(struct mcp_call *c)
+{
+	struct mcp_task *t;
+	const char *id = task_of(c, &t);
+
+	if (!id)
+		return;
+	if (!t)
+		mcp_task_recall(c, id, true);
+	else if (!t->call)
+		answer_waiter(t, c);
+	else if (mcp_call_count(c->mcp, is_waiting) >= WAITING_MAX)
+		mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "%u requests wait for results already", WAITING_MAX);
+	else {
+		c->priv->waits_for = t;
+		mcp_call_uncount(c->priv);
+	}
+}
+
+void mcp_method_tasks_list(struct mcp_call *c)
+{
+	if (mcp_version_at_least(c->priv->version, "2025-11-25"))
+		mcp_task_recall_list(c);
+	else
+		mcp_call_fail(c, RPC_METHOD_NOT_FOUND, NULL, "there are no tasks in this version of the protocol");
+}
+
+void mcp_method_tasks_cancel(struct mcp_call *c)
+{
+	bool modern = c->priv->era == MCP_MODERN;
+	struct mcp_task *t;
+	const char *id = task_of(c, &t);
+
+	if (!id)
+		return;
+	if (!t) {
+		mcp_task_recall_cancel(c, id);
+		return;
+	}
+	if (!t->call && !modern) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: the task has ended");
+		return;
+	}
+	if (t->call)
+		cancel(t);
+	mcp_call_finish(c, modern ? json_object() : describe(t, false));
+}
+
+void mcp_method_tasks_update(struct mcp_call *c)
+{
+	const json_t *responses = json_object_get(c->params, "inputResponses");
+	struct mcp_task *t;
+
+	if (!task_of(c, &t))
+		return;
+	if (!t) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task, or nobody waits for answers to it any more");
+		return;
+	}
+	if (!json_is_object(responses)) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "inputResponses: expected an object");
+		return;
+	}
+	struct mcp_call_private *p = t->call;
+	json_auto_t *kept = json_incref((json_t *)responses);
+	mcp_call_finish(c, json_object());
+	if (p)
+		mcp_ask_update(p, kept);
+}

@@ -1,0 +1,72 @@
+#ifndef BAILIFF_MCP_TASK_H
+#define BAILIFF_MCP_TASK_H
+
+/*
+ * Calls that go on without their request.
+ *
+ * A tool call becomes a task when a legacy client says so (params.task) or, for a modern client that has the tasks extension,
+ * when the tool's row says so: at once, or after a second, so that what is quick is answered as usual. The request is then
+ * answered with the task, the call goes on, and what it ends with is kept for whoever asks.
+ *
+ * Each is a task of the daemon, with the same id: made durable before the client hears of it, completed with the result, found
+ * in the record like any other. So a task outlives its client and its gateway: its process is not ended with them, and another
+ * gateway of the same user tells how it stands (mcp_task_recall.c); as this one does where it holds too many results.
+ */
+
+#include <jansson.h>
+#include <stdbool.h>
+
+struct mcp_call;
+struct mcp_call_private;
+struct mcp_session;
+struct mcp_task;
+struct mcp_tool;
+
+#define MCP_TASK_KIND "mcp.tools/call"
+#define MCP_TASK_POLL_MS 500
+#define MCP_TASKS_EXTENSION "io.modelcontextprotocol/tasks"
+
+enum mcp_task_status { MCP_TASK_WORKING, MCP_TASK_INPUT, MCP_TASK_COMPLETED, MCP_TASK_FAILED, MCP_TASK_CANCELLED };
+
+/* What there is to tell of a task, in memory or recalled. */
+struct mcp_task_view {
+	const char *id;
+	enum mcp_task_status status;
+	const char *message;            /* for people, or NULL */
+	const char *created, *updated;  /* RFC 3339 */
+	json_int_t ttl_ms;              /* −1: unlimited */
+	const json_t *result, *error, *inputs; /* by status, or NULL */
+};
+/* As this era writes it; the modern one with the result, error or questions. */
+json_t *mcp_task_json(const struct mcp_task_view *v, bool modern);
+
+/* Runs the tool of a call, as a task if it is to be one; or refuses. */
+void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t);
+/* For tools that decide themselves (MCP_TASK_OWN): makes it a task now, then goes on. */
+void mcp_task_become(struct mcp_call *c, void (*then)(struct mcp_call *c));
+/* Whether the call is a task or may become one: its processes must not end with the connection. */
+bool mcp_task_possible(const struct mcp_call_private *p);
+
+/* The call has ended; the message (borrowed) is what it would have been answered with. */
+void mcp_task_ended(struct mcp_task *t, const json_t *message);
+/* It asks its client, or no longer does. */
+void mcp_task_asks(struct mcp_task *t);
+void mcp_task_owns(struct mcp_task *t, const char *process_id);
+const char *mcp_task_id(const struct mcp_task *t);
+bool mcp_task_is_known(struct mcp_session *m, const char *id);
+
+/* The client has gone: calls are let go without ending what they started. */
+void mcp_tasks_leave(struct mcp_session *m);
+void mcp_tasks_free(struct mcp_session *m);
+/* The client reads again: it is told how those stand that have changed meanwhile. */
+void mcp_tasks_tell(struct mcp_session *m);
+
+/* mcp_task_recall.c: ends the call with how a task stands that is not in memory; with its result where `result`. */
+void mcp_task_recall(struct mcp_call *c, const char *id, bool result);
+void mcp_task_recall_list(struct mcp_call *c);
+void mcp_task_recall_cancel(struct mcp_call *c, const char *id);
+
+/* The parameters of complete_task with the result, which is kept if it is not too long; *ret_len: how long it is, SIZE_MAX if that cannot be told. */
+json_t *mcp_task_completion(const char *id, json_t *result, size_t *ret_len);
+
+#endif

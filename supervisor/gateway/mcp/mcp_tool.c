@@ -1,0 +1,108 @@
+#include "supervisor/gateway/mcp/mcp_tool.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/mcp/mcp_fixtures.h"
+#include "supervisor/gateway/mcp/mcp_page.h"
+#include "supervisor/gateway/mcp/mcp_private.h"
+#include "supervisor/gateway/mcp/mcp_schema.h"
+#include "supervisor/gateway/mcp/mcp_task.h"
+#include "supervisor/gateway/mcp/mcp_version.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <string.h>
+
+static const struct mcp_tool tools[] = {
+#define MCP_TOOL(name, title, description, hints, task, input, output, call) { name, title, description, hints, task, input, output, call },
+#include "supervisor/gateway/mcp/mcp_tools.def"
+#undef MCP_TOOL
+};
+
+const struct mcp_tool *mcp_tool_at(bool fixtures, size_t i)
+{
+	if (i < countof(tools))
+		return &tools[i];
+	return fixtures ? mcp_fixtures_tool(i - countof(tools)) : NULL;
+}
+
+const struct mcp_tool *mcp_tool_find(bool fixtures, const char *name)
+{
+	const struct mcp_tool *t;
+
+	for (size_t i = 0; (t = mcp_tool_at(fixtures, i)); i++)
+		if (strcmp(t->name, name) == 0)
+			return t;
+	return NULL;
+}
+
+static void hint(json_t *of, const char *key, bool value)
+{
+	json_object_set_new(of, key, json_boolean(value));
+}
+
+json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version)
+{
+	json_t *d = json_pack("{ss ss so}", "name", t->name, "description", t->description, "inputSchema", json_loads(t->input, 0, NULL));
+
+	if (mcp_version_at_least(version, "2025-03-26")) {
+		json_t *a = json_pack("{ss}", "title", t->title);
+
+		hint(a, "readOnlyHint", t->hints & MCP_READS);
+		if (!(t->hints & MCP_READS)) {
+			hint(a, "destructiveHint", t->hints & MCP_DESTROYS);
+			hint(a, "idempotentHint", t->hints & MCP_REPEATABLE);
+		}
+		hint(a, "openWorldHint", t->hints & MCP_OPEN_WORLD);
+		json_object_set_new(d, "annotations", a);
+	}
+	if (mcp_version_at_least(version, "2025-06-18")) {
+		json_object_set_new(d, "title", json_string(t->title));
+		if (t->output)
+			json_object_set_new(d, "outputSchema", json_loads(t->output, 0, NULL));
+	}
+	if (era == MCP_LEGACY && mcp_version_at_least(version, "2025-11-25") && t->task != MCP_TASK_NO)
+		json_object_set_new(d, "execution", json_pack("{ss}", "taskSupport", t->task == MCP_TASK_MUST || t->task == MCP_TASK_OWN ? "required" : "optional"));
+	return d;
+}
+
+static json_t *row(struct mcp_call *c, size_t i)
+{
+	const struct mcp_tool *t = mcp_tool_at(c->mcp->o.config->fixtures, i);
+
+	return t ? mcp_tool_describe(t, c->priv->era, c->priv->version) : NULL;
+}
+
+void mcp_method_tools_list(struct mcp_call *c)
+{
+	mcp_page_finish(c, "tools", row);
+}
+
+void mcp_method_tools_call(struct mcp_call *c)
+{
+	const json_t *name = json_object_get(c->params, "name");
+	json_t *arguments = json_object_get(c->params, "arguments");
+	const struct mcp_tool *t = json_is_string(name) ? mcp_tool_find(c->mcp->o.config->fixtures, json_string_value(name)) : NULL;
+	struct err e = ERR_INIT;
+
+	if (!json_is_string(name)) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: expected a string");
+		return;
+	}
+	if (!t) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: there is no tool %.100s", json_string_value(name));
+		return;
+	}
+	if (arguments && !json_is_object(arguments)) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "arguments: expected an object");
+		return;
+	}
+	c->name = t->name;
+	c->arguments = arguments ? json_incref(arguments) : json_object();
+	json_auto_t *schema = json_loads(t->input, 0, NULL);
+	if (mcp_schema_check(schema, c->arguments, &e) < 0) {
+		mcp_call_sorry(c, "%s: %s", e.field[0] ? e.field : "arguments", e.message);
+		return;
+	}
+	mcp_schema_settle(schema, c->arguments);
+	mcp_task_run(c, t);
+}

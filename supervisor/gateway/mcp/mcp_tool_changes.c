@@ -1,0 +1,188 @@
+/*
+ * What a copy-on-write run changed: diff shows it, apply and discard settle it. Settling is a person's business: the client's user
+ * is asked, and the daemon is told in that person's name. Where the client cannot ask, the result says who can.
+ */
+#include "supervisor/gateway/mcp/mcp_tool.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/gateway/mcp/mcp_follow.h"
+#include "supervisor/gateway/mcp/mcp_place.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <string.h>
+
+#define SHOWN_PATHS 20
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static json_t *params_of(const struct mcp_call *c)
+{
+	json_t *params = json_pack("{sO}", "processId", json_object_get(c->arguments, "processId")), *paths = json_object_get(c->arguments, "paths");
+
+	if (json_array_size(paths))
+		json_object_set(params, "paths", paths);
+	return params;
+}
+
+/* ---- diff ---- */
+
+/* A diff as far as the budget goes. */
+static void tell_diff(const char *diff, size_t budget, struct buf *out)
+{
+	size_t n = strlen(diff), room = budget > out->len ? budget - out->len : 0;
+
+	text_sanitize(diff, n > room ? text_utf8_cut(diff, room) : n, out);
+	if (n > room)
+		buf_printf(out, "\n[… %zu bytes of this diff left out …]\n", n - room);
+}
+
+static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
+{
+	buf_auto struct buf words = BUF_INIT;
+	json_t *rows, *v;
+	size_t i;
+
+	if (error) {
+		mcp_call_sorry_up(c, "list the changes", error);
+		return;
+	}
+	rows = json_array();
+	json_array_foreach(json_object_get(result, "changes"), i, v) {
+		json_t *row = json_pack("{ss ss}", "path", text(v, "path"), "change", text(v, "change"));
+
+		buf_printf(&words, "%s  %s\n", text(v, "change"), text(v, "path"));
+		if (text(v, "diff")[0])
+			json_object_set(row, "diff", json_object_get(v, "diff"));
+		json_array_append_new(rows, row);
+	}
+	if (!words.len)
+		buf_str(&words, "Nothing is held back: it changed nothing, or all of it was applied or discarded.\n");
+	else
+		buf_str(&words, "These changes are held back. apply makes them real, discard forgets them; both take paths.\n\n");
+	json_array_foreach(json_object_get(result, "changes"), i, v)
+		tell_diff(text(v, "diff"), mcp_follow_budget(c), &words);
+	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{sO so}", "processId",
+			json_object_get(c->arguments, "processId"), "changes", rows)));
+}
+
+void mcp_tool_diff(struct mcp_call *c)
+{
+	json_t *params = params_of(c);
+
+	json_object_set_new(params, "diffs", json_true());
+	mcp_call_up(c, "list_changes", params, on_changes);
+}
+
+/* ---- apply, discard ---- */
+
+struct settling {
+	const char *method, *did, *question, *verb;
+};
+static const struct settling apply = { "apply_changes", "applied", "Write these changes to your files?", "apply" };
+static const struct settling discard = { "discard_changes", "discarded", "Forget these changes for good?", "discard" };
+
+static const struct settling *settling_of(const struct mcp_call *c)
+{
+	return strcmp(c->name, "apply") == 0 ? &apply : &discard;
+}
+
+static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
+{
+	const struct settling *s = settling_of(c);
+	const json_t *done = json_object_get(result, s->did), *conflicts = json_object_get(result, "conflicts"), *v;
+	buf_auto struct buf words = BUF_INIT;
+	size_t i;
+
+	if (error) {
+		mcp_call_sorry_up(c, s->verb, error);
+		return;
+	}
+	buf_printf(&words, "%s: %zu change%s.\n", s->did, json_array_size(done), json_array_size(done) == 1 ? "" : "s");
+	json_t *rows = json_array();
+	json_array_foreach(conflicts, i, v) {
+		buf_printf(&words, "conflict: %s (%s); it was left as it is\n", text(v, "path"), text(v, "reason"));
+		json_array_append_new(rows, json_pack("{ss ss}", "path", text(v, "path"), "reason", text(v, "reason")));
+	}
+	json_t *answer = mcp_call_structured(mcp_call_text(words.data, words.len),
+					     json_pack("{ss so sO}", "status", s->did, "conflicts", rows, "paths", done ? done : json_array()));
+	json_object_set_new(answer, "isError", json_boolean(json_array_size(conflicts) > 0));
+	mcp_call_finish(c, answer);
+}
+
+static void refuse(struct mcp_call *c, const char *status, const char *words)
+{
+	json_t *answer = mcp_call_structured(mcp_call_text(words, strlen(words)),
+					     json_pack("{ss s[] s[]}", "status", status, "conflicts", "paths"));
+
+	json_object_set_new(answer, "isError", json_true());
+	mcp_call_finish(c, answer);
+}
+
+static void on_answered(struct mcp_call *c)
+{
+	const struct settling *s = settling_of(c);
+	const json_t *answer = mcp_call_answer(c, "settle");
+
+	if (strcmp(text(answer, "action"), "accept") == 0 && json_is_true(json_object_get(json_object_get(answer, "content"), "confirm")))
+		mcp_call_decide(c, s->method, params_of(c), on_settled);
+	else
+		refuse(c, "refused", "The user did not agree; the changes stay held back.");
+}
+
+static void ask(struct mcp_call *c, const char *message)
+{
+	mcp_call_question(c, "settle", "elicitation/create",
+			  json_pack("{ss so s{ss s{s{ss ss sb}} s[s]}}", "mode", "form", "message", rpc_message_text(message, strlen(message)), "requestedSchema",
+				    "type", "object", "properties", "confirm", "type", "boolean", "title", "Yes, do it", "default", 0, "required", "confirm"));
+	mcp_call_ask(c, NULL, on_answered);
+}
+
+static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
+{
+	const struct settling *s = settling_of(c);
+	const json_t *changes = json_object_get(result, "changes"), *v;
+	buf_auto struct buf list = BUF_INIT;
+	size_t i;
+
+	if (error) {
+		mcp_call_sorry_up(c, s->verb, error);
+		return;
+	}
+	if (!json_array_size(changes)) {
+		refuse(c, "nothing", "Nothing is held back that could be settled.");
+		return;
+	}
+	buf_str(&list, s->question);
+	json_array_foreach(changes, i, v) {
+		if (i == SHOWN_PATHS)
+			break;
+		buf_printf(&list, "\n%s ", text(v, "change"));
+		text_sanitize_line(text(v, "path"), strlen(text(v, "path")), &list);
+	}
+	if (json_array_size(changes) > SHOWN_PATHS)
+		buf_printf(&list, "\nand %zu more", json_array_size(changes) - SHOWN_PATHS);
+	ask(c, list.data);
+}
+
+void mcp_tool_settle(struct mcp_call *c)
+{
+	const struct settling *s = settling_of(c);
+
+	if (!mcp_call_can(c, "elicitation.form")) {
+		mem_auto char *words = mem_printf("This takes a person, and this client cannot ask one. They can run: bailiff %s %s", s->verb,
+						  text(c->arguments, "processId"));
+		refuse(c, "needs_person", words);
+	} else if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle")) {
+		ask(c, ""); /* the answer is there */
+	} else {
+		mcp_call_unanswered(c);
+		mcp_call_up(c, "list_changes", params_of(c), on_listed);
+	}
+}

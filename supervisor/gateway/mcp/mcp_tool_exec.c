@@ -1,0 +1,237 @@
+/*
+ * exec: a command line becomes start_process, in the client's session.
+ *
+ *   started ──────────────────────────────┐
+ *   waiting_permission → the client's user ┴→ stdin, if any → followed until it ends or yieldMs is over → report
+ *
+ * In the second round of a modern client, which brings the answer, the process exists already and only waits for it.
+ */
+#include "supervisor/gateway/mcp/mcp_tool.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/mcp/mcp_follow.h"
+#include "supervisor/gateway/mcp/mcp_place.h"
+#include "supervisor/gateway/mcp/mcp_report.h"
+#include "supervisor/gateway/mcp/mcp_session.h"
+
+#include <string.h>
+
+#define YIELD_MS 30000
+#define BACKGROUND_MS 300           /* what fails at once is told at once */
+
+static json_t *arg(const struct mcp_call *c, const char *name)
+{
+	return json_object_get(c->arguments, name);
+}
+
+static bool flag(const struct mcp_call *c, const char *name)
+{
+	return json_is_true(arg(c, name));
+}
+
+static bool in_background(const struct mcp_call *c)
+{
+	return flag(c, "background") || flag(c, "detached");
+}
+
+/* ---- what is asked for ---- */
+
+static void put(json_t *o, const char *key, json_t *v)
+{
+	if (v)
+		json_object_set(o, key, v);
+}
+
+static void put_command(const struct mcp_call *c, json_t *params)
+{
+	json_auto_t *words = json_pack("[O]", arg(c, "command"));
+
+	json_array_extend(words, arg(c, "args"));
+	put(params, arg(c, "args") ? "command" : "commandLine", arg(c, "args") ? words : arg(c, "command"));
+}
+
+static void put_sandbox(const struct mcp_call *c, json_t *params)
+{
+	static const char *const same[] = { "readRoots", "writeRoots", "network", "allowHosts" };
+	json_auto_t *sandbox = json_object();
+
+	for (size_t i = 0; i < countof(same); i++)
+		put(sandbox, same[i], arg(c, same[i]));
+	if (arg(c, "allowHosts") && !arg(c, "network"))
+		json_object_set_new(sandbox, "network", json_string("allow"));
+	if (json_object_size(sandbox))
+		put(params, "sandbox", sandbox);
+}
+
+static void put_limits(const struct mcp_call *c, json_t *params)
+{
+	json_auto_t *limits = json_object();
+
+	put(limits, "wallMs", arg(c, "timeoutMs"));
+	put(limits, "idleMs", arg(c, "idleTimeoutMs"));
+	put(limits, "memoryBytes", arg(c, "memoryBytes"));
+	if (json_object_size(limits))
+		put(params, "limits", limits);
+}
+
+static void put_streams(const struct mcp_call *c, json_t *params)
+{
+	if (flag(c, "tty"))
+		json_object_set_new(params, "tty", json_pack("{sI sI}", "rows", (json_int_t)mcp_follow_number(c, "rows", 24), "cols",
+							     (json_int_t)mcp_follow_number(c, "cols", 80)));
+	else if (arg(c, "stdin") || flag(c, "interactive"))
+		json_object_set_new(params, "stdin", json_string("pipe"));
+	if (flag(c, "mergeStderr") && !flag(c, "tty"))
+		json_object_set_new(params, "stderr", json_string("merge"));
+}
+
+/* Who started the gateway with a profile meant all commands; the model may choose only where nobody has. */
+static int check_profile(const struct mcp_call *c, struct err *e)
+{
+	const char *set = mcp_session_config(c->mcp)->profile, *given = json_string_value(arg(c, "profile"));
+
+	if (!set || !given || strcmp(set, given) == 0)
+		return 0;
+	return err_set(e, ERR_INVALID, "profile: commands run in profile %s here, which the user has set; leave it out", set);
+}
+
+/* Elsewhere than in the client's own tree a command may look around; what it may write is not for the model to say. */
+static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params, struct err *e)
+{
+	const char *given = json_string_value(arg(c, "profile")), *set = mcp_session_config(c->mcp)->profile;
+	char tree[PATH_MAX];
+
+	if (mcp_place_is_own(c, cwd, tree)) {
+		mcp_place_profile(c, given, params);
+		return 0;
+	}
+	if ((given || set) && strcmp(given ? given : set, "readonly") != 0)
+		return err_set(e, ERR_INVALID, "cwd: '%.100s' is outside of '%.100s', where this client works, and there commands run in profile readonly only: leave %s", cwd,
+			       tree, given ? "profile out" : "cwd out, the user has set another");
+	json_object_set_new(params, "profile", json_string("readonly"));
+	return 0;
+}
+
+/* What to say of a command that ran elsewhere; NULL = it did not. */
+static char *place_note(const struct mcp_call *c)
+{
+	char cwd[PATH_MAX], tree[PATH_MAX];
+	struct err e = ERR_INIT;
+
+	if (mcp_place_path(c, json_string_value(arg(c, "cwd")), cwd, &e) < 0 || mcp_place_is_own(c, cwd, tree))
+		return NULL;
+	return mem_printf("%s is outside of %s, where this client works, so nothing could be written there. To ask for leave, give writeRoots; "
+			  "to work there, the user has to start the client there, or bailiff with --cwd DIR.", cwd, tree);
+}
+
+/* NULL: *e says what is wrong. */
+static json_t *params_of(const struct mcp_call *c, struct err *e)
+{
+	json_auto_t *params = json_object();
+	char cwd[PATH_MAX];
+
+	if (check_profile(c, e) < 0 || mcp_place_path(c, json_string_value(arg(c, "cwd")), cwd, e) < 0)
+		return NULL;
+	json_object_set_new(params, "cwd", json_string(cwd));
+	put_command(c, params);
+	put(params, "env", arg(c, "env"));
+	put(params, "cow", arg(c, "cow"));
+	put(params, "justification", arg(c, "justification"));
+	if (put_profile(c, cwd, params, e) < 0)
+		return NULL;
+	put_sandbox(c, params);
+	put_limits(c, params);
+	put_streams(c, params);
+	return json_incref(params);
+}
+
+/* ---- on its way ---- */
+
+static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms, const char *note)
+{
+	const struct mcp_follow_options o = {
+		.process_id = process_id, .wait_ms = wait_ms, .patient = !in_background(c) && !arg(c, "yieldMs"), .budget = mcp_follow_budget(c), .note = note,
+	};
+
+	mcp_follow(c, &o);
+}
+
+static void on_typed(struct mcp_call *c, json_t *result, json_t *error)
+{
+	(void)c, (void)result, (void)error; /* it may have ended without reading: its report tells */
+}
+
+/* It runs. What it is to read is sent along and not waited for: it may print a lot before it reads. */
+static void run_on(struct mcp_call *c, const char *process_id)
+{
+	json_t *text = arg(c, "stdin");
+	uint64_t yield = in_background(c) ? BACKGROUND_MS : YIELD_MS;
+	mem_auto char *note = place_note(c);
+
+	if (text && json_string_length(text))
+		mcp_call_act(c, "write_process_stdin", json_pack("{ss sO}", "processId", process_id, "data", text), on_typed);
+	if (text && !flag(c, "interactive") && !flag(c, "tty"))
+		mcp_call_act(c, "close_process_stdin", json_pack("{ss}", "processId", process_id), on_typed);
+	follow(c, process_id, mcp_follow_number(c, "yieldMs", yield), note);
+}
+
+static void on_decided(struct mcp_call *c, enum mcp_approval a)
+{
+	const char *id = c->data;
+
+	if (a == MCP_ALLOWED)
+		run_on(c, id);
+	else
+		follow(c, id, 0, a == MCP_DENIED ? "Permission was refused." :
+			arg(c, "stdin") ? "Its stdin was not written: call write_stdin when it runs." : NULL);
+}
+
+static void ask(struct mcp_call *c, const json_t *started)
+{
+	buf_auto struct buf question = BUF_INIT, command = BUF_INIT;
+	const json_t *word;
+	size_t i;
+
+	buf_append(&command, json_string_value(arg(c, "command")), json_string_length(arg(c, "command")));
+	json_array_foreach(arg(c, "args"), i, word) {
+		buf_str(&command, " ");
+		buf_append(&command, json_string_value(word), json_string_length(word));
+	}
+	mcp_place_question(c, "Allow this command?", buf_cstr(&command), command.len, started, &question);
+	c->data = mem_strdup(json_string_value(json_object_get(started, "processId")));
+	c->data_free = free;
+	mcp_call_approve(c, started, question.data, on_decided);
+}
+
+static void on_started(struct mcp_call *c, json_t *result, json_t *error)
+{
+	const char *status = json_string_value(json_object_get(result, "status"));
+
+	if (error)
+		mcp_call_finish(c, mcp_report_refused(error));
+	else if (status && strcmp(status, "waiting_permission") == 0)
+		ask(c, result);
+	else
+		run_on(c, json_string_value(json_object_get(result, "processId")));
+}
+
+void mcp_tool_exec(struct mcp_call *c)
+{
+	const json_t *waiting = mcp_call_approving(c);
+	struct err e = ERR_INIT;
+	json_t *params;
+
+	if (waiting) {
+		if (!flag(c, "detached"))
+			mcp_call_owns(c, json_string_value(json_object_get(waiting, "processId")));
+		ask(c, waiting);
+		return;
+	}
+	params = params_of(c, &e);
+	if (!params)
+		mcp_call_sorry(c, "%s", e.message);
+	else
+		mcp_call_start(c, params, !flag(c, "detached"), on_started);
+}

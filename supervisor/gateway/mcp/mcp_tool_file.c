@@ -1,0 +1,426 @@
+/*
+ * read_file, write_file, apply_patch: bailiff's own tools of these names, called in a turn of the client's. Each runs as a process
+ * in the turn's sandbox, under the same rules as a command.
+ *
+ * The turn is opened by the first such call and ends with the client. A call that the policy asks about is found by its event, for
+ * invoke_tool answers only when the tool has ended; the id of the tool call is ours, so that a second round finds the first one's.
+ */
+#include "supervisor/gateway/mcp/mcp_tool.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/gateway/mcp/mcp_follow.h"
+#include "supervisor/gateway/mcp/mcp_memory.h"
+#include "supervisor/gateway/mcp/mcp_place.h"
+#include "supervisor/gateway/mcp/mcp_report.h"
+#include "supervisor/gateway/mcp/mcp_session.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define READ_LINES 2000             /* of a file, unless more is asked for */
+#define READ_BYTES 100000
+#define RESULT_MAX (32u << 20)      /* a tool's whole answer */
+#define RESULT_PART 1000000
+#define AGAIN_MS 10
+#define AGAIN_MAX 500u              /* five seconds */
+
+struct file_call {
+	struct mcp_memory *memory;
+	char call_id[72];
+	char turn_id[72];           /* of an earlier round; "" otherwise */
+	char process_id[72], ref[72];
+	json_t *ended;              /* invoke_tool's answer */
+	struct buf result;
+	unsigned again;             /* how often it was tried in vain */
+	bool opens;                 /* it is the one that opens the turn */
+};
+
+static void invoke(struct mcp_call *c);
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static void file_call_free(void *data)
+{
+	struct file_call *f = data;
+
+	mcp_memory_turn_uses(f->memory, -1);
+	if (f->opens)
+		mcp_memory_turn_is(f->memory, MCP_TURN_NONE); /* it was cancelled: the next one asks for the same */
+	json_decref(f->ended);
+	buf_done(&f->result);
+	free(f);
+}
+
+/* ---- what it came to ---- */
+
+static void finish(struct mcp_call *c, const struct buf *words, json_t *structured, bool wrong)
+{
+	struct file_call *f = c->data;
+
+	if (f->process_id[0])
+		json_object_set_new(structured, "processId", json_string(f->process_id));
+	json_t *result = mcp_call_structured(mcp_call_text(buf_cstr(words), words->len), structured);
+	json_object_set_new(result, "isError", json_boolean(wrong));
+	mcp_call_finish(c, result);
+}
+
+static void tell_files(const json_t *files, struct buf *out)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(files, i, v)
+		buf_printf(out, "%s %s%s%s%s%s\n", text(v, "change"), text(v, "path"), text(v, "status")[0] ? ": " : "", text(v, "status"),
+			   text(v, "message")[0] ? ", " : "", text(v, "message"));
+}
+
+/* The policy names the program that does it, which means nothing to a model: "write_file is denied by Edit(x)". */
+static char *plain_words(const struct mcp_call *c, const char *message)
+{
+	const char *program = strstr(message, "bailiff-tool "), *rest = program ? strstr(program, "' ") : NULL;
+
+	return rest ? mem_printf("%s %s", c->name, rest + 2) : mem_strdup(message);
+}
+
+/* What the tool would do about it, and what to give it for that. */
+static const char *advice_of(const struct mcp_call *c, const json_t *error)
+{
+	const char *message = text(error, "message");
+
+	if (strcmp(c->name, "write_file") == 0 && strstr(message, "there is no such file or folder") && !json_is_true(json_object_get(c->arguments, "createFolders")))
+		return "createFolders: true makes the folders that are missing.";
+	if (strcmp(c->name, "read_file") == 0 && strstr(message, "is larger than"))
+		return "exec can show a part of it, for example with sed -n, head -c or tail -c.";
+	return text(error, "advice");
+}
+
+static void finish_failed(struct mcp_call *c, const json_t *answer)
+{
+	const json_t *error = json_object_get(((struct file_call *)c->data)->ended, "error"), *files = json_object_get(answer, "files");
+	bool denied = strcmp(text(error, "category"), "permission") == 0;
+	const char *advice = advice_of(c, error);
+	mem_auto char *message = plain_words(c, text(error, "message"));
+	buf_auto struct buf words = BUF_INIT;
+	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
+
+	buf_printf(&words, "%s: %s.\n", denied ? "Denied" : "Failed", message);
+	if (*advice && !denied)
+		buf_printf(&words, "%s\n", advice);
+	tell_files(files, &words);
+	if (files)
+		json_object_set(s, "files", (json_t *)files);
+	finish(c, &words, s, true);
+}
+
+/* Of a text, what the budget has room for, in whole lines where there are any. */
+static size_t fitting(const char *s, size_t n, size_t budget)
+{
+	if (n <= budget)
+		return n;
+	size_t cut = text_utf8_cut(s, budget);
+	const char *line = memrchr(s, '\n', cut);
+	return line && line > s ? (size_t)(line - s) + 1 : cut;
+}
+
+static size_t count_lines(const char *s, size_t n)
+{
+	size_t lines = n && s[n - 1] != '\n';
+
+	for (const char *p = s; (p = memchr(p, '\n', (size_t)(s + n - p))); p++)
+		lines++;
+	return lines;
+}
+
+/* Bytes, as base64: the budget is of the bytes, and is kept in whole groups. */
+static void finish_bytes(struct mcp_call *c, const json_t *answer)
+{
+	size_t all = json_string_length(json_object_get(answer, "content")), most = (size_t)mcp_follow_number(c, "maxBytes", READ_BYTES) / 3 * 4;
+	size_t n = all < most ? all : most;
+	uint64_t first = mcp_follow_number(c, "offset", 0);
+	bool lines = json_is_true(json_object_get(answer, "truncated"));
+	buf_auto struct buf words = BUF_INIT;
+
+	buf_printf(&words, "%s %s (%lld bytes). Its bytes are in the structured content, as base64.\n", text(answer, "path"),
+		   json_object_get(c->arguments, "encoding") && strcmp(text(c->arguments, "encoding"), "base64") == 0 ? "was read as bytes" : "is no text",
+		   (long long)json_integer_value(json_object_get(answer, "bytes")));
+	if (n < all || lines)
+		buf_str(&words, "[not all of it; exec can show any part, for example with tail -c, head -c and base64]\n");
+	finish(c, &words, json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", text(answer, "path"), "encoding", text(answer, "encoding"), "content",
+				    json_stringn(text(answer, "content"), n), "bytes", json_object_get(answer, "bytes"), "lines", json_object_get(answer, "lines"),
+				    "offset", (json_int_t)first, "truncated", n < all || lines), false);
+}
+
+static void finish_read(struct mcp_call *c, const json_t *answer)
+{
+	const json_t *content = json_object_get(answer, "content");
+	size_t all = json_string_length(content), n = fitting(text(answer, "content"), all, (size_t)mcp_follow_number(c, "maxBytes", READ_BYTES));
+	uint64_t first = mcp_follow_number(c, "offset", 0), shown = count_lines(text(answer, "content"), n);
+	bool more = n < all || json_is_true(json_object_get(answer, "truncated"));
+	buf_auto struct buf words = BUF_INIT;
+
+	buf_append(&words, text(answer, "content"), n);
+	if (n < all && shown == 1 && text(answer, "content")[n - 1] != '\n')
+		buf_printf(&words, "\n[line %" PRIu64 " is longer than maxBytes and was cut after %zu bytes; exec can show the rest, for example with cut -b %zu-]",
+			   first + 1, n, n + 1);
+	if (more)
+		buf_printf(&words, "%s[lines %" PRIu64 " to %" PRIu64 " of %lld; go on with offset %" PRIu64 "]\n",
+			   words.len && words.data[words.len - 1] != '\n' ? "\n" : "", first + 1, first + shown,
+			   (long long)json_integer_value(json_object_get(answer, "lines")), first + shown);
+	if (!words.len && first)
+		buf_printf(&words, "(nothing: the file has %lld lines)\n", (long long)json_integer_value(json_object_get(answer, "lines")));
+	if (!words.len)
+		buf_str(&words, "(empty)\n");
+	json_t *s = json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", text(answer, "path"), "encoding", text(answer, "encoding"), "content",
+			      json_stringn(text(answer, "content"), n), "bytes", json_object_get(answer, "bytes"), "lines",
+			      json_object_get(answer, "lines"), "offset", (json_int_t)first, "truncated", more);
+	if (more)
+		json_object_set_new(s, "nextOffset", json_integer((json_int_t)(first + shown)));
+	finish(c, &words, s, false);
+}
+
+static void finish_written(struct mcp_call *c, const json_t *answer)
+{
+	json_t *files = json_object_get(answer, "files");
+	buf_auto struct buf words = BUF_INIT;
+
+	tell_files(files, &words);
+	if (!words.len)
+		buf_str(&words, "Nothing changed.\n");
+	finish(c, &words, json_pack("{ss sO*}", "status", "completed", "files", files), false);
+}
+
+static void on_result(struct mcp_call *c)
+{
+	struct file_call *f = c->data;
+	json_auto_t *answer = json_loadb(buf_cstr(&f->result), f->result.len, 0, NULL);
+
+	if (strcmp(text(f->ended, "status"), "completed") != 0)
+		finish_failed(c, answer);
+	else if (!answer)
+		mcp_call_sorry(c, "The tool's answer is too long to be told. Ask for fewer lines.");
+	else if (strcmp(text(answer, "encoding"), "base64") == 0)
+		finish_bytes(c, answer);
+	else if (strcmp(c->name, "read_file") == 0)
+		finish_read(c, answer);
+	else
+		finish_written(c, answer);
+}
+
+static void read_result(struct mcp_call *c);
+
+static void on_part(struct mcp_call *c, json_t *result, json_t *error)
+{
+	struct file_call *f = c->data;
+	const json_t *data = json_object_get(result, "data");
+	size_t before = f->result.len;
+
+	if (error) {
+		mcp_call_sorry_up(c, "read the tool's answer", error);
+		return;
+	}
+	(void)text_base64_decode(json_string_value(data), json_string_length(data), &f->result);
+	if (json_is_true(json_object_get(result, "eof")) || f->result.len == before || f->result.len > RESULT_MAX)
+		on_result(c);
+	else
+		read_result(c);
+}
+
+static void read_result(struct mcp_call *c)
+{
+	struct file_call *f = c->data;
+
+	mcp_call_up(c, "read_output", json_pack("{ss sI si ss}", "outputRef", f->ref, "offset", (json_int_t)f->result.len, "length", RESULT_PART, "encoding",
+						"base64"), on_part);
+}
+
+static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
+{
+	struct file_call *f = c->data;
+
+	/* Somebody has ended the turn: in a new one. Or it has not quite begun, which is a matter of moments. */
+	if (error && json_integer_value(json_object_get(error, "code")) == -32015 && !f->turn_id[0] && f->again++ < AGAIN_MAX) {
+		if (strstr(text(error, "message"), "has ended") && strstr(text(error, "message"), mcp_memory_turn(f->memory)))
+			mcp_memory_turn_gone(f->memory);
+		mcp_call_later(c, AGAIN_MS, invoke);
+		return;
+	}
+	if (error) {
+		mcp_call_sorry_up(c, c->name, error);
+		return;
+	}
+	f->ended = json_incref(result);
+	snprintf(f->process_id, sizeof(f->process_id), "%s", text(result, "processId"));
+	snprintf(f->ref, sizeof(f->ref), "%s", text(result, "resultRef"));
+	if (f->ref[0])
+		read_result(c);
+	else
+		on_result(c);
+}
+
+/* ---- permission ---- */
+
+static void on_decided(struct mcp_call *c, enum mcp_approval a)
+{
+	struct file_call *f = c->data;
+	buf_auto struct buf words = BUF_INIT;
+
+	if (a != MCP_WAITS) {
+		if (f->turn_id[0])
+			invoke(c); /* a second round: the same call, to hear its end */
+		return;            /* otherwise its end is on the way */
+	}
+	buf_printf(&words, "Not done yet: a person has to allow it (bailiff approve %s).\nCall wait with {\"actionId\":\"%s\"} to wait for that.\n", f->ref, f->ref);
+	finish(c, &words, json_pack("{ss ss}", "status", "waiting_permission", "actionId", f->ref), false);
+}
+
+static void ask(struct mcp_call *c, const json_t *waiting)
+{
+	struct file_call *f = c->data;
+	buf_auto struct buf question = BUF_INIT;
+	const json_t *patch = strcmp(c->name, "apply_patch") == 0 ? json_object_get(c->arguments, "patch") : NULL;
+	const json_t *thing = patch ? patch : json_object_get(c->arguments, "path");
+	mem_auto char *what = patch ? mem_printf("Allow apply_patch (%zu bytes)?", json_string_length(patch)) : mem_printf("Allow %s?", c->name);
+
+	snprintf(f->process_id, sizeof(f->process_id), "%s", text(waiting, "processId"));
+	snprintf(f->ref, sizeof(f->ref), "%s", text(waiting, "actionId"));
+	mcp_place_question(c, what, json_string_value(thing), json_string_length(thing), waiting, &question);
+	mcp_call_owns(c, f->process_id);
+	mcp_call_approve(c, waiting, question.data, on_decided);
+}
+
+static void on_event(struct mcp_call *c, struct jval event)
+{
+	struct file_call *f = c->data;
+	char process[72], action[72], reason[400];
+
+	if (!jval_is_str(jval_get(event, "type"), "action.required") || !jval_is_str(jval_get(event, "toolCallId"), f->call_id))
+		return;
+	mcp_call_watch(c, NULL);
+	jval_str(jval_get(event, "processId"), process, sizeof(process));
+	jval_str(jval_get(event, "actionId"), action, sizeof(action));
+	jval_str(jval_path(event, "payload.policy.decisionReason"), reason, sizeof(reason));
+	mem_auto char *why = plain_words(c, reason);
+	json_auto_t *waiting = json_pack("{ss ss s{so}}", "processId", process, "actionId", action, "permissionDecision", "decisionReason",
+					 rpc_message_text(why, strlen(why)));
+	ask(c, waiting);
+}
+
+/* ---- calling ---- */
+
+static json_t *arguments_of(const struct mcp_call *c)
+{
+	json_t *arguments = json_copy(c->arguments);
+
+	json_object_del(arguments, "justification");
+	json_object_del(arguments, "maxBytes");
+	if (strcmp(c->name, "read_file") == 0 && !json_object_get(arguments, "limit"))
+		json_object_set_new(arguments, "limit", json_integer(READ_LINES));
+	return arguments;
+}
+
+static void on_turn(struct mcp_call *c, json_t *result, json_t *error)
+{
+	struct file_call *f = c->data;
+
+	f->opens = false;
+	mcp_memory_turn_is(f->memory, error ? MCP_TURN_NONE : MCP_TURN_OPEN);
+	if (error)
+		mcp_call_sorry_up(c, c->name, error);
+	else
+		invoke(c);
+}
+
+static void open_turn(struct mcp_call *c)
+{
+	struct file_call *f = c->data;
+	json_t *options = json_object();
+	char cwd[PATH_MAX];
+	struct err e = ERR_INIT;
+
+	if (mcp_place_path(c, NULL, cwd, &e) < 0) {
+		json_decref(options);
+		mcp_call_sorry(c, "%s", e.message);
+		return;
+	}
+	f->opens = true;
+	mcp_memory_turn_is(f->memory, MCP_TURN_OPENING);
+	json_object_set_new(options, "cwd", json_string(cwd));
+	mcp_place_profile(c, NULL, options);
+	mcp_call_act(c, "submit_turn", json_pack("{ss ss s[{ss ss}] so}", "sessionId", session_id(c->up), "turnId", mcp_memory_turn(f->memory), "input", "type",
+						 "text", "text", "file tools of an MCP client", "options", options), on_turn);
+}
+
+static void invoke(struct mcp_call *c)
+{
+	struct file_call *f = c->data;
+
+	if (!f->turn_id[0] && mcp_memory_turn_state(f->memory) != MCP_TURN_OPEN) {
+		if (mcp_memory_turn_state(f->memory) == MCP_TURN_NONE)
+			open_turn(c);
+		else
+			mcp_call_later(c, AGAIN_MS, invoke);
+		return;
+	}
+	mcp_call_act(c, "invoke_tool", json_pack("{ss ss so ss}", "turnId", f->turn_id[0] ? f->turn_id : mcp_memory_turn(f->memory), "toolName", c->name,
+						 "arguments", arguments_of(c), "toolCallId", f->call_id), on_invoked);
+}
+
+/* The process of the first round knows which call it belongs to. */
+static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
+{
+	struct file_call *f = c->data;
+
+	if (error) {
+		mcp_call_sorry_up(c, c->name, error);
+		return;
+	}
+	snprintf(f->call_id, sizeof(f->call_id), "%s", text(result, "toolCallId"));
+	snprintf(f->turn_id, sizeof(f->turn_id), "%s", text(result, "turnId"));
+	ask(c, mcp_call_approving(c));
+}
+
+/* The first argument with a NUL in it, or NULL: no path and no text has one. */
+static const char *with_nul(const json_t *arguments)
+{
+	const char *name;
+	const json_t *v;
+
+	json_object_foreach((json_t *)arguments, name, v)
+		if (json_is_string(v) && strlen(json_string_value(v)) != json_string_length(v))
+			return name;
+	return NULL;
+}
+
+void mcp_tool_file(struct mcp_call *c)
+{
+	struct file_call *f;
+	const char *nul = with_nul(c->arguments);
+
+	if (nul) {
+		mcp_call_sorry(c, "%s: must not contain \\u0000%s", nul, strcmp(nul, "content") == 0 ? "; give it with encoding: \"base64\"" : "");
+		return;
+	}
+	f = mem_zalloc(1, sizeof(*f));
+
+	f->memory = mcp_session_memory(c->mcp);
+	mcp_memory_turn_uses(f->memory, 1);
+	c->data = f;
+	c->data_free = file_call_free;
+	if (mcp_call_approving(c)) {
+		mcp_call_up(c, "get_process", json_pack("{ss}", "processId", text(mcp_call_approving(c), "processId")), on_waiting);
+		return;
+	}
+	mcp_memory_call_id(f->call_id);
+	mcp_call_watch(c, on_event);
+	invoke(c);
+}

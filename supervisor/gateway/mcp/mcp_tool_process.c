@@ -1,0 +1,351 @@
+/* Tools on a process that runs or ran: wait, write_stdin, kill, ps. */
+#include "supervisor/gateway/mcp/mcp_tool.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/client/keys.h"
+#include "supervisor/gateway/mcp/mcp_follow.h"
+#include "supervisor/gateway/mcp/mcp_report.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <string.h>
+
+#define WAIT_MS 30000
+#define TYPED_MS 1000               /* what a line of input usually takes to be answered */
+#define TAKEN_MS 2000               /* what a process that reads has taken in any case */
+#define POLL_MS 500
+#define PS_LIMIT 50
+#define INVALID_STATE (-32015)
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+static const char *arg(const struct mcp_call *c, const char *name)
+{
+	return json_string_value(json_object_get(c->arguments, name));
+}
+
+static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms, bool ended_is_fine)
+{
+	const struct mcp_follow_options o = {
+		.process_id = process_id, .wait_ms = wait_ms, .patient = strcmp(c->name, "wait") == 0 && !json_object_get(c->arguments, "timeoutMs"),
+		.budget = mcp_follow_budget(c), .ended_is_fine = ended_is_fine,
+	};
+
+	mcp_follow(c, &o);
+}
+
+/* ---- wait ---- */
+
+/* An action that is about no process: how it stands. Asked again until it is answered or the time is over. */
+struct waited {
+	uint64_t left_ms;
+};
+
+static void look_again(struct mcp_call *c);
+
+static void finish_action(struct mcp_call *c, const json_t *action)
+{
+	bool pending = strcmp(text(action, "status"), "pending") == 0;
+	buf_auto struct buf words = BUF_INIT;
+	json_t *s = json_pack("{ss ss}", "status", pending ? "waiting_permission" : "answered", "actionId", text(action, "actionId"));
+
+	if (pending)
+		buf_printf(&words, "Action %s still waits for a person: %s", text(action, "actionId"), text(action, "prompt"));
+	else
+		buf_printf(&words, "Action %s is %s: %s.", text(action, "actionId"), text(action, "status"), text(action, "decision"));
+	if (text(action, "decision")[0])
+		json_object_set_new(s, "decision", json_string(text(action, "decision")));
+	mcp_call_finish(c, mcp_call_structured(mcp_call_text(buf_cstr(&words), words.len), s));
+}
+
+static const json_t *find_action(const json_t *actions, const char *id)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(actions, i, v)
+		if (strcmp(text(v, "actionId"), id) == 0)
+			return v;
+	return NULL;
+}
+
+static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
+{
+	const json_t *action = find_action(json_object_get(result, "actions"), arg(c, "actionId"));
+	struct waited *w = c->data;
+
+	if (error) {
+		mcp_call_sorry_up(c, "look for the action", error);
+	} else if (!action) {
+		mcp_call_sorry(c, "There is no action '%s' in this session.", arg(c, "actionId"));
+	} else if (text(action, "processId")[0]) {
+		mem_auto char *id = mem_strdup(text(action, "processId"));
+		follow(c, id, w->left_ms, false);
+	} else if (strcmp(text(action, "status"), "pending") == 0 && w->left_ms) {
+		unsigned ms = w->left_ms < POLL_MS ? (unsigned)w->left_ms : POLL_MS;
+
+		w->left_ms -= ms;
+		mcp_call_later(c, ms, look_again);
+	} else {
+		finish_action(c, action);
+	}
+}
+
+static void look_again(struct mcp_call *c)
+{
+	mcp_call_up(c, "list_actions", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", 1000), on_actions);
+}
+
+void mcp_tool_wait(struct mcp_call *c)
+{
+	uint64_t ms = mcp_follow_number(c, "timeoutMs", WAIT_MS);
+	struct waited *w;
+
+	if (!arg(c, "processId") == !arg(c, "actionId")) {
+		mcp_call_sorry(c, "Give either processId or actionId.");
+	} else if (arg(c, "processId")) {
+		follow(c, arg(c, "processId"), ms, false);
+	} else {
+		w = mem_zalloc(1, sizeof(*w));
+		w->left_ms = ms;
+		c->data = w;
+		c->data_free = free;
+		look_again(c);
+	}
+}
+
+/* ---- write_stdin ---- */
+
+/* What is written waits as long as the process reads nothing, or has not begun; the model is told instead of kept waiting. */
+static void on_slow(struct mcp_call *c)
+{
+	const struct mcp_follow_options o = {
+		.process_id = arg(c, "processId"), .budget = mcp_follow_budget(c), .note = "Not all of it was taken yet: it has not read so far.",
+	};
+
+	if (!c->data) /* otherwise the wait for what it prints is under way */
+		mcp_follow(c, &o);
+}
+
+static void on_written(struct mcp_call *c, json_t *result, json_t *error)
+{
+	if (c->data)
+		return;
+	if (error)
+		mcp_call_sorry_up(c, "write to its standard input", error);
+	else
+		follow(c, arg(c, "processId"), mcp_follow_number(c, "yieldMs", TYPED_MS), false);
+}
+
+static void end_input(struct mcp_call *c, mcp_call_up_fn then)
+{
+	mcp_call_act(c, "close_process_stdin", json_pack("{ss}", "processId", arg(c, "processId")), then);
+}
+
+/* What was typed was taken, and may have been all that it waited for: that it has ended since is no fault. */
+static void on_closed(struct mcp_call *c, json_t *result, json_t *error)
+{
+	on_written(c, result, error && json_integer_value(json_object_get(error, "code")) == INVALID_STATE ? NULL : error);
+}
+
+static void on_typed(struct mcp_call *c, json_t *result, json_t *error)
+{
+	if (!error && !c->data && json_is_true(json_object_get(c->arguments, "eof")))
+		end_input(c, on_closed);
+	else
+		on_written(c, result, error);
+}
+
+/* The text, then the keys. */
+static int typed_bytes(const struct mcp_call *c, struct buf *out, struct err *e)
+{
+	const json_t *given = json_object_get(c->arguments, "text"), *key;
+	size_t i;
+
+	if (given)
+		buf_append(out, json_string_value(given), json_string_length(given));
+	json_array_foreach(json_object_get(c->arguments, "keys"), i, key)
+		if (keys_parse(json_string_value(key), out, e) < 0)
+			return -1;
+	return 0;
+}
+
+static void type(struct mcp_call *c)
+{
+	buf_auto struct buf bytes = BUF_INIT, encoded = BUF_INIT, names = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (typed_bytes(c, &bytes, &e) < 0) {
+		keys_names(&names);
+		mcp_call_sorry(c, "keys: %s. Keys are single characters, ctrl-x, alt-x, or one of: %s", e.message, buf_cstr(&names));
+	} else if (bytes.len) {
+		text_base64_encode(bytes.data, bytes.len, &encoded);
+		mcp_call_later(c, (unsigned)mcp_follow_number(c, "yieldMs", TYPED_MS) + TAKEN_MS, on_slow);
+		mcp_call_act(c, "write_process_stdin", json_pack("{ss ss ss}", "processId", arg(c, "processId"), "data", buf_cstr(&encoded), "encoding", "base64"),
+			     on_typed);
+	} else if (json_is_true(json_object_get(c->arguments, "eof"))) {
+		end_input(c, on_written);
+	} else {
+		follow(c, arg(c, "processId"), mcp_follow_number(c, "yieldMs", TYPED_MS), false); /* nothing to type: a look */
+	}
+}
+
+static void on_terminal(struct mcp_call *c, json_t *result, json_t *error)
+{
+	if (error)
+		mcp_call_sorry_up(c, "write to its standard input", error);
+	else if (!json_is_object(json_object_get(result, "tty")))
+		mcp_call_sorry(c, "keys: it has no terminal, so there are none to press. Give text, with \\n where a line ends, and eof: true to end its input; "
+			       "exec with tty: true runs a command on a terminal.");
+	else
+		type(c);
+}
+
+/* To a pipe the Enter key would be a carriage return, which ends no line there. */
+void mcp_tool_write_stdin(struct mcp_call *c)
+{
+	if (json_array_size(json_object_get(c->arguments, "keys")))
+		mcp_call_up(c, "get_process", json_pack("{ss}", "processId", arg(c, "processId")), on_terminal);
+	else
+		type(c);
+}
+
+/* ---- kill ---- */
+
+static void on_killed(struct mcp_call *c, json_t *result, json_t *error)
+{
+	/* One that has ended before is as good. */
+	if (error && json_integer_value(json_object_get(error, "code")) != INVALID_STATE)
+		mcp_call_sorry_up(c, "end the process", error);
+	else
+		follow(c, arg(c, "processId"), 0, true);
+}
+
+static void on_signalled(struct mcp_call *c, json_t *result, json_t *error)
+{
+	if (error)
+		mcp_call_sorry_up(c, "signal the process", error);
+	else
+		follow(c, arg(c, "processId"), mcp_follow_number(c, "yieldMs", TYPED_MS), true);
+}
+
+void mcp_tool_kill(struct mcp_call *c)
+{
+	const char *signal = arg(c, "signal"), *reason = arg(c, "reason");
+
+	if (signal)
+		mcp_call_act(c, "signal_process", json_pack("{ss ss}", "processId", arg(c, "processId"), "signal", signal), on_signalled);
+	else
+		mcp_call_act(c, "terminate_process", json_pack("{ss ss}", "processId", arg(c, "processId"), "reason", reason && *reason ? reason : "ended by the agent"),
+			     on_killed);
+}
+
+/* ---- ps ---- */
+
+static json_t *row_of(const json_t *p)
+{
+	static const char *const same[] = { "processId", "status", "cwd", "startedAt", "endedAt", "exitCode", "signal", "durationMs", "actionId" };
+	buf_auto struct buf command = BUF_INIT;
+	json_t *row = json_object();
+	const json_t *word;
+	size_t i;
+
+	for (i = 0; i < countof(same); i++) {
+		json_t *v = json_object_get(p, same[i]);
+
+		if (v && !json_is_null(v) && (!json_is_string(v) || json_string_length(v)))
+			json_object_set(row, same[i], v);
+	}
+	if (text(p, "commandLine")[0])
+		buf_str(&command, text(p, "commandLine"));
+	else
+		json_array_foreach(json_object_get(p, "command"), i, word)
+			buf_printf(&command, "%s%s", i ? " " : "", json_string_value(word));
+	json_object_set_new(row, "command", rpc_message_text(buf_cstr(&command), command.len));
+	json_object_set_new(row, "tty", json_boolean(json_is_object(json_object_get(p, "tty"))));
+	return row;
+}
+
+static void tell_row(const json_t *row, struct buf *out)
+{
+	buf_printf(out, "%s  %s", text(row, "processId"), text(row, "status"));
+	if (json_object_get(row, "exitCode"))
+		buf_printf(out, " %d", (int)json_integer_value(json_object_get(row, "exitCode")));
+	if (text(row, "signal")[0])
+		buf_printf(out, " (%s)", text(row, "signal"));
+	buf_str(out, "  ");
+	text_sanitize_line(text(row, "command"), strlen(text(row, "command")), out);
+	buf_byte(out, '\n');
+}
+
+static void drop_json(void *data)
+{
+	json_decref(data);
+}
+
+static void add_rows(struct mcp_call *c, const json_t *processes, json_t *rows, struct buf *words)
+{
+	size_t i, most = (size_t)mcp_follow_number(c, "limit", PS_LIMIT);
+	const json_t *v;
+
+	json_array_foreach(processes, i, v) {
+		if (json_array_size(rows) == most)
+			break;
+		json_t *row = row_of(v);
+		tell_row(row, words);
+		json_array_append_new(rows, row);
+	}
+}
+
+static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
+{
+	buf_auto struct buf words = BUF_INIT;
+	json_t *rows;
+
+	if (error) {
+		mcp_call_sorry_up(c, "list processes", error);
+		return;
+	}
+	rows = json_array();
+	add_rows(c, c->data, rows, &words); /* those that wait for permission came first */
+	add_rows(c, json_object_get(result, "processes"), rows, &words);
+	if (!words.len)
+		buf_str(&words, json_is_true(json_object_get(c->arguments, "all")) ? "No processes yet.\n" : "Nothing is running. With all: true, ended ones are listed too.\n");
+	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{so}", "processes", rows)));
+}
+
+/* `params` are taken over. */
+static void list(struct mcp_call *c, json_t *params, mcp_call_up_fn then)
+{
+	json_object_set_new(params, "limit", json_integer((json_int_t)mcp_follow_number(c, "limit", PS_LIMIT)));
+	if (!json_is_true(json_object_get(c->arguments, "everySession")))
+		json_object_set_new(params, "sessionId", json_string(session_id(c->up)));
+	mcp_call_up(c, "list_processes", params, then);
+}
+
+static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
+{
+	if (error) {
+		mcp_call_sorry_up(c, "list processes", error);
+		return;
+	}
+	c->data = json_incref(json_object_get(result, "processes"));
+	c->data_free = drop_json;
+	list(c, json_pack("{sb}", "liveOnly", true), on_listed);
+}
+
+/* What waits for permission has not begun, so it is not among those that live. */
+void mcp_tool_ps(struct mcp_call *c)
+{
+	if (json_is_true(json_object_get(c->arguments, "all")))
+		list(c, json_object(), on_listed);
+	else
+		list(c, json_pack("{ss}", "status", "waiting_permission"), on_waiting);
+}

@@ -1,0 +1,554 @@
+#include "supervisor/gateway/session.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "supervisor/client/link.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define LEAVE_LOOK_MS 20
+#define LEAVE_MS 5000 /* the longest that a session that is left waits for answers */
+#define OPEN_MS 30000 /* the longest that one waits to become ready */
+
+struct request {
+	TAILQ_ENTRY(request) entry;
+	struct session *session;
+	struct link *on;             /* what it was sent over; NULL: nothing was there */
+	session_reply_fn fn;         /* NULL: nobody waits for it */
+	void *ctx;
+	bool starts;                 /* a process, which nobody would know of if this was forgotten */
+	char *method;                /* not NULL: held back until the person's connection has said who it is */
+	struct buf params;
+};
+
+struct session {
+	struct session_options o;
+	char *names[5];              /* the options' strings */
+	struct session_ops ops;
+	void *ctx;
+	struct link *agent, *person;
+	char id[72], channel[72], token[128];
+	uint64_t last_sequence;
+	TAILQ_HEAD(, request) requests;
+	size_t nrequests;
+	struct event later;          /* what cannot be done in a callback of a link */
+	struct event late;           /* it is not ready, and has had its time */
+	uint64_t leave_by;           /* clock_boot_ns; of one that is left */
+	bool agent_lost, person_lost, person_greeted;
+	struct err why;              /* it was lost */
+	bool ready, left, unanswered; /* unanswered: something was when it was left, and will stay so */
+	session_left_fn on_left;
+	void *left_ctx;
+};
+
+static void on_later(evutil_socket_t fd, short what, void *arg);
+static void connect_channel(struct session *s);
+
+static void soon(struct session *s, unsigned ms)
+{
+	const struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+
+	event_add(&s->later, &tv);
+}
+
+static void request_free(struct request *q)
+{
+	TAILQ_REMOVE(&q->session->requests, q, entry);
+	q->session->nrequests--;
+	free(q->method);
+	buf_done(&q->params);
+	free(q);
+}
+
+/* ---- requests ---- */
+
+static json_t *parse(struct jval v)
+{
+	return json_loadb(v.text, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+}
+
+static void terminate_started(struct session *s, struct jval result)
+{
+	char id[72];
+
+	if (jval_str(jval_get(result, "processId"), id, sizeof(id)))
+		session_act(s, "terminate_process", json_pack("{ss ss}", "processId", id, "reason", "cancelled"), NULL, NULL, NULL);
+}
+
+static void on_reply(void *ctx, struct jval result, struct jval error)
+{
+	struct request *q = ctx;
+	struct session *s = q->session;
+
+	if (q->fn) {
+		json_auto_t *r = error.type == JT_NONE ? parse(result) : NULL;
+		json_auto_t *e = error.type == JT_NONE ? NULL : parse(error);
+
+		if (!r && !e)
+			e = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message", "the daemon's answer could not be read");
+		q->fn(q->ctx, r, e);
+	} else if (q->starts && error.type == JT_NONE) {
+		terminate_started(s, result);
+	}
+	request_free(q);
+	if (s->left && !s->nrequests)
+		soon(s, 0);
+}
+
+enum how { PLAIN, STARTS, ONCE }; /* ONCE: means this connection, so it is not sent again on another */
+
+static void send_on(struct session *s, struct link *l, const char *method, json_t *params, enum how how, session_reply_fn fn, void *ctx)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct request *q = mem_zalloc(1, sizeof(*q));
+
+	*q = (struct request){ .session = s, .on = l, .fn = fn, .ctx = ctx, .starts = how == STARTS };
+	TAILQ_INSERT_TAIL(&s->requests, q, entry);
+	s->nrequests++;
+	if (params)
+		rpc_message_write(params, false, &text);
+	json_decref(params);
+	if (l && l == s->person && !s->person_greeted) {
+		q->method = mem_strdup(method);
+		q->params = text;
+		text = BUF_INIT;
+	} else if (l && how == ONCE) {
+		link_send_once(l, method, &text, on_reply, q);
+	} else if (l) {
+		link_send(l, method, &text, on_reply, q);
+	} else {
+		soon(s, 0); /* answered from the loop, as all are */
+	}
+}
+
+static json_t *with_key(struct link *l, json_t *params, const char *traceparent)
+{
+	buf_auto struct buf key = BUF_INIT;
+	struct jw w = jw_on(&key);
+
+	if (!l)
+		return params;
+	jw_obj(&w);
+	remote_key(link_remote(l), &w);
+	jw_obj_end(&w);
+	json_auto_t *members = json_loadb(key.data, key.len, 0, NULL);
+	if (!params)
+		params = json_object();
+	json_object_update(params, members);
+	if (traceparent)
+		json_object_set_new(params, "traceparent", json_string(traceparent));
+	return params;
+}
+
+static struct link *agent(struct session *s)
+{
+	return s->agent_lost ? NULL : s->agent;
+}
+
+void session_ask(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx)
+{
+	send_on(s, agent(s), method, params, PLAIN, fn, ctx);
+}
+
+void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
+{
+	send_on(s, agent(s), method, with_key(agent(s), params, traceparent), PLAIN, fn, ctx);
+}
+
+void session_start(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
+{
+	json_object_set_new(params, "sessionId", json_string(s->id));
+	send_on(s, agent(s), "start_process", with_key(agent(s), params, traceparent), STARTS, fn, ctx);
+}
+
+void session_forget(struct session *s, const void *ctx)
+{
+	struct request *q;
+
+	TAILQ_FOREACH(q, &s->requests, entry)
+		if (q->ctx == ctx)
+			q->fn = NULL;
+}
+
+void session_release(struct session *s, const void *ctx)
+{
+	struct request *q;
+
+	TAILQ_FOREACH(q, &s->requests, entry)
+		if (q->ctx == ctx) {
+			q->fn = NULL;
+			q->starts = false;
+		}
+}
+
+size_t session_under_way(const struct session *s)
+{
+	return s->nrequests;
+}
+
+bool session_ready(const struct session *s)
+{
+	return s->ready;
+}
+
+const char *session_id(const struct session *s)
+{
+	return s->id;
+}
+
+const char *session_channel_id(const struct session *s)
+{
+	return s->channel;
+}
+
+/* ---- the person's connection ---- */
+
+static void on_person_lost(void *ctx, const struct err *e)
+{
+	struct session *s = ctx;
+
+	s->person_lost = true;
+	s->why = *e;
+	soon(s, 0);
+}
+
+/* What it decides is decided in the channel's name, or not at all. */
+static void on_person_greeted(void *ctx, struct jval result, struct jval error)
+{
+	struct session *s = ctx;
+	struct request *q;
+
+	if (error.type != JT_NONE) {
+		remote_error(error, &s->why);
+		s->person_lost = true;
+		soon(s, 0);
+		return;
+	}
+	s->person_greeted = true;
+	TAILQ_FOREACH(q, &s->requests, entry) {
+		if (q->on != s->person || !q->method)
+			continue;
+		link_send(s->person, q->method, &q->params, on_reply, q);
+		free(mem_take(&q->method));
+	}
+}
+
+static int open_person(struct session *s, struct err *e)
+{
+	static const struct link_ops ops = { .lost = on_person_lost };
+	const struct remote_options o = { .later = true };
+	buf_auto struct buf hello = BUF_INIT;
+	struct remote *r;
+	struct jw w = jw_on(&hello);
+
+	if (remote_open(&o, &r, e) < 0)
+		return -1;
+	jw_obj(&w);
+	jw_kopt(&w, "clientName", s->o.client_name);
+	jw_kstr(&w, "channelId", s->channel);
+	jw_obj_end(&w);
+	remote_greet_later(r, "initialize", &hello, on_person_greeted, s);
+	s->person = link_new(s->o.base, r, &ops, s);
+	s->person_greeted = false;
+	return 0;
+}
+
+void session_answer(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx)
+{
+	if (!s->person)
+		(void)open_person(s, &s->why);
+	struct link *l = s->person_lost ? NULL : s->person;
+	send_on(s, l, method, with_key(l, params, NULL), PLAIN, fn, ctx);
+}
+
+/* ---- the channel ---- */
+
+static void on_event(void *ctx, struct jval event)
+{
+	struct session *s = ctx;
+	uint64_t sequence = jval_uint(jval_get(event, "sequence"), 0);
+
+	/* After a reconnect events may come once more. */
+	if (sequence && sequence <= s->last_sequence)
+		return;
+	if (sequence)
+		s->last_sequence = sequence;
+	if (s->ops.event && !s->left)
+		s->ops.event(s->ctx, event);
+}
+
+static void take_str(const json_t *from, const char *key, char *to, size_t cap)
+{
+	const char *v = json_string_value(json_object_get(from, key));
+
+	if (v)
+		snprintf(to, cap, "%s", v);
+}
+
+static void failed(struct session *s, const char *what, const json_t *error)
+{
+	const char *message = json_string_value(json_object_get(error, "message"));
+
+	err_set(&s->why, ERR_UNAVAILABLE, "%s: %s", what, message ? message : "the daemon gave no reason");
+	s->agent_lost = true;
+	soon(s, 0);
+}
+
+static void on_subscribed(void *ctx, json_t *result, json_t *error)
+{
+	struct session *s = ctx;
+
+	if (error) {
+		failed(s, "subscribe to the session's events", error);
+		return;
+	}
+	s->ready = true;
+	event_del(&s->late);
+	if (!s->left)
+		s->ops.ready(s->ctx, NULL);
+}
+
+static void on_channel(void *ctx, json_t *result, json_t *error)
+{
+	struct session *s = ctx;
+
+	if (error) {
+		failed(s, "connect the client's channel", error);
+		return;
+	}
+	take_str(result, "channelId", s->channel, sizeof(s->channel));
+	take_str(result, "sessionId", s->id, sizeof(s->id));
+	take_str(result, "resumeToken", s->token, sizeof(s->token));
+	s->last_sequence = (uint64_t)json_integer_value(json_object_get(result, "sequence"));
+	session_ask(s, "subscribe_events", json_pack("{ss sI}", "sessionId", s->id, "afterSequence", (json_int_t)s->last_sequence), on_subscribed, s);
+}
+
+static void connect_channel(struct session *s)
+{
+	json_t *params = json_pack("{ss ss ss so}", "transport", s->o.transport, "peerRole", "client", "nativeProtocol", s->o.native_protocol,
+				   "capabilities", s->o.asks ? json_pack("[ss]", "streaming", "permissions") : json_pack("[s]", "streaming"));
+
+	if (s->o.session_id)
+		json_object_set_new(params, "sessionId", json_string(s->o.session_id));
+	else if (s->id[0])
+		json_object_set_new(params, "sessionId", json_string(s->id));
+	session_act(s, "connect_channel", params, NULL, on_channel, s);
+}
+
+/* A channel that is resumed brings its events along. One that cannot be is made anew. */
+static void on_resumed(void *ctx, json_t *result, json_t *error)
+{
+	struct session *s = ctx;
+
+	if (error && json_integer_value(json_object_get(error, "code")) == 0)
+		return; /* this connection broke as well: the next one tries again */
+	if (error) {
+		log_warning("resume the client's channel: %s", json_string_value(json_object_get(error, "message")));
+		connect_channel(s);
+		return;
+	}
+	take_str(result, "resumeToken", s->token, sizeof(s->token));
+}
+
+static void on_connected(void *ctx)
+{
+	struct session *s = ctx;
+
+	if (s->ready && !s->left)
+		send_on(s, s->agent, "reconnect_channel", with_key(s->agent, json_pack("{ss ss sI}", "channelId", s->channel, "resumeToken", s->token,
+										       "lastAckedSequence", (json_int_t)s->last_sequence), NULL),
+			ONCE, on_resumed, s);
+}
+
+static void on_lost(void *ctx, const struct err *e)
+{
+	struct session *s = ctx;
+
+	s->agent_lost = true;
+	s->why = *e;
+	soon(s, 0);
+}
+
+/* ---- coming and going ---- */
+
+static void on_greeted(void *ctx, struct jval result, struct jval error)
+{
+	struct session *s = ctx;
+
+	if (s->left)
+		return;
+	if (error.type == JT_NONE) {
+		connect_channel(s);
+		return;
+	}
+	remote_error(error, &s->why);
+	s->agent_lost = true;
+	soon(s, 0);
+}
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct session *s = arg;
+
+	err_set(&s->why, ERR_UNAVAILABLE, "the daemon does not answer");
+	s->agent_lost = true;
+	soon(s, 0);
+}
+
+static int open_agent(struct session *s, struct err *e)
+{
+	static const struct link_ops ops = { .connected = on_connected, .event = on_event, .lost = on_lost };
+	const struct remote_options o = { .start = true, .start_if_store = true, .later = true };
+	const struct timeval patience = { .tv_sec = OPEN_MS / 1000 };
+	buf_auto struct buf hello = BUF_INIT;
+	struct remote *r;
+	struct jw w = jw_on(&hello);
+
+	if (remote_open(&o, &r, e) < 0)
+		return -1;
+	jw_obj(&w);
+	jw_kopt(&w, "clientName", s->o.client_name);
+	jw_kopt(&w, "clientVersion", s->o.client_version);
+	jw_kstr(&w, "role", "agent");
+	jw_obj_end(&w);
+	remote_greet_later(r, "initialize", &hello, on_greeted, s);
+	s->agent = link_new(s->o.base, r, &ops, s);
+	s->agent_lost = false;
+	event_add(&s->late, &patience);
+	return 0;
+}
+
+int session_open(const struct session_options *o, const struct session_ops *ops, void *ctx, struct session **ret, struct err *e)
+{
+	struct session *s = mem_zalloc(1, sizeof(*s));
+	const char **strings[] = { &s->o.client_name, &s->o.client_version, &s->o.native_protocol, &s->o.transport, &s->o.session_id };
+
+	s->o = *o;
+	s->ops = *ops;
+	s->ctx = ctx;
+	for (size_t i = 0; i < countof(strings); i++)
+		*strings[i] = s->names[i] = mem_strdup(*strings[i]);
+	TAILQ_INIT(&s->requests);
+	evtimer_assign(&s->later, o->base, on_later, s);
+	evtimer_assign(&s->late, o->base, on_late, s);
+	if (open_agent(s, e) < 0) {
+		session_free(s);
+		return -1;
+	}
+	*ret = s;
+	return 0;
+}
+
+int session_again(struct session *s, struct err *e)
+{
+	if (s->agent)
+		return 0;
+	return open_agent(s, e);
+}
+
+static void unsend(struct session *s, const struct link *l)
+{
+	struct request *q;
+
+	TAILQ_FOREACH(q, &s->requests, entry)
+		if (q->on == l)
+			q->on = NULL;
+}
+
+static void drop_link(struct session *s, struct link **l)
+{
+	unsend(s, *l);
+	link_free(*l);
+	*l = NULL;
+}
+
+/* Answers what could not be sent, or will not be answered. */
+static void answer_unsent(struct session *s)
+{
+	json_auto_t *error = json_pack("{si s:o}", "code", -32011, "message", rpc_message_text(s->why.message, strlen(s->why.message)));
+	struct request *q, *next;
+
+	for (q = TAILQ_FIRST(&s->requests); q; q = next) {
+		next = TAILQ_NEXT(q, entry);
+		if (q->on)
+			continue;
+		session_reply_fn fn = q->fn;
+		void *with = q->ctx;
+		s->unanswered |= s->left;
+		request_free(q);
+		if (fn) {
+			fn(with, NULL, error);
+			next = TAILQ_FIRST(&s->requests); /* it may have done anything */
+		}
+	}
+}
+
+static void end(struct session *s)
+{
+	struct request *q;
+
+	if (s->on_left)
+		s->on_left(s->left_ctx, !s->unanswered && !s->nrequests);
+	event_del(&s->later);
+	event_del(&s->late);
+	link_free(s->agent);
+	link_free(s->person);
+	while ((q = TAILQ_FIRST(&s->requests)))
+		request_free(q);
+	for (size_t i = 0; i < countof(s->names); i++)
+		free(s->names[i]);
+	free(s);
+}
+
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+	struct session *s = arg;
+	bool lost = s->agent_lost && s->agent;
+
+	if (s->person_lost)
+		drop_link(s, &s->person);
+	s->person_lost = false;
+	if (lost) {
+		s->ready = false;
+		event_del(&s->late);
+		drop_link(s, &s->agent);
+	}
+	answer_unsent(s);
+	if (s->left && (!s->nrequests || clock_boot_ns() >= s->leave_by))
+		end(s);
+	else if (s->left)
+		soon(s, LEAVE_LOOK_MS); /* libevent's clock is coarse: a timer may come a little early */
+	else if (lost)
+		s->ops.ready(s->ctx, &s->why);
+}
+
+void session_leave(struct session *s, session_left_fn fn, void *ctx)
+{
+	s->on_left = fn;
+	s->left_ctx = ctx;
+	session_free(s);
+}
+
+void session_free(struct session *s)
+{
+	struct request *q;
+
+	if (!s || s->left)
+		return;
+	s->left = true;
+	s->leave_by = clock_boot_ns() + LEAVE_MS * 1000000ull;
+	TAILQ_FOREACH(q, &s->requests, entry)
+		q->fn = NULL;
+	if (s->agent && !s->agent_lost && s->ready)
+		session_act(s, "disconnect_channel", json_pack("{ss ss}", "channelId", s->channel, "reason", "the client has left"), NULL, NULL, NULL);
+	soon(s, s->nrequests && s->agent && !s->agent_lost ? LEAVE_MS : 0);
+}

@@ -1,0 +1,422 @@
+/*
+ * One operation on files for a gateway whose client would do it itself on a machine of its own (the file methods of Codex): the
+ * gateway starts `bailiff-tool fs OPERATION FLAGS PATH [PATH]` like any command, in the sandbox that the client's request means,
+ * so the kernel decides, and what happened is in the log.
+ *
+ * Success is status 0 and the result on stdout: the bytes of a file for `read`, a JSON object for the others. Failure is
+ * status 1 and {"errno":N,"message":"…"} on stderr, with the number that the kernel gave, because the client's protocol tells
+ * failures apart by it; 0 where the operation itself refuses.
+ */
+
+#include "supervisor/tool/tool.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define COPY_BYTES (1u << 20)
+#define DEPTH_MAX 200u /* of a tree that is copied or removed */
+
+struct fs_call {
+	const char *flags, *path, *other;
+	struct jw *w;
+};
+
+static int sys(struct err *e, const char *path)
+{
+	return err_sys(e, errno, "%.200s", path);
+}
+
+static bool has(const struct fs_call *c, char flag)
+{
+	return strchr(c->flags, flag) != NULL;
+}
+
+/* ---- reading ---- */
+
+static int open_regular(const char *path, struct err *e)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0)
+		return sys(e, path);
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		return fd;
+	close(fd);
+	return err_set(e, ERR_INVALID, "path `%.300s` is not a file", path);
+}
+
+static int send_bytes(int fd, uint64_t left, struct err *e)
+{
+	mem_auto char *bytes = mem_alloc(COPY_BYTES);
+
+	while (left) {
+		ssize_t n = read(fd, bytes, left < COPY_BYTES ? (size_t)left : COPY_BYTES);
+
+		if (n == 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return sys(e, "read");
+		for (ssize_t done = 0; done < n;) {
+			ssize_t w = write(STDOUT_FILENO, bytes + done, (size_t)(n - done));
+
+			if (w < 0 && errno != EINTR)
+				return sys(e, "write");
+			done += w > 0 ? w : 0;
+		}
+		left -= n > 0 ? (uint64_t)n : 0;
+	}
+	return 0;
+}
+
+/* FLAGS: OFFSET:LENGTH. */
+static int fs_read(struct fs_call *c, struct err *e)
+{
+	uint64_t offset = 0, length = 0;
+
+	if (sscanf(c->flags, "%" SCNu64 ":%" SCNu64, &offset, &length) != 2 || offset > INT64_MAX)
+		return err_set(e, ERR_INVALID, "read: flags are OFFSET:LENGTH");
+	int fd = open_regular(c->path, e);
+	if (fd < 0)
+		return -1;
+	int r = lseek(fd, (off_t)offset, SEEK_SET) < 0 ? sys(e, c->path) : send_bytes(fd, length, e);
+	close(fd);
+	return r;
+}
+
+static int64_t milliseconds(struct statx_timestamp t)
+{
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* A link anywhere on the way is refused where links are not to be followed. */
+static int refuse_links(const char *path, struct err *e)
+{
+	char part[PATH_MAX];
+	struct stat st;
+
+	if (path[0] != '/' || snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
+		return err_set(e, ERR_INVALID, "no-follow operations need an absolute path");
+	for (char *p = part + 1; p;) {
+		p = strchr(p, '/');
+		if (p)
+			*p = '\0';
+		if (lstat(part, &st) < 0)
+			return sys(e, part);
+		if (S_ISLNK(st.st_mode))
+			return err_set(e, ERR_INVALID, "path contains a symbolic link");
+		if (p)
+			*p++ = '/';
+	}
+	return 0;
+}
+
+static int fs_stat(struct fs_call *c, struct err *e)
+{
+	struct stat own;
+	struct statx sx;
+
+	if (has(c, 'n') && refuse_links(c->path, e) < 0)
+		return -1;
+	if (lstat(c->path, &own) < 0 || statx(AT_FDCWD, c->path, 0, STATX_BASIC_STATS | STATX_BTIME, &sx) < 0)
+		return sys(e, c->path);
+	jw_kbool(c->w, "isDirectory", S_ISDIR(sx.stx_mode));
+	jw_kbool(c->w, "isFile", S_ISREG(sx.stx_mode));
+	jw_kbool(c->w, "isSymlink", S_ISLNK(own.st_mode));
+	jw_kuint(c->w, "size", sx.stx_size);
+	jw_kint(c->w, "createdAtMs", sx.stx_mask & STATX_BTIME ? milliseconds(sx.stx_btime) : 0);
+	jw_kint(c->w, "modifiedAtMs", milliseconds(sx.stx_mtime));
+	return 0;
+}
+
+static int fs_realpath(struct fs_call *c, struct err *e)
+{
+	char real[PATH_MAX];
+
+	if (!realpath(c->path, real))
+		return sys(e, c->path);
+	jw_kstr(c->w, "path", real);
+	return 0;
+}
+
+static int fs_list(struct fs_call *c, struct err *e)
+{
+	DIR *dir = opendir(c->path);
+
+	if (!dir)
+		return sys(e, c->path);
+	jw_karr(c->w, "entries");
+	for (struct dirent *d; (d = readdir(dir));) {
+		struct stat st;
+
+		/* One whose link leads nowhere is not told, as by the protocol's own server. */
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || fstatat(dirfd(dir), d->d_name, &st, 0) < 0)
+			continue;
+		jw_obj(c->w);
+		jw_kstr(c->w, "fileName", d->d_name);
+		jw_kbool(c->w, "isDirectory", S_ISDIR(st.st_mode));
+		jw_kbool(c->w, "isFile", S_ISREG(st.st_mode));
+		jw_obj_end(c->w);
+	}
+	jw_arr_end(c->w);
+	closedir(dir);
+	return 0;
+}
+
+/* ---- changing ---- */
+
+/* FLAGS: how many bytes stdin has; fewer means that the client has gone, and nothing is written. */
+static int fs_write(struct fs_call *c, struct err *e)
+{
+	buf_auto struct buf bytes = BUF_INIT;
+	size_t length = strtoull(c->flags, NULL, 10);
+	struct stat st;
+
+	if (length > TOOL_FS_FILE_MAX)
+		return err_set(e, ERR_EXHAUSTED, "more than %u bytes", TOOL_FS_FILE_MAX);
+	while (bytes.len < length) {
+		ssize_t n = read(STDIN_FILENO, buf_reserve(&bytes, length - bytes.len), length - bytes.len);
+
+		if (n == 0)
+			return err_set(e, ERR_INVALID, "only %zu of %zu bytes came; nothing was written", bytes.len, length);
+		if (n < 0 && errno != EINTR)
+			return sys(e, "stdin");
+		bytes.len += n > 0 ? (size_t)n : 0;
+	}
+	if (stat(c->path, &st) == 0 && S_ISDIR(st.st_mode)) {
+		errno = EISDIR;
+		return sys(e, c->path);
+	}
+	if (tool_file_store(c->path, buf_cstr(&bytes), bytes.len, false, false, e) == 0)
+		return 0;
+	if (e->code == ERR_NOT_FOUND)
+		err_sys(e, ENOENT, "%.200s", c->path);
+	return -1;
+}
+
+static int fs_mkdir(struct fs_call *c, struct err *e)
+{
+	char part[PATH_MAX];
+	struct stat st;
+
+	if (snprintf(part, sizeof part, "%s", c->path) >= (int)sizeof part)
+		return err_set(e, ERR_INVALID, "the path is too long");
+	for (char *p = part + 1; has(c, 'r') && (p = strchr(p, '/')); *p++ = '/') {
+		*p = '\0';
+		if (mkdir(part, 0777) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
+			return sys(e, part);
+	}
+	if (mkdir(part, 0777) == 0)
+		return 0;
+	int error = errno;
+	if (has(c, 'r') && error == EEXIST && stat(part, &st) == 0 && S_ISDIR(st.st_mode))
+		return 0;
+	errno = error;
+	return sys(e, c->path);
+}
+
+/* Entry by entry below a descriptor: a folder that is swapped for a link meanwhile leads nowhere else. */
+static int remove_at(int at, const char *name, unsigned depth, struct err *e)
+{
+	if (unlinkat(at, name, 0) == 0)
+		return 0;
+	if (errno != EISDIR && errno != EPERM)
+		return sys(e, name);
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return sys(e, name);
+	DIR *dir = fdopendir(fd);
+	int r = depth ? 0 : err_set(e, ERR_EXHAUSTED, "'%.200s' lies too deep", name);
+
+	for (struct dirent *d; r == 0 && (d = readdir(dir));)
+		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+			r = remove_at(fd, d->d_name, depth - 1, e);
+	closedir(dir);
+	if (r == 0 && unlinkat(at, name, AT_REMOVEDIR) < 0)
+		r = sys(e, name);
+	return r;
+}
+
+/* FLAGS: r recursive, f a missing one is no failure. */
+static int fs_remove(struct fs_call *c, struct err *e)
+{
+	struct stat st;
+
+	if (lstat(c->path, &st) < 0)
+		return errno == ENOENT && has(c, 'f') ? 0 : sys(e, c->path);
+	if (S_ISDIR(st.st_mode) && !has(c, 'r'))
+		return rmdir(c->path) < 0 ? sys(e, c->path) : 0;
+	return remove_at(AT_FDCWD, c->path, DEPTH_MAX, e);
+}
+
+static int copy_file(const char *from, const char *to, mode_t mode, struct err *e)
+{
+	mem_auto char *bytes = mem_alloc(COPY_BYTES);
+	int in = open_regular(from, e), out = -1, r = 0;
+
+	if (in < 0)
+		return -1;
+	out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode & 0777);
+	for (ssize_t n = 1; out >= 0 && r == 0 && n;) {
+		n = read(in, bytes, COPY_BYTES);
+		if (n < 0)
+			r = sys(e, from);
+		for (ssize_t done = 0; r == 0 && done < n;) {
+			ssize_t w = write(out, bytes + done, (size_t)(n - done));
+
+			if (w < 0)
+				r = sys(e, to);
+			else
+				done += w;
+		}
+	}
+	if (out < 0)
+		r = sys(e, to);
+	else
+		close(out);
+	close(in);
+	return r;
+}
+
+static int copy_link(const char *from, const char *to, struct err *e)
+{
+	char target[PATH_MAX];
+	ssize_t n = readlink(from, target, sizeof target - 1);
+
+	if (n < 0)
+		return sys(e, from);
+	target[n] = '\0';
+	return symlink(target, to) < 0 ? sys(e, to) : 0;
+}
+
+static int copy_tree(const char *from, const char *to, unsigned depth, struct err *e)
+{
+	struct stat st;
+	DIR *dir;
+	int r = 0;
+
+	if (lstat(from, &st) < 0)
+		return sys(e, from);
+	if (S_ISLNK(st.st_mode))
+		return copy_link(from, to, e);
+	if (S_ISREG(st.st_mode))
+		return copy_file(from, to, st.st_mode, e);
+	if (!S_ISDIR(st.st_mode))
+		return depth == DEPTH_MAX ? err_set(e, ERR_INVALID, "fs/copy only supports regular files, directories, and symlinks") : 0;
+	if (!depth)
+		return err_set(e, ERR_EXHAUSTED, "'%.200s' lies too deep", from);
+	if ((mkdir(to, 0777) < 0 && errno != EEXIST) || !(dir = opendir(from)))
+		return sys(e, from);
+	for (struct dirent *d; r == 0 && (d = readdir(dir));) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		mem_auto char *inner_from = mem_printf("%s/%s", from, d->d_name);
+		mem_auto char *inner_to = mem_printf("%s/%s", to, d->d_name);
+		r = copy_tree(inner_from, inner_to, depth - 1, e);
+	}
+	closedir(dir);
+	return r;
+}
+
+/* Whether `to` would be `from` itself or lie in it; `to` need not exist, the folder that holds it does. */
+static bool into_itself(const char *from, const char *to)
+{
+	char real_from[PATH_MAX], real_to[PATH_MAX], holder[PATH_MAX];
+
+	if (!realpath(from, real_from))
+		return false;
+	if (!realpath(to, real_to)) {
+		(void)snprintf(holder, sizeof holder, "%s", to);
+		char *slash = strrchr(holder, '/');
+		if (!slash || slash == holder)
+			return false;
+		*slash = '\0';
+		if (!realpath(holder, real_to))
+			return false;
+	}
+	size_t n = strlen(real_from);
+	return strncmp(real_from, real_to, n) == 0 && (real_to[n] == '/' || real_to[n] == '\0');
+}
+
+static int fs_copy(struct fs_call *c, struct err *e)
+{
+	struct stat st;
+
+	if (!c->other)
+		return err_set(e, ERR_INVALID, "copy: two paths are needed");
+	if (lstat(c->path, &st) < 0)
+		return sys(e, c->path);
+	if (S_ISDIR(st.st_mode) && !has(c, 'r'))
+		return err_set(e, ERR_INVALID, "fs/copy requires recursive: true when sourcePath is a directory");
+	if (S_ISDIR(st.st_mode) && into_itself(c->path, c->other))
+		return err_set(e, ERR_INVALID, "fs/copy cannot copy a directory to itself or one of its descendants");
+	return copy_tree(c->path, c->other, DEPTH_MAX, e);
+}
+
+/* ---- which ---- */
+
+static const struct {
+	const char *name;
+	bool raw; /* the result is no JSON */
+	int (*run)(struct fs_call *c, struct err *e);
+} operations[] = {
+	{ "read", true, fs_read },
+	{ "stat", false, fs_stat },
+	{ "realpath", false, fs_realpath },
+	{ "list", false, fs_list },
+	{ "walk", false, NULL },
+	{ "write", false, fs_write },
+	{ "mkdir", false, fs_mkdir },
+	{ "remove", false, fs_remove },
+	{ "copy", false, fs_copy },
+};
+
+static int failed(const struct err *e)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+
+	jw_obj(&w);
+	jw_kint(&w, "errno", e->code == ERR_SYS ? e->sys : 0);
+	jw_kstr(&w, "message", e->message);
+	jw_obj_end(&w);
+	buf_byte(&out, '\n');
+	(void)!write(STDERR_FILENO, out.data, out.len);
+	return 1;
+}
+
+int tool_fs_main(int argc, char **argv)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	struct err e = ERR_INIT;
+
+	if (argc < 3 || argc > 4) {
+		err_set(&e, ERR_INVALID, "fs: an operation, its flags and one or two paths are needed");
+		return failed(&e);
+	}
+	struct fs_call c = { .flags = argv[1], .path = argv[2], .other = argc > 3 ? argv[3] : NULL, .w = &w };
+	for (size_t i = 0; i < countof(operations); i++) {
+		if (strcmp(operations[i].name, argv[0]) != 0)
+			continue;
+		jw_obj(&w);
+		if ((operations[i].run ? operations[i].run(&c, &e) : tool_fs_walk(c.path, c.flags, &w, &e)) < 0)
+			return failed(&e);
+		jw_obj_end(&w);
+		buf_byte(&out, '\n');
+		return operations[i].raw ? 0 : tool_write_out(&out) < 0;
+	}
+	err_set(&e, ERR_INVALID, "fs: there is no operation '%.64s'", argv[0]);
+	return failed(&e);
+}

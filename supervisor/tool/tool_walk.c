@@ -1,0 +1,158 @@
+/*
+ * `bailiff-tool fs walk`: the folders and files below a path, breadth first, each folder's by name. Bounded by what the caller
+ * asks for and by what is sensible; `truncated` says that there was more. Links to folders are followed only on request, and no
+ * folder is entered twice, so that a ring of links ends.
+ */
+
+#include "supervisor/tool/tool.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ENTRIES_MAX 200000u
+#define DIRECTORIES_MAX 50000u
+
+struct folder {
+	char *path;
+	unsigned depth;
+	dev_t dev;
+	ino_t ino;
+};
+
+struct walk {
+	struct folder *folders; /* the queue, and those that were entered before it */
+	size_t count, at, room;
+	uint64_t max_depth, max_folders, max_entries;
+	uint64_t entries; /* names that were looked at, also those that are not told */
+	bool follow, more;
+	struct jw *w;
+	struct buf errors;
+};
+
+static bool known(const struct walk *k, const struct stat *st)
+{
+	for (size_t i = 0; i < k->count; i++)
+		if (k->folders[i].dev == st->st_dev && k->folders[i].ino == st->st_ino)
+			return true;
+	return false;
+}
+
+static void push(struct walk *k, const char *path, unsigned depth, const struct stat *st)
+{
+	if (k->follow && known(k, st))
+		return;
+	if (k->count >= k->max_folders) {
+		k->more = true;
+		return;
+	}
+	if (k->count == k->room) {
+		k->room = k->room ? 2 * k->room : 64;
+		k->folders = mem_realloc(k->folders, k->room * sizeof *k->folders);
+	}
+	k->folders[k->count++] = (struct folder){ .path = mem_strdup(path), .depth = depth, .dev = st->st_dev, .ino = st->st_ino };
+}
+
+static void tell_error(struct walk *k, const char *path, int error)
+{
+	struct jw w = jw_on(&k->errors);
+
+	w.need_comma = k->errors.len > 0;
+	jw_obj(&w);
+	jw_kstr(&w, "path", path);
+	jw_kstr(&w, "message", strerror(error));
+	jw_obj_end(&w);
+}
+
+/* Returns whether there is room for more. */
+static bool visit(struct walk *k, const char *path, unsigned depth)
+{
+	struct stat st;
+	bool link;
+
+	if (k->entries >= k->max_entries) {
+		k->more = true;
+		return false;
+	}
+	k->entries++;
+	if (lstat(path, &st) < 0)
+		return true;
+	link = S_ISLNK(st.st_mode);
+	if (link && (!k->follow || stat(path, &st) < 0 || !S_ISDIR(st.st_mode)))
+		return true;
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return true;
+	jw_obj(k->w);
+	jw_kstr(k->w, "path", path);
+	jw_kstr(k->w, "kind", S_ISDIR(st.st_mode) ? "directory" : "file");
+	jw_obj_end(k->w);
+	if (S_ISDIR(st.st_mode) && depth < k->max_depth)
+		push(k, path, depth + 1, &st);
+	return true;
+}
+
+static bool enter(struct walk *k, const struct folder *f)
+{
+	struct dirent **names = NULL;
+	int n = scandir(f->path, &names, NULL, alphasort);
+	bool room = true;
+
+	if (n < 0)
+		tell_error(k, f->path, errno);
+	for (int i = 0; i < n; i++) {
+		mem_auto char *path = mem_printf("%s/%s", strcmp(f->path, "/") == 0 ? "" : f->path, names[i]->d_name);
+
+		if (room && strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0)
+			room = visit(k, path, f->depth);
+		free(names[i]);
+	}
+	free(names);
+	return room;
+}
+
+static uint64_t at_most(uint64_t v, uint64_t most)
+{
+	return v < most ? v : most;
+}
+
+/* `flags`: DEPTH:FOLDERS:ENTRIES:FOLLOW. */
+int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *e)
+{
+	unsigned long long depth, folders, entries;
+	unsigned follow;
+	struct walk k = { .w = w };
+	struct stat st;
+
+	if (sscanf(flags, "%llu:%llu:%llu:%u", &depth, &folders, &entries, &follow) != 4)
+		return err_set(e, ERR_INVALID, "walk: flags are DEPTH:FOLDERS:ENTRIES:FOLLOW");
+	k.max_depth = at_most(depth, 1000);
+	k.max_folders = at_most(folders, DIRECTORIES_MAX);
+	k.max_entries = at_most(entries, ENTRIES_MAX);
+	k.follow = follow;
+	if (stat(path, &st) < 0)
+		return err_sys(e, errno, "%.200s", path);
+	jw_karr(w, "entries");
+	if (S_ISDIR(st.st_mode))
+		push(&k, path, 0, &st);
+	for (bool room = true; room && k.at < k.count; k.at++) {
+		const struct folder now = k.folders[k.at]; /* the array may move */
+
+		room = enter(&k, &now);
+	}
+	jw_arr_end(w);
+	jw_karr(w, "errors");
+	if (k.errors.len)
+		jw_raw(w, k.errors.data, k.errors.len);
+	jw_arr_end(w);
+	jw_kbool(w, "truncated", k.more);
+	for (size_t i = 0; i < k.count; i++)
+		free(k.folders[i].path);
+	free(k.folders);
+	buf_done(&k.errors);
+	return 0;
+}
