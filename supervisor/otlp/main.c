@@ -1,0 +1,380 @@
+/*
+ * bailiff-otlp: tells an OpenTelemetry collector what the log says.
+ *
+ * The guard starts it when OTEL_EXPORTER_OTLP_ENDPOINT is set, as an observer of the control socket without privileges, and
+ * starts it again when it leaves. It stands outside of everything that must not wait: a collector that is slow or away holds
+ * up this process alone, and the events stay in the log until they were taken. Batches are sent one at a time; the
+ * cursor moves after each. So after any crash a batch may come twice, with the same span ids, and none is left out
+ * (unless retention removed events that were never exported, which is logged).
+ */
+
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "supervisor/confine.h"
+#include "supervisor/guard/guard_msg.h"
+#include "supervisor/otlp/cursor.h"
+#include "supervisor/otlp/feed_link.h"
+#include "supervisor/otlp/metric.h"
+#include "supervisor/otlp/post.h"
+#include "supervisor/otlp/setting.h"
+#include "supervisor/otlp/span.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPANS_MAX 512u
+#define BYTES_MAX (1u << 20)
+#define DELAY_MS 1000u           /* a span waits so long for company: OTEL_BSP_SCHEDULE_DELAY */
+#define METRICS_MS 60000u        /* OTEL_METRIC_EXPORT_INTERVAL */
+#define SETTING_MAX_MS 86400000u
+#define LOOK_BACK 10000u         /* events, at the first start */
+#define BACKOFF_MS 500u
+#define BACKOFF_MAX_MS 30000u
+
+static volatile sig_atomic_t asked_to_leave;
+
+struct exporter {
+	struct feed_link link;
+	struct span_book book;
+	struct post *post;
+	struct buf spans;
+	unsigned nspans;
+	uint64_t first_ns;      /* when the oldest of them came */
+	uint64_t sequence;      /* of the last event taken */
+	uint64_t saved;         /* … whose spans were taken */
+	uint64_t not_before_us; /* what ended earlier is not exported: nobody asked for it then */
+	uint64_t delay_ms, metrics_ms, metrics_at_ns;
+	char runtime_id[64];
+};
+
+static void on_term(int sig)
+{
+	asked_to_leave = 1;
+}
+
+/* ---- what is posted ---- */
+
+static void resource_attribute(void *ctx, const char *name, const char *value)
+{
+	struct jw *w = ctx;
+
+	jw_obj(w);
+	jw_kstr(w, "key", name);
+	jw_kobj(w, "value");
+	jw_kstr(w, "stringValue", value);
+	jw_obj_end(w);
+	jw_obj_end(w);
+}
+
+static void write_resource(const struct exporter *x, struct jw *w)
+{
+	const char *name = getenv("OTEL_SERVICE_NAME"), *more = getenv("OTEL_RESOURCE_ATTRIBUTES");
+
+	jw_kobj(w, "resource");
+	jw_karr(w, "attributes");
+	resource_attribute(w, "service.name", name && name[0] ? name : "bailiff");
+	resource_attribute(w, "service.version", BAILIFF_VERSION);
+	resource_attribute(w, "service.instance.id", x->runtime_id);
+	if (more)
+		(void)post_headers_each(more, resource_attribute, w); /* the same form */
+	jw_arr_end(w);
+	jw_obj_end(w);
+}
+
+/* {"resourceSpans":[{"resource":…,"scopeSpans":[{"scope":…,"spans":[…]}]}]}, and alike for metrics. */
+static void write_body(const struct exporter *x, const char *outer, const char *inner, const char *list, const struct buf *items, struct buf *ret)
+{
+	struct jw w = jw_on(ret);
+
+	jw_obj(&w);
+	jw_karr(&w, outer);
+	jw_obj(&w);
+	write_resource(x, &w);
+	jw_karr(&w, inner);
+	jw_obj(&w);
+	jw_kobj(&w, "scope");
+	jw_kstr(&w, "name", "bailiff");
+	jw_kstr(&w, "version", BAILIFF_VERSION);
+	jw_obj_end(&w);
+	jw_karr(&w, list);
+	buf_append(ret, items->data, items->len);
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+}
+
+static void save_cursor(struct exporter *x)
+{
+	struct err e = ERR_INIT;
+
+	if (x->saved == x->sequence)
+		return;
+	if (cursor_write(GUARD_FD_STORE, x->runtime_id, x->sequence, &e) < 0)
+		log_warning("%s", e.message);
+	x->saved = x->sequence;
+}
+
+/* Until it was taken or refused for good; false = asked to leave before that. */
+static bool send_spans(struct exporter *x, const struct buf *body)
+{
+	uint64_t backoff = BACKOFF_MS, wait;
+	bool told = false;
+
+	for (;;) {
+		struct err e = ERR_INIT;
+		enum post_result r = post_send(x->post, POST_TRACES, body, &wait, &e);
+
+		if (r == POST_DONE) {
+			if (told)
+				log_info("the endpoint takes spans again");
+			return true;
+		}
+		if (r == POST_REFUSED) {
+			log_error("%u spans are left out: %s", x->nspans, e.message);
+			return true;
+		}
+		if (!told)
+			log_warning("spans wait: %s", e.message);
+		told = true;
+		if (asked_to_leave)
+			return false;
+		poll(NULL, 0, (int)(wait > backoff ? wait : backoff)); /* a signal ends it */
+		backoff = backoff * 2 < BACKOFF_MAX_MS ? backoff * 2 : BACKOFF_MAX_MS;
+	}
+}
+
+static void flush(struct exporter *x)
+{
+	struct buf buf_auto body = BUF_INIT;
+
+	if (!x->nspans) {
+		save_cursor(x);
+		return;
+	}
+	write_body(x, "resourceSpans", "scopeSpans", "spans", &x->spans, &body);
+	if (!send_spans(x, &body))
+		return;
+	buf_reset(&x->spans);
+	x->nspans = 0;
+	save_cursor(x);
+}
+
+/* Values are whole each time: one that does not arrive is no loss. */
+static int post_metrics(struct exporter *x, struct err *e)
+{
+	struct buf buf_auto answer = BUF_INIT, items = BUF_INIT, body = BUF_INIT;
+	struct jw w = jw_on(&items);
+	struct err why = ERR_INIT;
+	uint64_t wait;
+
+	x->metrics_at_ns = clock_boot_ns() + x->metrics_ms * 1000000;
+	if (!post_wanted(x->post, POST_METRICS))
+		return 0;
+	if (feed_link_call(&x->link, "get_metrics", NULL, &answer, e) < 0)
+		return -1;
+	metric_write(&w, jval_of(answer.data, answer.len), clock_real_us());
+	write_body(x, "resourceMetrics", "scopeMetrics", "metrics", &items, &body);
+	if (post_send(x->post, POST_METRICS, &body, &wait, &why) == POST_REFUSED)
+		log_error("metrics are left out: %s", why.message);
+	return 0;
+}
+
+/* ---- what comes from the log ---- */
+
+/* span_book's: the log is asked for a start that is not remembered. */
+static int find_start(void *ctx, const char *type, const char *id_member, const char *id, struct jval like, struct buf *ret)
+{
+	static const char *const scopes[] = { "processId", "turnId", "taskId" };
+	struct exporter *x = ctx;
+	struct buf buf_auto params = BUF_INIT, answer = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+	bool scoped = false;
+
+	jw_obj(&w);
+	for (size_t i = 0; i < countof(scopes) && !scoped; i++) {
+		char value[128] = "";
+
+		/* every process event has its turn's id too, but only its own id finds it at once */
+		if (i == 0 && strcmp(id_member, scopes[0]) != 0)
+			continue;
+		jval_str(jval_get(like, scopes[i]), value, sizeof(value));
+		if (!value[0])
+			continue;
+		jw_kstr(&w, scopes[i], value);
+		scoped = true;
+	}
+	jw_kstrv(&w, "types", &type, 1);
+	jw_kuint(&w, "limit", 1000);
+	jw_obj_end(&w);
+	if (!scoped || feed_link_call(&x->link, "list_events", &params, &answer, &e) < 0)
+		return -1;
+	for (struct jiter it = jiter_on(jval_get(jval_of(answer.data, answer.len), "events")); jiter_next(&it);)
+		if (jval_is_str(jval_get(it.value, id_member), id)) {
+			buf_append(ret, it.value.text, it.value.len);
+			return 0;
+		}
+	return -1;
+}
+
+static int subscribe_after(struct exporter *x, uint64_t after, struct err *e)
+{
+	struct buf buf_auto params = BUF_INIT, types = BUF_INIT, answer = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	span_types(&types);
+	jw_obj(&w);
+	jw_kuint(&w, "afterSequence", after);
+	jw_kraw(&w, "types", types.data, types.len);
+	jw_obj_end(&w);
+	x->sequence = x->saved = after;
+	return feed_link_call(&x->link, "subscribe_events", &params, &answer, e);
+}
+
+/* The first time: from the start of this runtime on, which may have served others before this process was there. */
+static int begin_with_the_runtime(struct exporter *x, uint64_t last, uint64_t *ret, struct err *e)
+{
+	struct buf buf_auto answer = BUF_INIT;
+
+	if (feed_link_call(&x->link, "get_metrics", NULL, &answer, e) < 0)
+		return -1;
+	x->not_before_us = clock_real_us() - 1000 * jval_uint(jval_get(jval_of(answer.data, answer.len), "uptimeMs"), 0);
+	*ret = last > LOOK_BACK ? last - LOOK_BACK : 0;
+	return 0;
+}
+
+/* Where the cursor stands; if retention was there first, from the first event that is left. */
+static int subscribe(struct exporter *x, uint64_t last, struct err *e)
+{
+	struct buf buf_auto params = BUF_INIT, answer = BUF_INIT;
+	uint64_t after = last;
+
+	if (cursor_read(GUARD_FD_STORE, x->runtime_id, &after) != 0 && begin_with_the_runtime(x, last, &after, e) < 0)
+		return -1;
+	if (after > last)
+		after = last;
+	if (subscribe_after(x, after, e) == 0)
+		return 0;
+	*e = ERR_INIT;
+	buf_str(&params, "{\"limit\":1}");
+	if (feed_link_call(&x->link, "list_events", &params, &answer, e) < 0)
+		return -1;
+	uint64_t first = jval_uint(jval_get(jval_of(answer.data, answer.len), "firstSequence"), 1);
+	if (!x->not_before_us)
+		log_warning("events %llu to %llu were removed from the log before they were exported", (unsigned long long)after + 1,
+			    (unsigned long long)first - 1);
+	return subscribe_after(x, first - 1, e);
+}
+
+static int begin(struct exporter *x, struct err *e)
+{
+	struct buf buf_auto params = BUF_INIT, answer = BUF_INIT;
+
+	feed_link_init(&x->link, GUARD_FD_LISTEN);
+	x->spans = BUF_INIT;
+	buf_str(&params, "{\"clientName\":\"bailiff-otlp\",\"role\":\"observer\"}");
+	if (feed_link_call(&x->link, "initialize", &params, &answer, e) < 0)
+		return -1;
+	struct jval r = jval_of(answer.data, answer.len);
+	jval_str(jval_get(r, "runtimeId"), x->runtime_id, sizeof(x->runtime_id));
+	span_book_init(&x->book, x->runtime_id);
+	x->book.find_start = find_start;
+	x->book.ctx = x;
+	return subscribe(x, jval_uint(jval_get(r, "lastSequence"), 0), e);
+}
+
+static int wait_ms(const struct exporter *x)
+{
+	uint64_t now = clock_boot_ns(), until = x->metrics_at_ns;
+
+	if (x->nspans && x->first_ns + x->delay_ms * 1000000 < until)
+		until = x->first_ns + x->delay_ms * 1000000;
+	return until <= now ? 0 : (int)((until - now) / 1000000) + 1;
+}
+
+static bool is_too_old(const struct exporter *x, struct jval event)
+{
+	char text[CLOCK_TEXT_MAX];
+	uint64_t us = 0;
+
+	if (!x->not_before_us)
+		return false;
+	jval_str(jval_get(event, "timestamp"), text, sizeof(text));
+	return clock_parse(text, &us) == 0 && us < x->not_before_us;
+}
+
+static void take_event(struct exporter *x, struct jval event)
+{
+	if (!is_too_old(x, event) && post_wanted(x->post, POST_TRACES) && span_book_event(&x->book, event, &x->spans) && x->nspans++ == 0)
+		x->first_ns = clock_boot_ns();
+	x->sequence = jval_uint(jval_get(event, "sequence"), x->sequence);
+}
+
+static int run(struct exporter *x, struct err *e)
+{
+	while (!asked_to_leave) {
+		struct jval event;
+		int n = feed_link_next(&x->link, wait_ms(x), &event);
+
+		if (n < 0)
+			break;
+		if (n > 0)
+			take_event(x, event);
+		uint64_t now = clock_boot_ns();
+		if (x->nspans >= SPANS_MAX || x->spans.len >= BYTES_MAX || (x->nspans && now >= x->first_ns + x->delay_ms * 1000000))
+			flush(x);
+		if (now >= x->metrics_at_ns && post_metrics(x, e) < 0)
+			break;
+	}
+	flush(x);
+	return 0;
+}
+
+/* ---- beginning ---- */
+
+static int configure(struct exporter *x, struct err *e)
+{
+	if (setting_ms("OTEL_BSP_SCHEDULE_DELAY", DELAY_MS, SETTING_MAX_MS, &x->delay_ms, e) < 0 ||
+	    setting_ms("OTEL_METRIC_EXPORT_INTERVAL", METRICS_MS, SETTING_MAX_MS, &x->metrics_ms, e) < 0)
+		return -1;
+	x->metrics_at_ns = clock_boot_ns() + (x->metrics_ms < 1000 ? x->metrics_ms : 1000) * 1000000;
+	return post_new(&x->post, e);
+}
+
+int main(int argc, char **argv)
+{
+	static struct exporter x;
+	const struct guard_msg ready = { .kind = GUARD_READY };
+	const struct sigaction term = { .sa_handler = on_term };
+	struct err e = ERR_INIT;
+
+	log_setup("bailiffd otlp", LOG_LEVEL_INFO, argc > 1 && strcmp(argv[1], "json") == 0);
+	sigaction(SIGTERM, &term, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	if (configure(&x, &e) < 0) {
+		log_error("%s; nothing is exported", e.message);
+		return GUARD_EXIT_CONFIG;
+	}
+	if (confine_runtime(&e) < 0 || begin(&x, &e) < 0) {
+		log_error("%s", e.message);
+		return 1;
+	}
+	if (fd_send(GUARD_FD_LINK, &ready, sizeof(ready), NULL, 0, 0) < 0)
+		return 1;
+	int r = run(&x, &e);
+	span_book_done(&x.book);
+	feed_link_done(&x.link);
+	buf_done(&x.spans);
+	post_free(x.post);
+	return r < 0 ? 1 : 0;
+}

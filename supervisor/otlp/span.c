@@ -1,0 +1,467 @@
+#include "supervisor/otlp/span.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_MAX 4096u /* starts that are remembered */
+#define ID_MAX 128
+#define NAME_MAX_BYTES 200
+
+enum { KIND_INTERNAL = 1, KIND_CLIENT = 3 };
+
+/* A span on its way: `start` is JT_NONE where nothing is known of it. */
+struct span {
+	const struct span_row *row;
+	struct jval start, end;
+	struct jw *w;
+	char name[NAME_MAX_BYTES];
+	int kind;
+};
+
+static void write_turn(struct span *s);
+static void write_attempt(struct span *s);
+static void write_model(struct span *s);
+static void write_tool(struct span *s);
+static void write_process(struct span *s);
+static void write_action(struct span *s);
+static void write_hook(struct span *s);
+
+static const struct span_row {
+	const char *kind, *start, *ends, *id, *parents;
+	void (*write)(struct span *s); /* attributes; may set name and kind */
+} rows[] = {
+#define SPAN(kind, start, ends, id, parents, writer) { kind, start, ends, id, parents, write_##writer },
+#include "supervisor/otlp/spans.def"
+#undef SPAN
+};
+
+/* ---- words and ids ---- */
+
+/* Whether a list of words separated by blanks has this one. */
+static bool has_word(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *at = list; n && (at = strstr(at, word)) != NULL; at += n)
+		if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+			return true;
+	return false;
+}
+
+static void derived(const char *what, const char *id, size_t digits, char *ret)
+{
+	struct buf buf_auto text = BUF_INIT;
+	char hash[HASH_SHA256_TEXT];
+
+	buf_str(&text, what);
+	buf_str(&text, id);
+	hash_sha256_text(text.data, text.len, hash);
+	memcpy(ret, hash, digits);
+	ret[digits] = '\0';
+}
+
+/* A member of the start, or else of the end. */
+static struct jval either(const struct span *s, const char *member)
+{
+	struct jval v = jval_get(s->start, member);
+
+	return v.type ? v : jval_get(s->end, member);
+}
+
+static bool hex_member(const struct span *s, const char *member, size_t digits, char *ret)
+{
+	char text[ID_MAX];
+
+	if (jval_str(either(s, member), text, sizeof(text)) != digits || strspn(text, "0123456789abcdef") != digits)
+		return false;
+	memcpy(ret, text, digits + 1);
+	return true;
+}
+
+static uint64_t time_of(struct jval event)
+{
+	char text[CLOCK_TEXT_MAX];
+	uint64_t us = 0;
+
+	if (jval_str(jval_get(event, "timestamp"), text, sizeof(text)) < sizeof(text))
+		(void)clock_parse(text, &us);
+	return us;
+}
+
+/* ---- attributes ---- */
+
+static void attribute_open(struct jw *w, const char *key)
+{
+	jw_obj(w);
+	jw_kstr(w, "key", key);
+	jw_kobj(w, "value");
+}
+
+static void attribute_close(struct jw *w)
+{
+	jw_obj_end(w);
+	jw_obj_end(w);
+}
+
+static void add_text(struct span *s, const char *key, const char *value)
+{
+	attribute_open(s->w, key);
+	jw_kstr(s->w, "stringValue", value);
+	attribute_close(s->w);
+}
+
+/* The rest take a value as it stands in an event, and leave out what is not there. */
+static void add_string(struct span *s, const char *key, struct jval v)
+{
+	char *text = jval_strdup(v);
+
+	if (text && text[0])
+		add_text(s, key, text);
+	free(text);
+}
+
+static void add_number(struct span *s, const char *key, struct jval v)
+{
+	char text[32];
+
+	if (v.type != JT_NUMBER)
+		return;
+	snprintf(text, sizeof(text), "%lld", (long long)jval_int(v, 0));
+	attribute_open(s->w, key);
+	jw_kstr(s->w, "intValue", text);
+	attribute_close(s->w);
+}
+
+static void add_bool(struct span *s, const char *key, bool v)
+{
+	attribute_open(s->w, key);
+	jw_kbool(s->w, "boolValue", v);
+	attribute_close(s->w);
+}
+
+static void write_turn(struct span *s)
+{
+	add_string(s, "bailiff.turn.source", jval_path(s->start, "payload.source"));
+}
+
+static void write_attempt(struct span *s)
+{
+	add_number(s, "bailiff.attempt", jval_path(s->end, "payload.attempt"));
+	add_string(s, "error.type", jval_path(s->end, "payload.failureCategory"));
+}
+
+static void write_model(struct span *s)
+{
+	char model[NAME_MAX_BYTES - 8] = "";
+
+	jval_str(jval_path(s->start, "payload.model"), model, sizeof(model));
+	snprintf(s->name, sizeof(s->name), "chat%s%s", model[0] ? " " : "", model);
+	s->kind = KIND_CLIENT;
+	add_text(s, "gen_ai.operation.name", "chat");
+	add_string(s, "gen_ai.request.model", jval_path(s->start, "payload.model"));
+	add_string(s, "gen_ai.provider.name", jval_path(s->start, "payload.provider"));
+	add_number(s, "gen_ai.usage.input_tokens", jval_path(s->end, "payload.usage.inputTokens"));
+	add_number(s, "gen_ai.usage.output_tokens", jval_path(s->end, "payload.usage.outputTokens"));
+	add_string(s, "error.type", jval_path(s->end, "payload.category"));
+}
+
+static void write_tool(struct span *s)
+{
+	char tool[NAME_MAX_BYTES - 16] = "";
+
+	jval_str(jval_path(s->start, "payload.toolName"), tool, sizeof(tool));
+	snprintf(s->name, sizeof(s->name), "execute_tool%s%s", tool[0] ? " " : "", tool);
+	add_text(s, "gen_ai.operation.name", "execute_tool");
+	add_string(s, "gen_ai.tool.name", jval_path(s->start, "payload.toolName"));
+	add_string(s, "gen_ai.tool.call.id", either(s, "toolCallId"));
+	add_string(s, "error.type", jval_path(s->end, "payload.category"));
+}
+
+/* The command's words are not told: they may hold secrets. Its program, place and end are. */
+static void write_process(struct span *s)
+{
+	struct jiter words = jiter_on(jval_path(s->start, "payload.command"));
+	char program[NAME_MAX_BYTES] = "";
+
+	if (jiter_next(&words))
+		jval_str(words.value, program, sizeof(program));
+	const char *slash = strrchr(program, '/'), *base = slash && slash[1] ? slash + 1 : program;
+	if (base[0]) {
+		snprintf(s->name, sizeof(s->name), "%s", base);
+		add_text(s, "process.executable.name", base);
+	}
+	s->kind = KIND_CLIENT;
+	add_number(s, "process.pid", jval_path(s->start, "payload.pid"));
+	add_number(s, "process.exit.code", jval_path(s->end, "payload.exitCode"));
+	add_string(s, "process.working_directory", jval_path(s->start, "payload.cwd"));
+	if (s->start.type)
+		add_bool(s, "process.interactive", jval_path(s->start, "payload.tty").type == JT_OBJECT);
+	add_string(s, "bailiff.signal", jval_path(s->end, "payload.signal"));
+	add_string(s, "bailiff.sandbox.profile", jval_path(s->start, "payload.profile"));
+	add_number(s, "bailiff.sandbox.violations", jval_path(s->end, "payload.violationCount"));
+	add_string(s, "error.type", jval_path(s->end, "payload.category"));
+}
+
+static void write_action(struct span *s)
+{
+	add_string(s, "bailiff.action.type", jval_path(s->start, "payload.actionType"));
+	add_string(s, "bailiff.decision", jval_path(s->end, "payload.decision"));
+	add_string(s, "bailiff.decision.source", jval_path(s->end, "payload.source"));
+}
+
+static void write_hook(struct span *s)
+{
+	add_string(s, "bailiff.hook.point", jval_path(s->end, "payload.hookPoint"));
+	add_string(s, "bailiff.decision", jval_path(s->end, "payload.decision"));
+	add_string(s, "error.type", jval_path(s->end, "payload.category"));
+}
+
+static void write_attributes(struct span *s, bool traced)
+{
+	static const struct { const char *member, *key; } ids[] = {
+		{ "sessionId", "gen_ai.conversation.id" }, { "threadId", "bailiff.threadId" }, { "turnId", "bailiff.turnId" },
+		{ "taskId", "bailiff.taskId" }, { "runId", "bailiff.runId" }, { "processId", "bailiff.processId" },
+		{ "toolCallId", "bailiff.toolCallId" }, { "actionId", "bailiff.actionId" },
+	};
+
+	jw_karr(s->w, "attributes");
+	s->row->write(s);
+	for (size_t i = 0; i < countof(ids); i++)
+		add_string(s, ids[i].key, either(s, ids[i].member));
+	add_string(s, "bailiff.status", jval_get(s->end, "status"));
+	add_number(s, "bailiff.sequence", jval_get(s->end, "sequence"));
+	add_text(s, "bailiff.trace", traced ? "caller" : "derived");
+	if (s->row->start[0] && !s->start.type)
+		add_text(s, "bailiff.start", "unknown");
+	jw_arr_end(s->w);
+}
+
+/* ---- a whole span ---- */
+
+/* The caller's trace, or one made from the turn (or task): it joins what is known to belong together. */
+static bool write_trace(struct span *s)
+{
+	char id[ID_MAX] = "", trace[33];
+	bool given = hex_member(s, "traceId", 32, trace);
+
+	if (!given) {
+		jval_str(either(s, "turnId"), id, sizeof(id));
+		if (!id[0])
+			jval_str(either(s, "taskId"), id, sizeof(id));
+		if (!id[0])
+			jval_str(either(s, "sessionId"), id, sizeof(id));
+		derived("trace:", id, 32, trace);
+	}
+	jw_kstr(s->w, "traceId", trace);
+	return given;
+}
+
+/* The row whose kind the text starts with; the table names no other. */
+static const struct span_row *row_of(const char *text)
+{
+	size_t i = 0;
+
+	while (i + 1 < countof(rows) && strncmp(text, rows[i].kind, strlen(rows[i].kind)) != 0)
+		i++;
+	return &rows[i];
+}
+
+static void write_ids(struct span *s, const char *runtime_id)
+{
+	char id[ID_MAX] = "", span[17];
+
+	if (s->row->id[0]) {
+		jval_str(either(s, s->row->id), id, sizeof(id));
+		derived(s->row->kind, id, 16, span);
+	} else {
+		snprintf(id, sizeof(id), "%llu", (unsigned long long)jval_uint(jval_get(s->end, "sequence"), 0));
+		derived(runtime_id, id, 16, span);
+	}
+	jw_kstr(s->w, "spanId", span);
+	for (const char *word = s->row->parents; *word;) {
+		const struct span_row *parent = row_of(word);
+
+		id[0] = '\0';
+		jval_str(either(s, parent->id), id, sizeof(id));
+		if (id[0]) {
+			derived(parent->kind, id, 16, span);
+			jw_kstr(s->w, "parentSpanId", span);
+			return;
+		}
+		word += strlen(parent->kind);
+		word += *word == ' ';
+	}
+	if (hex_member(s, "spanId", 16, span))
+		jw_kstr(s->w, "parentSpanId", span);
+}
+
+static void write_nano(struct jw *w, const char *key, uint64_t us)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)us * 1000);
+	jw_kstr(w, key, text);
+}
+
+static void write_times(struct span *s)
+{
+	uint64_t end = time_of(s->end), start;
+
+	if (s->start.type)
+		start = time_of(s->start);
+	else
+		start = end - 1000 * jval_uint(jval_path(s->end, "payload.durationMs"), 0);
+	write_nano(s->w, "startTimeUnixNano", start < end ? start : end);
+	write_nano(s->w, "endTimeUnixNano", end);
+}
+
+static void write_status(struct span *s)
+{
+	char type[64];
+	struct jval code = jval_path(s->end, "payload.exitCode");
+	bool bad;
+
+	jval_str(jval_get(s->end, "type"), type, sizeof(type));
+	bad = strstr(type, "failed") || strstr(type, "terminated") || (code.type && jval_int(code, 0) != 0) ||
+	      jval_path(s->end, "payload.signal").type == JT_STRING;
+	jw_kobj(s->w, "status");
+	jw_kuint(s->w, "code", bad ? 2 : 1);
+	if (bad && jval_path(s->end, "payload.message").type == JT_STRING) {
+		char *message = jval_strdup(jval_path(s->end, "payload.message"));
+		jw_kstr(s->w, "message", message);
+		free(message);
+	}
+	jw_obj_end(s->w);
+}
+
+static void write_span(const struct span_book *b, const struct span_row *row, struct jval start, struct jval end, struct buf *ret)
+{
+	struct jw w = jw_on(ret);
+	struct span s = { .row = row, .start = start, .end = end, .w = &w, .kind = KIND_INTERNAL };
+
+	snprintf(s.name, sizeof(s.name), "%s", row->kind);
+	if (ret->len)
+		buf_str(ret, ",");
+	jw_obj(&w);
+	bool traced = write_trace(&s);
+	write_ids(&s, b->runtime_id);
+	write_times(&s);
+	write_attributes(&s, traced);
+	jw_kstr(&w, "name", s.name);
+	jw_kuint(&w, "kind", (uint64_t)s.kind);
+	write_status(&s);
+	jw_obj_end(&w);
+}
+
+/* ---- the book ---- */
+
+void span_book_init(struct span_book *b, const char *runtime_id)
+{
+	*b = (struct span_book){ .open = STRMAP_INIT };
+	snprintf(b->runtime_id, sizeof(b->runtime_id), "%s", runtime_id);
+}
+
+static void forget(void *ctx, const char *key, void *value)
+{
+	buf_done(value);
+	free(value);
+	strmap_del(ctx, key);
+}
+
+void span_book_done(struct span_book *b)
+{
+	strmap_each(&b->open, forget, &b->open);
+	strmap_done(&b->open);
+}
+
+void span_types(struct buf *ret)
+{
+	struct jw w = jw_on(ret);
+
+	jw_arr(&w);
+	for (size_t i = 0; i < countof(rows); i++) {
+		if (rows[i].start[0])
+			jw_str(&w, rows[i].start);
+		for (const char *at = rows[i].ends; *at;) {
+			size_t n = strcspn(at, " ");
+			jw_strn(&w, at, n);
+			at += n + (at[n] == ' ');
+		}
+	}
+	jw_arr_end(&w);
+}
+
+static void key_of(const struct span_row *row, struct jval event, char *ret, size_t cap)
+{
+	char id[ID_MAX] = "";
+
+	jval_str(jval_get(event, row->id), id, sizeof(id));
+	snprintf(ret, cap, "%s %s", row->kind, id);
+}
+
+static void remember(struct span_book *b, const struct span_row *row, struct jval event)
+{
+	char key[ID_MAX + 32];
+	struct buf *text, *earlier;
+
+	if (b->open.count >= OPEN_MAX)
+		strmap_each(&b->open, forget, &b->open); /* the log is asked instead */
+	key_of(row, event, key, sizeof(key));
+	text = mem_zalloc(1, sizeof(*text));
+	buf_append(text, event.text, event.len);
+	earlier = strmap_put(&b->open, key, text);
+	if (earlier) {
+		buf_done(earlier);
+		free(earlier);
+	}
+}
+
+static void take_start(struct span_book *b, const struct span_row *row, struct jval end, struct buf *ret)
+{
+	char key[ID_MAX + 32], id[ID_MAX] = "";
+
+	if (!row->start[0])
+		return;
+	key_of(row, end, key, sizeof(key));
+	struct buf *text = strmap_del(&b->open, key);
+	if (text) {
+		buf_append(ret, text->data, text->len);
+		buf_done(text);
+		free(text);
+		return;
+	}
+	jval_str(jval_get(end, row->id), id, sizeof(id));
+	if (b->find_start && id[0])
+		(void)b->find_start(b->ctx, row->start, row->id, id, end, ret);
+}
+
+bool span_book_event(struct span_book *b, struct jval event, struct buf *ret)
+{
+	char type[64];
+
+	if (jval_str(jval_get(event, "type"), type, sizeof(type)) >= sizeof(type))
+		return false;
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct buf buf_auto start = BUF_INIT;
+
+		if (rows[i].start[0] && strcmp(rows[i].start, type) == 0) {
+			remember(b, &rows[i], event);
+			return false;
+		}
+		if (!has_word(rows[i].ends, type))
+			continue;
+		take_start(b, &rows[i], event, &start);
+		struct jval s = start.len ? jval_of(start.data, start.len) : (struct jval){ 0 };
+		if (jval_is_str(jval_path(s, "payload.source"), "system"))
+			return false; /* the runtime's own turn */
+		write_span(b, &rows[i], s, event, ret);
+		return true;
+	}
+	return false;
+}

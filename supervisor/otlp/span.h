@@ -1,0 +1,37 @@
+#ifndef BAILIFF_OTLP_SPAN_H
+#define BAILIFF_OTLP_SPAN_H
+
+/*
+ * Events in, spans out, as the OpenTelemetry protocol writes them in JSON.
+ *
+ * A span is written when its end is seen, so it needs what its start said. Starts are remembered, a bounded number of
+ * them; an end whose start is not known here (a restart, or too many open at once) asks the log for it (`find_start`), and
+ * if the log has it no more the span begins where its end says (durationMs) and tells so (bailiff.start: unknown).
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/strmap.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct span_book {
+	struct strmap open;          /* "<kind> <id>" → the start event's text (struct buf) */
+	char runtime_id[64];
+	/* The event of this type with this id, appended to *ret; −1: not there. `like` has the ids to look by. May be NULL. */
+	int (*find_start)(void *ctx, const char *type, const char *id_member, const char *id, struct jval like, struct buf *ret);
+	void *ctx;
+};
+
+void span_book_init(struct span_book *b, const char *runtime_id);
+void span_book_done(struct span_book *b);
+
+/* Every event type that matters, as a JSON array: for subscribe_events. */
+void span_types(struct buf *ret);
+
+/* Takes an event; appends a span to *ret (a comma before it unless *ret is empty) and returns true if one ended. */
+bool span_book_event(struct span_book *b, struct jval event, struct buf *ret);
+
+#endif

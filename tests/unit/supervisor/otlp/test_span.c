@@ -1,0 +1,149 @@
+#include "supervisor/otlp/span.h"
+
+#include "supervisor/otlp/cursor.h"
+#include "supervisor/otlp/post.h"
+#include "tests/unit/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct span_book book;
+static struct buf out;
+
+static void setup(void)
+{
+	span_book_init(&book, "rt_1");
+	out = BUF_INIT;
+}
+
+static void teardown(void)
+{
+	span_book_done(&book);
+	buf_done(&out);
+}
+
+static bool take(const char *event)
+{
+	return span_book_event(&book, jval_of(event, strlen(event)), &out);
+}
+
+static bool says(const char *text)
+{
+	return strstr(buf_cstr(&out), text) != NULL;
+}
+
+#define IDS "\"sessionId\":\"sess_1\",\"turnId\":\"turn_1\",\"processId\":\"proc_1\""
+#define STARTED "{\"type\":\"process.started\",\"sequence\":4,\"timestamp\":\"2026-01-01T00:00:00.000000Z\"," IDS \
+	",\"payload\":{\"command\":[\"/usr/bin/make\",\"secret\"],\"cwd\":\"/w\",\"pid\":7,\"tty\":null,\"profile\":\"ci\"}}"
+#define COMPLETED "{\"type\":\"process.completed\",\"sequence\":9,\"timestamp\":\"2026-01-01T00:00:02.000000Z\"," IDS \
+	",\"payload\":{\"exitCode\":0,\"durationMs\":2000}}"
+
+START_TEST(a_span_is_written_at_its_end)
+{
+	ck_assert(!take(STARTED));
+	ck_assert(take(COMPLETED));
+	ck_assert(says("\"name\":\"make\"") && says("\"kind\":3") && says("\"code\":1"));
+	ck_assert(says("\"startTimeUnixNano\":\"1767225600000000000\"") && says("\"endTimeUnixNano\":\"1767225602000000000\""));
+	ck_assert(!says("secret") && !says("bailiff.start"));
+	ck_assert_uint_eq(book.open.count, 0);
+	ck_assert_int_eq(jval_of(out.data, out.len).type, JT_OBJECT);
+}
+END_TEST
+
+START_TEST(an_unknown_start_is_told)
+{
+	ck_assert(take(COMPLETED));
+	ck_assert(says("\"startTimeUnixNano\":\"1767225600000000000\"") && says("bailiff.start"));
+}
+END_TEST
+
+static int from_the_log(void *ctx, const char *type, const char *id_member, const char *id, struct jval like, struct buf *ret)
+{
+	ck_assert_str_eq(type, "process.started");
+	ck_assert_str_eq(id_member, "processId");
+	ck_assert_str_eq(id, "proc_1");
+	buf_str(ret, STARTED);
+	return 0;
+}
+
+START_TEST(a_forgotten_start_is_asked_for)
+{
+	book.find_start = from_the_log;
+	ck_assert(take(COMPLETED));
+	ck_assert(says("\"name\":\"make\"") && !says("bailiff.start"));
+}
+END_TEST
+
+START_TEST(the_runtimes_own_turn_is_none)
+{
+	ck_assert(!take("{\"type\":\"turn.submitted\",\"turnId\":\"turn_0\",\"payload\":{\"source\":\"system\"}}"));
+	ck_assert(!take("{\"type\":\"turn.completed\",\"turnId\":\"turn_0\",\"payload\":{}}"));
+	ck_assert_uint_eq(out.len, 0);
+}
+END_TEST
+
+START_TEST(many_open_spans_are_bounded)
+{
+	char event[256];
+
+	for (int i = 0; i < 20000; i++) {
+		snprintf(event, sizeof(event), "{\"type\":\"tool.started\",\"toolCallId\":\"call_%d\",\"payload\":{\"toolName\":\"x\"}}", i);
+		ck_assert(!take(event));
+	}
+	ck_assert_uint_le(book.open.count, 4096);
+}
+END_TEST
+
+START_TEST(two_spans_are_separated)
+{
+	take(COMPLETED);
+	take(COMPLETED);
+	ck_assert(says("},{\"traceId\""));
+}
+END_TEST
+
+static void count_header(void *ctx, const char *name, const char *value)
+{
+	snprintf(ctx, 64, "%s|%s", name, value);
+}
+
+START_TEST(headers)
+{
+	char last[64] = "";
+
+	ck_assert_int_eq(post_headers_each("a=1, b = x%20y ,", count_header, last), 0);
+	ck_assert_str_eq(last, "b|x y");
+	ck_assert_int_eq(post_headers_each("nonsense", count_header, last), -1);
+	ck_assert_int_eq(post_headers_each("a=%0d%0aEvil: 1", count_header, last), -1);
+	ck_assert_int_eq(post_headers_each("a b=1", count_header, last), -1);
+	ck_assert_int_eq(post_headers_each("a=%4", count_header, last), -1);
+}
+END_TEST
+
+START_TEST(a_cursor_belongs_to_its_store)
+{
+	int fd = memfd_create("cursor", 0);
+	uint64_t at = 1;
+
+	ck_assert_int_eq(cursor_read(fd, "rt_1", &at), 1);
+	ck_assert_int_eq(cursor_write(fd, "rt_1", 42, NULL), 0);
+	ck_assert_int_eq(cursor_read(fd, "rt_1", &at), 0);
+	ck_assert_uint_eq(at, 42);
+	ck_assert_int_eq(cursor_read(fd, "rt_2", &at), 1);
+	ck_assert_int_eq(ftruncate(fd, 7), 0);
+	ck_assert_int_eq(cursor_read(fd, "rt_1", &at), 1);
+	close(fd);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_case cases[] = {
+		{ "spans", setup, teardown, 120, SUITE_TESTS(a_span_is_written_at_its_end, an_unknown_start_is_told, a_forgotten_start_is_asked_for,
+			the_runtimes_own_turn_is_none, many_open_spans_are_bounded, two_spans_are_separated, headers, a_cursor_belongs_to_its_store) },
+	};
+
+	return suite_run_cases("otlp", cases, 1);
+}
