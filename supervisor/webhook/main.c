@@ -1,0 +1,149 @@
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/hook_http.h"
+#include "sandbox/plan.h"
+#include "supervisor/webhook/webhook.h"
+
+#include <curl/curl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#define INPUT_MAX (64u << 20)
+#define ANSWER_MAX (1u << 20) /* as much as a hook may print */
+#define SHOWN 200
+
+struct sending {
+	CURL *curl;
+	struct curl_slist *headers;
+	bool typed;              /* the hook says what type it sends */
+	bool too_much;
+	struct buf body, answer;
+	char problem[CURL_ERROR_SIZE];
+};
+
+static int complain(const char *what, const char *why)
+{
+	fprintf(stderr, "%s%s%s\n", what, why[0] ? ": " : "", why);
+	return 1;
+}
+
+static const char *variable(const char *name)
+{
+	return getenv(name);
+}
+
+static void add_header(void *ctx, const char *line)
+{
+	struct sending *s = ctx;
+
+	s->typed |= strncasecmp(line, "Content-Type", 12) == 0 && (line[12] == ':' || line[12] == ';');
+	s->headers = curl_slist_append(s->headers, line);
+}
+
+static size_t on_answer(char *data, size_t size, size_t n, void *ctx)
+{
+	struct sending *s = ctx;
+
+	if (size * n > ANSWER_MAX - s->answer.len) {
+		s->too_much = true;
+		return 0;
+	}
+	buf_append(&s->answer, data, size * n);
+	return size * n;
+}
+
+/* What hooks read, to its end. */
+static int read_input(struct buf *out)
+{
+	for (;;) {
+		ssize_t n = read(STDIN_FILENO, buf_reserve(out, 65536), 65536);
+
+		if (n <= 0)
+			return n < 0 ? -1 : 0;
+		out->len += (size_t)n;
+		if (out->len > INPUT_MAX)
+			return -1;
+	}
+}
+
+/* There is no other way out of the sandbox, and NO_PROXY is about servers in it. Where an answer leads is not where the input was to go. */
+static void set_up(struct sending *s, const char *url)
+{
+	mem_auto char *proxy = mem_printf("http://127.0.0.1:%u", PLAN_PROXY_PORT);
+
+	if (!s->typed)
+		s->headers = curl_slist_append(s->headers, "Content-Type: application/json");
+	s->headers = curl_slist_append(s->headers, "Expect:");
+	curl_easy_setopt(s->curl, CURLOPT_URL, url);
+	curl_easy_setopt(s->curl, CURLOPT_PROXY, proxy);
+	curl_easy_setopt(s->curl, CURLOPT_NOPROXY, "");
+	curl_easy_setopt(s->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(s->curl, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, s->headers);
+	curl_easy_setopt(s->curl, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE); /* what is the server's is not the proxy's */
+	curl_easy_setopt(s->curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+	curl_easy_setopt(s->curl, CURLOPT_POST, 1L);
+	curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, buf_cstr(&s->body));
+	curl_easy_setopt(s->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)s->body.len);
+	curl_easy_setopt(s->curl, CURLOPT_NOSIGNAL, 1L);
+	curl_easy_setopt(s->curl, CURLOPT_USERAGENT, "bailiff/" BAILIFF_VERSION);
+	curl_easy_setopt(s->curl, CURLOPT_ERRORBUFFER, s->problem);
+	curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, on_answer);
+	curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, s);
+}
+
+static int tell_status(long status, const struct buf *answer)
+{
+	char what[32], why[SHOWN + 1];
+	size_t n = 0;
+
+	for (; n < answer->len && n < SHOWN && (unsigned char)answer->data[n] >= 0x20; n++)
+		why[n] = answer->data[n];
+	why[n] = '\0';
+	snprintf(what, sizeof what, "HTTP %ld", status);
+	return complain(what, why);
+}
+
+static int post(struct sending *s, const char *url)
+{
+	long status = 0;
+
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || !(s->curl = curl_easy_init()))
+		return complain("libcurl does not start", "");
+	set_up(s, url);
+	CURLcode r = curl_easy_perform(s->curl);
+	if (s->too_much)
+		return complain("the answer is too long", "");
+	if (r != CURLE_OK)
+		return complain("no answer", s->problem[0] ? s->problem : curl_easy_strerror(r));
+	curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
+	if (status < 200 || status > 299)
+		return tell_status(status, &s->answer);
+	return fd_write_all(STDOUT_FILENO, s->answer.data, s->answer.len) < 0;
+}
+
+int main(void)
+{
+	const char *url = getenv(HOOK_HTTP_URL), *headers = getenv(HOOK_HTTP_HEADERS), *allowed = getenv(HOOK_HTTP_ENV);
+	struct sending s = { .body = BUF_INIT, .answer = BUF_INIT };
+	struct err e = ERR_INIT;
+
+	if (!url)
+		return complain("bailiffd runs this for hooks of type http", HOOK_HTTP_URL " is not set");
+	if (webhook_headers(headers ? headers : "{}", allowed ? allowed : "", variable, add_header, &s, &e) < 0)
+		return complain("headers", e.message);
+	if (read_input(&s.body) < 0)
+		return complain("what to send cannot be read", "");
+	int r = post(&s, url);
+	if (s.curl)
+		curl_easy_cleanup(s.curl);
+	curl_slist_free_all(s.headers);
+	buf_done(&s.body);
+	buf_done(&s.answer);
+	return r;
+}
