@@ -8,7 +8,7 @@ _bailiff()
 {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		COMPREPLY=($(compgen -W 'run ps logs attach screen wait input resize kill diff apply discard events top session thread turn tool pending approve deny policy task job subagent channel snapshot sandbox export replay store call doctor completion version help' -- "$cur"))
+		COMPREPLY=($(compgen -W 'run ps logs attach screen wait input resize kill diff apply discard events top session thread turn tool pending approve deny policy task job subagent channel snapshot sandbox export replay store call doctor mcp serve setup codex-exec-server completion version help' -- "$cur"))
 		return
 	fi
 	case $verb in
@@ -98,7 +98,7 @@ _bailiff()
 		;;
 	session)
 		case $cur in
-		-*) words='--help --json --title --archive --unarchive' ;;
+		-*) words='--help --json --title --policy --no-policy --archive --unarchive' ;;
 		*) words='list show create update' ;;
 		esac
 		;;
@@ -207,6 +207,30 @@ _bailiff()
 	doctor)
 		case $cur in
 		-*) words='--help --json' ;;
+		*) words='' ;;
+		esac
+		;;
+	mcp)
+		case $cur in
+		-*) words='--help --cwd --profile --session --conformance-fixtures' ;;
+		*) words='' ;;
+		esac
+		;;
+	serve)
+		case $cur in
+		-*) words='--help --listen --token-file --print-token --client --metrics-open --session-idle --request-timeout --max-connections --cwd --profile --session --conformance-fixtures' ;;
+		*) words='' ;;
+		esac
+		;;
+	setup)
+		case $cur in
+		-*) words='--help --print --write --user --project' ;;
+		*) words='' ;;
+		esac
+		;;
+	codex-exec-server)
+		case $cur in
+		-*) words='--help --profile --approval-timeout --linger' ;;
 		*) words='' ;;
 		esac
 		;;

@@ -5,7 +5,7 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
 
 #include <stdio.h>

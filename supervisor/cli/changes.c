@@ -6,7 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 

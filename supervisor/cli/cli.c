@@ -4,7 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 
 #include <fcntl.h>
 #include <locale.h>

@@ -55,7 +55,9 @@ int cli_connect(struct cli *c, enum cli_start start);
 int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e);
 
 #define VERB(name, flags, usage, summary, details) int cmd_##name(struct cli *c);
+#define VERB_AS(key, name, flags, usage, summary, details) VERB(key, flags, usage, summary, details)
 #include "supervisor/cli/verbs.def"
 #undef VERB
+#undef VERB_AS
 
 #endif

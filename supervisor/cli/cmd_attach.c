@@ -13,7 +13,7 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/outcome.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
 
 #include <string.h>

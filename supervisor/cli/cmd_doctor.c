@@ -2,8 +2,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/home.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/home.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "supervisor/cli/feed.h"
 #include "supervisor/cli/flow.h"
 #include "supervisor/cli/listing.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 

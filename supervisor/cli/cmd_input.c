@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/keys.h"
+#include "supervisor/client/keys.h"
 #include "supervisor/cli/look.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 

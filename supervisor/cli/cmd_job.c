@@ -5,7 +5,7 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/place.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 

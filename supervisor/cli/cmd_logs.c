@@ -7,7 +7,7 @@
 #include "supervisor/cli/flow.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/outcome.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "runtime/base/err.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 
 int cmd_pending(struct cli *c)
 {

@@ -6,7 +6,7 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 
@@ -33,16 +33,32 @@ static void clean(struct jval v, struct buf *out)
 
 /* ---- decisions, for people ---- */
 
-static void show_rules(struct jval refs, struct buf *out)
+/* "policy.json, line 3", or of a session's rules "session sess_x, deny rule 2" */
+static void where(struct jval ref, struct buf *out)
+{
+	if (jval_get(ref, "sessionId").type == JT_STRING) {
+		buf_str(out, "session ");
+		clean(jval_get(ref, "sessionId"), out);
+		buf_str(out, ", ");
+		clean(jval_get(ref, "list"), out);
+		buf_printf(out, " rule %llu", (unsigned long long)jval_uint(jval_get(ref, "number"), 0));
+		return;
+	}
+	clean(jval_get(ref, "file"), out);
+	buf_printf(out, ", line %llu", (unsigned long long)jval_uint(jval_get(ref, "line"), 0));
+}
+
+/* `name` for those that are not hooks by their effect. */
+static void show_refs(const char *name, struct jval refs, struct buf *out)
 {
 	for (struct jiter it = jiter_on(refs); jiter_next(&it);) {
-		buf_str(out, "rule       ");
+		buf_printf(out, "%-11s", jval_is_str(jval_get(it.value, "effect"), "hook") ? "hook" : name);
 		clean(jval_get(it.value, "rule"), out);
 		buf_str(out, "  (");
 		clean(jval_get(it.value, "effect"), out);
 		buf_str(out, ", ");
-		clean(jval_get(it.value, "file"), out);
-		buf_printf(out, ", line %llu)\n", (unsigned long long)jval_uint(jval_get(it.value, "line"), 0));
+		where(it.value, out);
+		buf_str(out, ")\n");
 	}
 }
 
@@ -60,7 +76,7 @@ static void show_decision(struct jval d, struct buf *out)
 	show_line("decision", jval_get(d, "decision"), out);
 	show_line("source", jval_get(d, "decisionSource"), out);
 	show_line("reason", jval_get(d, "decisionReason"), out);
-	show_rules(jval_get(d, "ruleRefs"), out);
+	show_refs("rule", jval_get(d, "ruleRefs"), out);
 	show_line("scope", jval_get(d, "scope"), out);
 	show_line("action", jval_get(d, "approvalActionId"), out);
 	if (jval_bool(jval_get(d, "destructive"), false))
@@ -71,20 +87,27 @@ static void show_decision(struct jval d, struct buf *out)
 
 /* ---- check ---- */
 
+static void place(const struct cli *c, struct jw *w)
+{
+	char cwd[PATH_MAX];
+
+	if (opts_get(&c->opts, OPT_policy_CWD))
+		jw_kstr(w, "cwd", opts_get(&c->opts, OPT_policy_CWD));
+	else if (getcwd(cwd, sizeof(cwd)))
+		jw_kstr(w, "cwd", cwd);
+}
+
 static int check(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
 	struct jw w = jw_on(&params);
-	char cwd[PATH_MAX], id[TARGET_ID_MAX];
+	char id[TARGET_ID_MAX];
 	struct err e = ERR_INIT;
 
 	jw_obj(&w);
 	jw_kstrv(&w, "command", c->opts.args + 1, c->opts.nargs - 1);
-	if (opts_get(&c->opts, OPT_policy_CWD))
-		jw_kstr(&w, "cwd", opts_get(&c->opts, OPT_policy_CWD));
-	else if (getcwd(cwd, sizeof(cwd)))
-		jw_kstr(&w, "cwd", cwd);
+	place(c, &w);
 	jw_kopt(&w, "profile", opts_get(&c->opts, OPT_policy_PROFILE));
 	if (opts_has(&c->opts, OPT_policy_SESSION)) {
 		if (target_session(c, opts_get(&c->opts, OPT_policy_SESSION), id) < 0)
@@ -101,6 +124,7 @@ static int check(struct cli *c)
 	} else {
 		show_decision(jval_get(a.result, "permissionDecision"), &out);
 		show_line("mode", jval_get(a.result, "mode"), &out);
+		show_refs("hook", jval_get(a.result, "hooks"), &out);
 	}
 	if (show_out(&out))
 		return EXIT_FAILED;
@@ -112,7 +136,8 @@ static int check(struct cli *c)
 static int show(struct cli *c)
 {
 	static const struct record_column columns[] = {
-		{ "EFFECT", "effect", RECORD_WORD }, { "RULE", "rule", RECORD_TEXT }, { "LAYER", "layer", RECORD_WORD }, { "LINE", "line", RECORD_WORD },
+		{ "EFFECT", "effect", RECORD_WORD }, { "RULE", "rule", RECORD_TEXT }, { "LAYER", "layer", RECORD_WORD }, { "LINE", "line", RECORD_WORD, "number" },
+		{ "FILE", "file", RECORD_TEXT, "sessionId" },
 	};
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
@@ -121,6 +146,7 @@ static int show(struct cli *c)
 	struct err e = ERR_INIT;
 
 	jw_obj(&w);
+	place(c, &w);
 	if (opts_has(&c->opts, OPT_policy_SESSION)) {
 		if (target_session(c, opts_get(&c->opts, OPT_policy_SESSION), id) < 0)
 			return EXIT_FAILED;
@@ -137,6 +163,7 @@ static int show(struct cli *c)
 	show_line("problem", jval_get(a.result, "problem"), &out);
 	for (struct jiter it = jiter_on(jval_get(a.result, "notes")); jiter_next(&it);)
 		show_line("note", it.value, &out);
+	show_refs("hook", jval_get(a.result, "hooks"), &out);
 	if (show_out(&out))
 		return EXIT_FAILED;
 	return record_table(jval_get(a.result, "rules"), columns, sizeof(columns) / sizeof(columns[0]), false);
@@ -199,7 +226,8 @@ static int lint(struct cli *c)
 	for (struct jiter it = jiter_on(jval_get(a.result, "notes")); jiter_next(&it);)
 		show_line("note", it.value, &out);
 	if (ok)
-		buf_printf(&out, "%llu rules\n", (unsigned long long)jval_uint(jval_get(a.result, "rules"), 0));
+		buf_printf(&out, "%llu rules, %llu hooks\n", (unsigned long long)jval_uint(jval_get(a.result, "rules"), 0),
+			   (unsigned long long)jval_uint(jval_get(a.result, "hooks"), 0));
 	return show_out(&out) || !ok ? EXIT_FAILED : 0;
 }
 
@@ -231,22 +259,35 @@ static int facts_of(struct cli *c, const char *given, struct remote_answer *ret)
 	jw_obj(&w);
 	jw_kstr(&w, "processId", id);
 	jw_kuint(&w, "limit", 1000);
-	jw_kstrv(&w, "types", (const char *const[]){ "permission.evaluated", "permission.requested", "permission.resolved", "sandbox.violation" }, 4);
+	jw_kstrv(&w, "types", (const char *const[]){ "permission.evaluated", "permission.requested", "permission.resolved", "process.completed", "process.failed",
+		"process.terminated", "hook.completed", "hook.failed" }, 8);
 	jw_obj_end(&w);
 	if (cli_call(c, "list_events", &query, ret, &e) < 0)
 		return cli_fail(c, -1, &e, "%s", given);
 	return 0;
 }
 
+static void explain_hook(struct jval payload, struct buf *out)
+{
+	show_line("hook", jval_get(payload, "handlerRef"), out);
+	show_line("point", jval_get(payload, "hookPoint"), out);
+	show_line("said", jval_get(payload, "decision"), out);
+	show_line("reason", jval_get(payload, "reason"), out);
+	show_line("failed", jval_get(payload, "message"), out);
+	show_line("process", jval_get(payload, "processId"), out);
+}
+
 static void explain_event(struct jval ev, struct buf *out)
 {
 	struct jval payload = jval_get(ev, "payload"), type = jval_get(ev, "type");
 
-	if (jval_is_str(type, "sandbox.violation"))
+	if (strncmp(type.text, "\"process.", 9) == 0)
 		return;
 	buf_str(out, out->len ? "\n" : "");
 	show_line("at", jval_get(ev, "timestamp"), out);
-	if (jval_is_str(type, "permission.evaluated")) {
+	if (strncmp(type.text, "\"hook.", 6) == 0) {
+		explain_hook(payload, out);
+	} else if (jval_is_str(type, "permission.evaluated")) {
 		show_line("command", jval_path(payload, "command.display"), out);
 		show_decision(jval_get(payload, "permissionDecision"), out);
 		show_line("mode", jval_get(payload, "mode"), out);
@@ -287,9 +328,21 @@ static void advise(struct buf *all, const char *text)
 		buf_append(all, line.data, line.len);
 }
 
+static void advise_each(struct jval list, const char *before, const char *after, struct buf *out)
+{
+	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
+		buf_auto struct buf text = BUF_INIT;
+
+		buf_str(&text, before);
+		jval_str_buf(it.value, &text);
+		buf_str(&text, after);
+		advise(out, text.data);
+	}
+}
+
 static void suggest_rules(struct jval payload, struct buf *out)
 {
-	struct jval decision = jval_get(payload, "permissionDecision");
+	struct jval decision = jval_get(payload, "permissionDecision"), suggestion = jval_get(payload, "suggestion");
 
 	if (jval_is_str(jval_get(decision, "decision"), "allow"))
 		return;
@@ -299,41 +352,48 @@ static void suggest_rules(struct jval payload, struct buf *out)
 		buf_str(&text, "# stopped by ");
 		jval_str_buf(jval_get(it.value, "rule"), &text);
 		buf_str(&text, " of ");
-		jval_str_buf(jval_get(it.value, "file"), &text);
-		buf_printf(&text, ", line %llu: no rule that allows is stronger; take it away or make it narrower",
-			   (unsigned long long)jval_uint(jval_get(it.value, "line"), 0));
+		where(it.value, &text);
+		buf_str(&text, ": no rule that allows is stronger; take it away or make it narrower");
 		advise(out, text.data);
 	}
-	for (struct jiter it = jiter_on(jval_path(payload, "command.subcommands")); jiter_next(&it);) {
+	advise_each(jval_get(suggestion, "allow"), "permissions.allow \"", "\"", out);
+	if (jval_get(suggestion, "why").type == JT_STRING) {
 		buf_auto struct buf text = BUF_INIT;
 
-		buf_str(&text, "permissions.allow \"Bash(");
-		jval_str_buf(jval_get(it.value, "text"), &text);
-		buf_str(&text, ")\"");
+		buf_str(&text, "# no rule would allow it: ");
+		jval_str_buf(jval_get(suggestion, "why"), &text);
 		advise(out, text.data);
 	}
 }
 
-static void suggest_roots(struct jval v, struct buf *out)
+/* What its sandbox lacked, in the options of `bailiff run`. */
+static void suggest_roots(struct jval open, struct buf *out)
 {
-	buf_auto struct buf text = BUF_INIT, path = BUF_INIT;
+	advise_each(jval_get(open, "writeRoots"), "run --rw ", "", out);
+	advise_each(jval_get(open, "readRoots"), "run --ro ", "", out);
+	advise_each(jval_get(open, "allowHosts"), "run --net allow --allow-host ", "", out);
+}
 
-	jval_str_buf(jval_get(v, "path"), &path);
-	if (jval_is_str(jval_get(v, "kind"), "network") && jval_get(v, "host").type == JT_STRING) {
-		buf_str(&text, "run --net allow --allow-host ");
-		jval_str_buf(jval_get(v, "host"), &text);
-		if (jval_uint(jval_get(v, "port"), 0))
-			buf_printf(&text, ":%llu", (unsigned long long)jval_uint(jval_get(v, "port"), 0));
-	} else if (path.len) {
-		char op[64];
+static void suggest_json(struct jval events, struct buf *out)
+{
+	struct jw w = jw_on(out);
+	struct jval rules = { 0 }, open = { 0 };
 
-		jval_str(jval_get(v, "operation"), op, sizeof(op));
-		bool reads = strstr(op, "read") || strstr(op, "exec") || strcmp(op, "open") == 0;
-		buf_printf(&text, "run --%s %s", reads ? "ro" : "rw", path.data);
-	} else {
-		return;
+	for (struct jiter it = jiter_on(events); jiter_next(&it);) {
+		struct jval payload = jval_get(it.value, "payload");
+
+		if (jval_is_str(jval_get(it.value, "type"), "permission.evaluated"))
+			rules = jval_is_str(jval_path(payload, "permissionDecision.decision"), "allow") ? (struct jval){ 0 } : jval_get(payload, "suggestion");
+		else if (jval_get(payload, "wouldOpen").type == JT_OBJECT)
+			open = jval_get(payload, "wouldOpen");
 	}
-	advise(out, text.data);
+	jw_obj(&w);
+	if (rules.type == JT_OBJECT)
+		jw_kraw(&w, "permissions", rules.text, rules.len);
+	if (open.type == JT_OBJECT)
+		jw_kraw(&w, "sandbox", open.text, open.len);
+	jw_obj_end(&w);
+	buf_byte(out, '\n');
 }
 
 static int suggest(struct cli *c)
@@ -343,11 +403,15 @@ static int suggest(struct cli *c)
 
 	if (facts_of(c, c->opts.args[1], &a) < 0)
 		return EXIT_FAILED;
+	if (as_json(c)) {
+		suggest_json(jval_get(a.result, "events"), &out);
+		return show_out(&out);
+	}
 	for (struct jiter it = jiter_on(jval_get(a.result, "events")); jiter_next(&it);) {
 		if (jval_is_str(jval_get(it.value, "type"), "permission.evaluated"))
 			suggest_rules(jval_get(it.value, "payload"), &out);
-		else if (jval_is_str(jval_get(it.value, "type"), "sandbox.violation"))
-			suggest_roots(jval_get(it.value, "payload"), &out);
+		else
+			suggest_roots(jval_path(it.value, "payload.wouldOpen"), &out);
 	}
 	if (!out.len)
 		buf_str(&out, "# nothing of it was denied\n");

@@ -8,7 +8,7 @@
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/outcome.h"
 #include "supervisor/cli/place.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 

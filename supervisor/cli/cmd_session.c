@@ -1,13 +1,22 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FILE_MAX (1u << 20)
 
 static void on_session(void *ctx, struct jval s)
 {
@@ -65,6 +74,59 @@ static int show(struct cli *c)
 	return show_out(&out);
 }
 
+/* ---- rules of its own ---- */
+
+static json_t *read_policy(const char *file)
+{
+	mem_auto char *text = mem_alloc(FILE_MAX + 1);
+	fd_auto int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, FILE_MAX + 1);
+	json_error_t fault;
+	json_t *v;
+
+	if (n < 0 || n > (ssize_t)FILE_MAX) {
+		cli_error("%s: %s", file, n < 0 ? strerror(errno) : "larger than 1 MiB");
+		return NULL;
+	}
+	v = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &fault);
+	if (!v || !json_is_object(v)) {
+		if (v)
+			cli_error("%s: must be an object", file);
+		else
+			cli_error("%s: line %d, column %d: %s", file, fault.line, fault.column, fault.text);
+		json_decref(v);
+		return NULL;
+	}
+	return v;
+}
+
+/* What the request's permissions are, out of a policy file; what a session cannot have is no part of it. */
+static int policy_member(const char *file, struct jw *w)
+{
+	json_auto_t *v = read_policy(file), *rules = NULL;
+	json_t *item;
+	const char *key;
+
+	if (!v)
+		return EXIT_FAILED;
+	json_object_foreach(v, key, item)
+		if (strcmp(key, "permissions") != 0 && strcmp(key, "prefixRules") != 0) {
+			cli_error("%s: %s: is not for sessions, which have permissions and prefixRules only", file, key);
+			return EXIT_FAILED;
+		}
+	item = json_object_get(v, "permissions");
+	if (item && !json_is_object(item)) {
+		cli_error("%s: permissions: must be an object", file);
+		return EXIT_FAILED;
+	}
+	rules = item ? json_incref(item) : json_object();
+	if (json_object_get(v, "prefixRules"))
+		json_object_set(rules, "prefixRules", json_object_get(v, "prefixRules"));
+	mem_auto char *text = json_dumps(rules, JSON_COMPACT);
+	jw_kraw(w, "permissions", text, strlen(text));
+	return 0;
+}
+
 static int create(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -74,6 +136,8 @@ static int create(struct cli *c)
 
 	jw_obj(&w);
 	jw_kopt(&w, "title", opts_get(&c->opts, OPT_session_TITLE));
+	if (opts_has(&c->opts, OPT_session_POLICY) && policy_member(opts_get(&c->opts, OPT_session_POLICY), &w))
+		return EXIT_FAILED;
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
 	if (cli_call(c, "create_session", &params, &a, &e) < 0)
@@ -93,6 +157,8 @@ static int update(struct cli *c)
 	struct jw w = jw_on(&params);
 	char id[TARGET_ID_MAX];
 
+	if (opts_has(&c->opts, OPT_session_POLICY) && opts_has(&c->opts, OPT_session_NO_POLICY))
+		return cli_usage(c, "--policy or --no-policy, not both");
 	if (target_session(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
@@ -100,6 +166,10 @@ static int update(struct cli *c)
 	jw_kopt(&w, "title", title);
 	if (opts_has(&c->opts, OPT_session_ARCHIVE) || opts_has(&c->opts, OPT_session_UNARCHIVE))
 		jw_kbool(&w, "archived", opts_has(&c->opts, OPT_session_ARCHIVE));
+	if (opts_has(&c->opts, OPT_session_POLICY) && policy_member(opts_get(&c->opts, OPT_session_POLICY), &w))
+		return EXIT_FAILED;
+	if (opts_has(&c->opts, OPT_session_NO_POLICY))
+		jw_kraw(&w, "permissions", "{}", 2);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
 	return record_call(c, "update_session", &params, "sessionId", opts_has(&c->opts, OPT_session_JSON));

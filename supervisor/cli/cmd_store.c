@@ -3,7 +3,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
 
 static void params_of(struct buf *params, struct cli *c, const char *member, const char *id, bool mutating)

@@ -3,7 +3,7 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/outcome.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
 
 int cmd_wait(struct cli *c)

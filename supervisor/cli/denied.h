@@ -3,7 +3,7 @@
 
 /* What the sandbox refused a process, collected from its sandbox.violation events and told in a few lines at the end. */
 
-#include "runtime/base/jscan.h"
+#include "supervisor/client/refusal.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,10 +16,7 @@ struct denied {
 	char *later[64];            /* different ones that are not shown, to count each once */
 	size_t count, nlater;
 	bool many;                  /* more than can be told apart */
-	bool write, read, network;  /* what options could have allowed */
-	char folder[256];           /* of the first path that was to be written */
-	char host[256];             /* the first that is not among the allowed ones; "" = none */
-	int port;
+	struct refusal_needs needs; /* what options could have allowed */
 };
 
 /* true if the event is one. */

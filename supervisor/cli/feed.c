@@ -1,7 +1,7 @@
 #include "supervisor/cli/feed.h"
 
 #include "runtime/base/buf.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 
 static void on_subscribed(void *ctx, struct jval result, struct jval error)
 {

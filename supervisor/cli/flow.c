@@ -17,7 +17,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <poll.h>

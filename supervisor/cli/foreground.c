@@ -22,7 +22,7 @@
 #include "supervisor/cli/denied.h"
 #include "supervisor/cli/feed.h"
 #include "supervisor/cli/outcome.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/typing.h"
 
 #include <errno.h>

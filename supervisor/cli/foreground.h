@@ -3,7 +3,7 @@
 
 #include "runtime/base/jscan.h"
 #include "supervisor/cli/flow.h"
-#include "supervisor/cli/keys.h"
+#include "supervisor/client/keys.h"
 
 #include <stdbool.h>
 #include <stdint.h>

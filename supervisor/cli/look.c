@@ -5,7 +5,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 
 #define TIMEOUT_DEFAULT_MS 30000
 

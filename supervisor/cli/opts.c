@@ -38,7 +38,7 @@ static int find_long(const struct verb *v, const char *name, size_t n)
 	for (int i = 0; i < OPT_COUNT; i++) {
 		const struct option_row *r = &option_rows[i];
 
-		if (strcmp(r->verb, v->name) == 0 && strlen(r->name) == n && memcmp(r->name, name, n) == 0)
+		if (strcmp(r->verb, v->key) == 0 && strlen(r->name) == n && memcmp(r->name, name, n) == 0)
 			return i;
 	}
 	return -1;
@@ -47,7 +47,7 @@ static int find_long(const struct verb *v, const char *name, size_t n)
 static int find_letter(const struct verb *v, char letter)
 {
 	for (int i = 0; i < OPT_COUNT; i++)
-		if (option_rows[i].letter == letter && strcmp(option_rows[i].verb, v->name) == 0)
+		if (option_rows[i].letter == letter && strcmp(option_rows[i].verb, v->key) == 0)
 			return i;
 	return -1;
 }

@@ -31,6 +31,18 @@ static int absolute(const char *given, bool follow, char ret[PATH_MAX], struct e
 	return path_clean(whole, ret, e);
 }
 
+/* Whoever makes a .git in such a folder does not make it the workspace of all that is below. */
+static bool is_everybodys(const char *path)
+{
+	static const char *const folders[] = { "/tmp", "/var/tmp", "/dev/shm" };
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		if (strcmp(path, folders[i]) == 0)
+			return true;
+	return stat(path, &st) == 0 && (st.st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH);
+}
+
 /* Up from the working directory, but not as far as the home: the nearest folder that holds .git. */
 static bool find_workspace(const char *cwd, char path[PATH_MAX])
 {
@@ -38,7 +50,7 @@ static bool find_workspace(const char *cwd, char path[PATH_MAX])
 	const char *home = pw && pw->pw_dir ? pw->pw_dir : "/";
 
 	snprintf(path, PATH_MAX, "%s", cwd);
-	while (path[1] && !path_within(path, home)) {
+	while (path[1] && !path_within(path, home) && !is_everybodys(path)) {
 		char name[PATH_MAX + 8];
 		struct stat st;
 

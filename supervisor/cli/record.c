@@ -6,7 +6,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 
@@ -22,6 +22,8 @@ static void cell(struct show_table *t, struct jval element, const struct record_
 	enum show_colour colour = SHOW_PLAIN;
 	size_t n = 0;
 
+	if (v.type == JT_NONE && col->other)
+		v = jval_path(element, col->other);
 	switch (col->kind) {
 	case RECORD_AGO:
 		show_ago(v, now_us, &text);

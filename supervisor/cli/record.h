@@ -16,6 +16,7 @@ struct record_column {
 	const char *head;
 	const char *path;      /* of the element's member, dotted */
 	enum record_kind { RECORD_WORD, RECORD_ID, RECORD_STATUS, RECORD_AGO, RECORD_COUNT, RECORD_TEXT } kind; /* COUNT: of an array's elements */
+	const char *other;     /* the member where there is none at path; or NULL */
 };
 
 /* The elements as a table, or as a JSON array. Returns the exit status. */

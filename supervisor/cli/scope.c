@@ -5,7 +5,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 
 #include <stdio.h>
 #include <string.h>

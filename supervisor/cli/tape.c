@@ -7,7 +7,7 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 
 #define PIECE (256u << 10)

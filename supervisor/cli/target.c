@@ -4,7 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 
 #include <stdio.h>

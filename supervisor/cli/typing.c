@@ -2,7 +2,7 @@
 
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
-#include "supervisor/cli/remote.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -12,7 +12,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "supervisor/cli/keys.h"
+#include "supervisor/client/keys.h"
 
 #include <stdbool.h>
 #include <stddef.h>

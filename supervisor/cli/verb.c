@@ -5,9 +5,11 @@
 #include "supervisor/cli/cli.h"
 
 const struct verb verbs[] = {
-#define VERB(name, flags, usage, summary, details) { #name, flags, usage, summary, details, cmd_##name },
+#define VERB(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, cmd_##name },
+#define VERB_AS(key, name, flags, usage, summary, details) { #key, name, flags, usage, summary, details, cmd_##key },
 #include "supervisor/cli/verbs.def"
 #undef VERB
+#undef VERB_AS
 };
 const size_t nverbs = countof(verbs);
 
@@ -84,7 +86,7 @@ const char *verb_nearest_option(const struct verb *v, const char *name)
 	size_t d = NAME_MAX_LEN;
 
 	for (size_t i = 0; i < OPT_COUNT; i++)
-		if (strcmp(option_rows[i].verb, v->name) == 0)
+		if (strcmp(option_rows[i].verb, v->key) == 0)
 			consider(name, option_rows[i].name, &best, &d);
 	return best;
 }
@@ -106,7 +108,7 @@ void verb_help(const struct verb *v, struct buf *out)
 		const struct option_row *o = &option_rows[i];
 		char left[64];
 
-		if (strcmp(o->verb, v->name) != 0)
+		if (strcmp(o->verb, v->key) != 0)
 			continue;
 		if (!any)
 			buf_str(out, "\noptions:\n");

@@ -17,6 +17,7 @@ enum {
 };
 
 struct verb {
+	const char *key;     /* what options.def calls it */
 	const char *name;
 	unsigned flags;
 	const char *usage;

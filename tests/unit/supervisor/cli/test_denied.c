@@ -28,8 +28,8 @@ START_TEST(lines)
 	ck_assert_str_eq(d.lines[2], "connect [2001:db8::1]:443 (no network)");
 	ck_assert_str_eq(d.lines[3], "connect 203.0.113.7:80 (no network)");
 	ck_assert_str_eq(d.lines[4], "system call unshare (a system call that sandboxes may not use)");
-	ck_assert_str_eq(d.folder, "/etc");
-	ck_assert(d.write && d.network && !d.read);
+	ck_assert_str_eq(d.needs.folder, "/etc");
+	ck_assert(d.needs.write && d.needs.network && !d.needs.read);
 	denied_done(&d);
 }
 END_TEST
@@ -54,9 +54,9 @@ START_TEST(no_option_where_none_would_help)
 	d = (struct denied){ 0 };
 	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/etc/shadow\",\"reason\":\"not permitted to its user\"}");
 	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/w/.git/config\",\"reason\":\"protected\"}");
-	ck_assert(!d.read && !d.write && !d.network);
+	ck_assert(!d.needs.read && !d.needs.write && !d.needs.network);
 	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/x\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}");
-	ck_assert_str_eq(d.folder, "/");
+	ck_assert_str_eq(d.needs.folder, "/");
 	denied_done(&d);
 }
 END_TEST

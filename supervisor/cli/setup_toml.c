@@ -1,0 +1,215 @@
+/*
+ * Codex's environments.toml. There is no TOML library here, and none is needed to put one table into a file whose other lines stay as
+ * they are: the file is read by lines, far enough to know top-level keys from tables and to see where a table ends. What is
+ * beyond that (strings over several lines, dotted or quoted names of the keys in question) is refused rather than guessed.
+ */
+
+#include "supervisor/cli/setup.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct toml_line {
+	const char *text;
+	size_t len; /* without the newline */
+};
+
+static bool next_line(const char **at, struct toml_line *ret)
+{
+	if (!**at)
+		return false;
+	const char *end = strchrnul(*at, '\n');
+	*ret = (struct toml_line){ *at, (size_t)(end - *at) };
+	*at = *end ? end + 1 : end;
+	return true;
+}
+
+static struct toml_line trimmed(struct toml_line l)
+{
+	while (l.len && isspace((unsigned char)*l.text))
+		l.text++, l.len--;
+	while (l.len && isspace((unsigned char)l.text[l.len - 1]))
+		l.len--;
+	return l;
+}
+
+static bool starts(struct toml_line l, const char *word)
+{
+	return l.len >= strlen(word) && memcmp(l.text, word, strlen(word)) == 0;
+}
+
+static bool is_table(struct toml_line l)
+{
+	return starts(trimmed(l), "[");
+}
+
+static bool is_environment(struct toml_line l)
+{
+	l = trimmed(l);
+	return starts(l, "[[environments]]");
+}
+
+/* key = …, and the value's text */
+static bool is_key(struct toml_line l, const char *key, struct toml_line *ret_value)
+{
+	l = trimmed(l);
+	size_t n = strlen(key);
+	if (!starts(l, key))
+		return false;
+	struct toml_line rest = trimmed((struct toml_line){ l.text + n, l.len - n });
+	if (!starts(rest, "="))
+		return false;
+	*ret_value = trimmed((struct toml_line){ rest.text + 1, rest.len - 1 });
+	return true;
+}
+
+static bool is_string(struct toml_line value, const char *s)
+{
+	size_t n = strlen(s);
+
+	return value.len >= n + 2 && (*value.text == '"' || *value.text == '\'') && memcmp(value.text + 1, s, n) == 0 && value.text[n + 1] == *value.text;
+}
+
+static void write_string(struct buf *out, const char *s)
+{
+	buf_str(out, "\"");
+	for (; *s; s++) {
+		if (*s == '"' || *s == '\\')
+			buf_append(out, "\\", 1);
+		if ((unsigned char)*s < ' ' || *s == 0x7f)
+			buf_printf(out, "\\u%04x", (unsigned char)*s);
+		else
+			buf_append(out, s, 1);
+	}
+	buf_str(out, "\"");
+}
+
+static void write_program(struct buf *out, const struct setup_entry *entry)
+{
+	buf_str(out, "id = \"bailiff\"\nprogram = ");
+	write_string(out, entry->home ? "/usr/bin/env" : entry->program);
+	buf_str(out, "\nargs = [");
+	if (entry->home) {
+		mem_auto char *variable = mem_printf("BAILIFF_HOME=%s", entry->home);
+		write_string(out, variable);
+		buf_str(out, ", ");
+		write_string(out, entry->program);
+		buf_str(out, ", ");
+	}
+	buf_str(out, "\"codex-exec-server\"]\n");
+}
+
+static void copy_line(struct buf *out, struct toml_line l)
+{
+	buf_append(out, l.text, l.len);
+	buf_str(out, "\n");
+}
+
+static int check(const char *present, struct err *e)
+{
+	struct toml_line l, value;
+	int number = 0;
+
+	while (next_line(&present, &l)) {
+		number++;
+		struct toml_line t = trimmed(l);
+		if (!t.len || *t.text == '#')
+			continue;
+		if (memmem(t.text, t.len, "\"\"\"", 3) || memmem(t.text, t.len, "'''", 3))
+			return err_set(e, ERR_INVALID, "line %d, column 1: a string over several lines", number);
+		if (is_key(l, "environments", &value))
+			return err_set(e, ERR_INVALID, "line %d, column 1: environments as a value; write it as [[environments]] tables", number);
+		if (*t.text == '[' ? t.text[t.len - 1] != ']' && !memchr(t.text, '#', t.len) : !memchr(t.text, '=', t.len) && !strchr("]},\"'", *t.text))
+			return err_set(e, ERR_INVALID, "line %d, column 1: neither a table nor a key with its value", number);
+	}
+	return 0;
+}
+
+/* Whether the table that begins at `at` (behind its head) has this id. */
+static bool block_is_ours(const char *at)
+{
+	struct toml_line l, value;
+
+	while (next_line(&at, &l) && !is_table(l))
+		if (is_key(l, "id", &value))
+			return is_string(value, "bailiff");
+	return false;
+}
+
+/* Top-level keys: ours are set where they stand, or put first. Returns what follows them. */
+static const char *copy_top(const char *at, struct buf *out)
+{
+	struct buf buf_auto top = BUF_INIT;
+	bool has_default = false, has_local = false;
+	struct toml_line l, value;
+
+	for (const char *before = at; next_line(&at, &l); before = at) {
+		if (is_table(l)) {
+			at = before;
+			break;
+		}
+		if (is_key(l, "default", &value)) {
+			has_default = true;
+			buf_str(&top, "default = \"bailiff\"\n");
+			continue;
+		}
+		has_local |= is_key(l, "include_local", &value);
+		copy_line(&top, l);
+	}
+	if (!has_default)
+		buf_str(out, "default = \"bailiff\"\n");
+	if (!has_local)
+		buf_str(out, "include_local = false\n");
+	buf_append(out, top.data, top.len);
+	return at;
+}
+
+/* Our own table, behind its head: id, program and args are set anew, all else stays. Returns what follows it. */
+static const char *copy_ours(const char *at, const struct setup_entry *entry, struct buf *out)
+{
+	struct toml_line l, value;
+
+	write_program(out, entry);
+	for (const char *before = at; next_line(&at, &l); before = at) {
+		if (is_table(l))
+			return before;
+		if (is_key(l, "args", &value) && starts(value, "["))
+			while (!memchr(l.text, ']', l.len) && *at && next_line(&at, &l))
+				continue; /* an array over several lines */
+		else if (!is_key(l, "id", &value) && !is_key(l, "program", &value) && !is_key(l, "args", &value))
+			copy_line(out, l);
+	}
+	return at;
+}
+
+int setup_merge_toml(const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e)
+{
+	const char *at = present ? present : "";
+	bool written = false;
+	struct toml_line l;
+
+	if (check(at, e) < 0)
+		return -1;
+	at = copy_top(at, ret);
+	while (next_line(&at, &l)) {
+		copy_line(ret, l);
+		if (!is_environment(l) || !block_is_ours(at))
+			continue;
+		at = copy_ours(at, entry, ret);
+		written = true;
+	}
+	if (!written) {
+		if (ret->len >= 2 && memcmp(ret->data + ret->len - 2, "\n\n", 2) != 0)
+			buf_str(ret, "\n");
+		buf_str(ret, "[[environments]]\n");
+		write_program(ret, entry);
+	}
+	return 0;
+}

@@ -1,0 +1,104 @@
+#include "supervisor/cli/setup.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+
+static const struct setup_entry entry = { .program = "/opt/bailiff" };
+
+/* Merging its own result changes nothing: otherwise each set-up would add something. */
+static char *merged(enum setup_form form, const char *present)
+{
+	struct buf once = BUF_INIT, buf_auto twice = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(setup_merge(form, present, &entry, &once, &e) == 0, "%s", e.message);
+	ck_assert_int_eq(setup_merge(form, buf_cstr(&once), &entry, &twice, &e), 0);
+	ck_assert_str_eq(buf_cstr(&once), buf_cstr(&twice));
+	return once.data;
+}
+
+static void refused(enum setup_form form, const char *present, const char *where)
+{
+	struct buf buf_auto out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(setup_merge(form, present, &entry, &out, &e), -1);
+	ck_assert_msg(strstr(e.message, where) != NULL, "%s", e.message);
+}
+
+static void has(enum setup_form form, const char *present, const char *const *words, size_t n)
+{
+	char *text = merged(form, present);
+
+	for (size_t i = 0; i < n; i++)
+		ck_assert_msg(strstr(text, words[i]) != NULL, "no %s in\n%s", words[i], text);
+	free(text);
+}
+#define HAS(form, present, ...) has(form, present, (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+
+START_TEST(json_files)
+{
+	HAS(SETUP_MCP_SERVERS, NULL, "\"mcpServers\"", "\"bailiff\"", "\"/opt/bailiff\"", "\"mcp\"");
+	HAS(SETUP_MCP_SERVERS, " \n", "\"bailiff\"");
+	HAS(SETUP_VSCODE_SERVERS, NULL, "\"servers\"", "\"type\": \"stdio\"");
+	HAS(SETUP_MCP_SERVERS, "{\n    \"theme\": \"dark\",\n    \"mcpServers\": {\"other\": {\"url\": \"http://x\"}},\n    \"z\": [1, 2.5, null]\n}\n", "    \"theme\": \"dark\"",
+	    "\"other\"", "\"http://x\"", "2.5", "null", "\"bailiff\"");
+	HAS(SETUP_MCP_SERVERS, "{\"mcpServers\": {\"bailiff\": {\"command\": \"/old\"}}}", "\"/opt/bailiff\"");
+}
+END_TEST
+
+START_TEST(what_is_set_up_stays_as_it_is)
+{
+	const char *present = "{\"mcpServers\":{\"bailiff\":{\"args\":[\"mcp\"],\"command\":\"/opt/bailiff\"}},   \"x\":1}";
+	char *text = merged(SETUP_MCP_SERVERS, present);
+
+	ck_assert_str_eq(text, present);
+	free(text);
+}
+END_TEST
+
+START_TEST(bad_files_are_refused_with_their_place)
+{
+	refused(SETUP_MCP_SERVERS, "{\n  \"a\": 1,\n}", "line 3");
+	refused(SETUP_MCP_SERVERS, "{ // comment\n}", "line 1");
+	refused(SETUP_MCP_SERVERS, "[]", "not an object");
+	refused(SETUP_MCP_SERVERS, "{\"mcpServers\": []}", "mcpServers");
+	refused(SETUP_MCP_SERVERS, "{\"a\":1,\"a\":2}", "duplicate");
+	refused(SETUP_CODEX_ENVIRONMENTS, "default = \"x\"\nnonsense\n", "line 2");
+	refused(SETUP_CODEX_ENVIRONMENTS, "environments = []\n", "line 1");
+	refused(SETUP_CODEX_ENVIRONMENTS, "a = \"\"\"\n\"\"\"\n", "line 1");
+	refused(SETUP_CODEX_ENVIRONMENTS, "[broken\n", "line 1");
+}
+END_TEST
+
+START_TEST(toml_files)
+{
+	HAS(SETUP_CODEX_ENVIRONMENTS, NULL, "default = \"bailiff\"\n", "include_local = false\n", "[[environments]]\nid = \"bailiff\"\nprogram = \"/opt/bailiff\"\n",
+	    "args = [\"codex-exec-server\"]");
+	HAS(SETUP_CODEX_ENVIRONMENTS, "# mine\ndefault = \"far\" # the far one\ninclude_local = true\n\n[[environments]]\nid = \"far\"\nurl = \"ws://h\"\n", "# mine\n",
+	    "default = \"bailiff\"\ninclude_local = true\n", "id = \"far\"\nurl = \"ws://h\"\n", "id = \"bailiff\"");
+	HAS(SETUP_CODEX_ENVIRONMENTS, "default = \"bailiff\"\n[[environments]]\nid = \"bailiff\" # us\nprogram = \"/old\"\nargs = [\n  \"a\",\n  \"b\",\n]\n"
+	    "extra = 1\n[[environments]]\nid = \"b\"\n",
+	    "id = \"bailiff\"\nprogram = \"/opt/bailiff\"\nargs = [\"codex-exec-server\"]\nextra = 1\n[[environments]]\nid = \"b\"\n");
+}
+END_TEST
+
+START_TEST(a_home_goes_along)
+{
+	const struct setup_entry with_home = { .program = "/opt/bailiff", .home = "/srv/\"b" };
+	struct buf buf_auto json = BUF_INIT, toml = BUF_INIT;
+
+	ck_assert_int_eq(setup_merge(SETUP_MCP_SERVERS, NULL, &with_home, &json, NULL), 0);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&json), "\"BAILIFF_HOME\": \"/srv/\\\"b\""));
+	ck_assert_int_eq(setup_merge(SETUP_CODEX_ENVIRONMENTS, NULL, &with_home, &toml, NULL), 0);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&toml), "args = [\"BAILIFF_HOME=/srv/\\\"b\", \"/opt/bailiff\", \"codex-exec-server\"]"));
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("setup", json_files, what_is_set_up_stays_as_it_is, bad_files_are_refused_with_their_place, toml_files, a_home_goes_along);
+}
