@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
 #include "sandbox/host_rule.h"
 
 #include <jansson.h>
@@ -214,6 +215,28 @@ static int set_credentials(json_t *v, struct config *c, struct err *e)
 	return 0;
 }
 
+/* Beside bailiff's own files, which no sandbox shows in any case. */
+static int set_secrets(json_t *v, struct config *c, struct err *e)
+{
+	char where[ERR_FIELD_MAX], path[PATH_MAX];
+	size_t i;
+	json_t *one;
+
+	if (!json_is_array(v) || json_array_size(v) > CONFIG_SECRETS_MAX)
+		return err_field(e, "secretPaths", "must be an array of at most %d paths", CONFIG_SECRETS_MAX);
+	json_array_foreach(v, i, one) {
+		const char *s = json_string_value(one);
+		struct err inner = ERR_INIT;
+
+		snprintf(where, sizeof where, "secretPaths[%zu]", i);
+		if (!s || strlen(s) != json_string_length(one) || s[0] != '/' || path_clean(s, path, &inner) < 0 || !path[1] ||
+		    strlen(path) >= sizeof c->secret_paths[0])
+			return err_field(e, where, "must be the absolute path of a file or folder, of at most %zu bytes", sizeof c->secret_paths[0] - 1);
+		memcpy(c->secret_paths[c->nsecret_paths++], path, strlen(path) + 1);
+	}
+	return 0;
+}
+
 static int set_key(const char *name, json_t *v, struct config *c, struct err *e)
 {
 	for (size_t i = 0; i < countof(keys); i++) {
@@ -228,6 +251,8 @@ static int set_key(const char *name, json_t *v, struct config *c, struct err *e)
 		return set_hosts(v, c, e);
 	if (strcmp(name, "proxyCredentials") == 0)
 		return set_credentials(v, c, e);
+	if (strcmp(name, "secretPaths") == 0)
+		return set_secrets(v, c, e);
 	return err_field(e, name, "unknown key");
 }
 

@@ -14,6 +14,7 @@ struct err;
 
 #define CONFIG_HOSTS_MAX 64
 #define CONFIG_CREDENTIALS_MAX 16
+#define CONFIG_SECRETS_MAX 8
 
 struct config_host {
 	char host[256], address[48];
@@ -36,6 +37,8 @@ struct config {
 	size_t nproxy_hosts;
 	struct config_credential credentials[CONFIG_CREDENTIALS_MAX]; /* "proxyCredentials": {NAME: {host, header, value}} */
 	size_t ncredentials;
+	char secret_paths[CONFIG_SECRETS_MAX][1024];       /* "secretPaths": files and folders that no sandbox shows; clean */
+	size_t nsecret_paths;
 };
 
 void config_defaults(struct config *c);

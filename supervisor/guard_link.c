@@ -3,6 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
+#include "runtime/base/mem.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -14,11 +15,22 @@ void guard_link_init(struct guard_link *l, int fd, const struct guard_link_event
 	*l = (struct guard_link){ .fd = fd, .on = on, .ctx = ctx };
 }
 
+static void release_all(struct guard_link *l)
+{
+	for (size_t i = 0; i < l->nlater; i++)
+		guard_link_release(l, &l->later[i]);
+	l->nlater = 0;
+}
+
 void guard_link_done(struct guard_link *l)
 {
+	release_all(l);
 	if (l->ev)
 		event_free(l->ev);
-	l->ev = NULL;
+	if (l->later_ev)
+		event_free(l->later_ev);
+	free(l->later);
+	*l = (struct guard_link){ .fd = l->fd };
 }
 
 /* Without the guard nothing may live on: not the commands (they die with it), and not we. */
@@ -104,8 +116,14 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 		;
 }
 
+static void on_later(evutil_socket_t fd, short what, void *ctx)
+{
+	release_all(ctx);
+}
+
 void guard_link_listen(struct guard_link *l, struct event_base *base)
 {
+	l->later_ev = event_new(base, -1, 0, on_later, l);
 	l->ev = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
 	event_add(l->ev, NULL);
 }
@@ -142,6 +160,20 @@ void guard_link_kill(struct guard_link *l, const struct plan_key *key)
 void guard_link_release(struct guard_link *l, const struct plan_key *key)
 {
 	send_key(l, GUARD_RELEASE, key, 0);
+}
+
+void guard_link_release_later(struct guard_link *l, const struct plan_key *key)
+{
+	if (!l->later_ev) {
+		guard_link_release(l, key);
+		return;
+	}
+	if (l->nlater == l->room) {
+		l->room = l->room ? 2 * l->room : 16;
+		l->later = mem_realloc(l->later, l->room * sizeof *l->later);
+	}
+	l->later[l->nlater++] = *key;
+	event_active(l->later_ev, EV_TIMEOUT, 0);
 }
 
 void guard_link_ready(struct guard_link *l)

@@ -27,6 +27,9 @@ struct guard_link {
 	struct event *ev;
 	const struct guard_link_events *on;
 	void *ctx;
+	struct event *later_ev;
+	struct plan_key *later;     /* to be released once whoever waits has been answered */
+	size_t nlater, room;
 };
 
 void guard_link_init(struct guard_link *l, int fd, const struct guard_link_events *on, void *ctx);
@@ -38,6 +41,8 @@ void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32
 void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint32_t slots);
 void guard_link_kill(struct guard_link *l, const struct plan_key *key);
 void guard_link_release(struct guard_link *l, const struct plan_key *key);
+/* The same when what is to be done in this turn of the loop is done: nobody waits for it, and the guard takes a processor. */
+void guard_link_release_later(struct guard_link *l, const struct plan_key *key);
 void guard_link_ready(struct guard_link *l);
 void guard_link_want_proxy(struct guard_link *l);
 void guard_link_want_reload(struct guard_link *l);

@@ -171,9 +171,10 @@ int hold_launch(struct hold *h)
 
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		x.ours[i] = x.theirs[i] = -1;
-	fd_auto int plan = fd_memfd_sealed("bailiff-plan", h->plan.data, h->plan.len);
-	fd_auto int peer = plan < 0 ? -1 : fcntl(h->peer_fd, F_DUPFD_CLOEXEC, 3);
-	if (plan < 0 || peer < 0 || ends_make(h, &x) < 0) {
+	bool brief = h->plan.len <= SPAWN_INLINE_MAX;
+	fd_auto int plan = brief ? -1 : fd_memfd_sealed("bailiff-plan", h->plan.data, h->plan.len);
+	fd_auto int peer = !brief && plan < 0 ? -1 : fcntl(h->peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (peer < 0 || ends_make(h, &x) < 0) {
 		int saved = errno;
 		ends_done(&x);
 		errno = saved;
@@ -184,14 +185,19 @@ int hold_launch(struct hold *h)
 	h->launching = true;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		slots |= x.ours[i] >= 0 ? 1u << i : 0;
-	guard_link_deposit(&h->world->guard, &h->key, slots, x.ours);
-	fds[n++] = fd_take(&plan);
+	if (!brief)
+		fds[n++] = fd_take(&plan);
 	fds[n++] = fd_take(&peer);
 	for (size_t i = 0; i < countof(order); i++)
 		if (x.theirs[order[i]] >= 0)
 			fds[n++] = fd_take(&x.theirs[order[i]]);
+	/*
+	 * The spawner has more to do than the guard, so it is woken first. Should we die between the two, the gate is closed and
+	 * the init leaves; nothing is committed before both are sent.
+	 */
+	spawn_link_start(&h->world->spawner, &h->key, h->flags, &h->names.expected, brief ? h->plan.data : NULL, h->plan.len, fds, n);
+	guard_link_deposit(&h->world->guard, &h->key, slots, x.ours);
 	hold_take_fds(h, x.ours);
-	spawn_link_start(&h->world->spawner, &h->key, h->flags, fds, n);
 	return 0;
 }
 

@@ -1,7 +1,6 @@
 /*
- * bailiffd: one program, three processes. Invoked by a person or the system it becomes the guard, which starts the same
- * program twice more with --role. This file only wires: options, home, identity, and then guard_run, runtime_main or
- * spawner_main.
+ * bailiffd: one program, several processes. Invoked by a person or the system it becomes the guard, which starts the same
+ * program again with --role, or bailiff-spawner in its place. This file only wires: options, home, identity, and then guard_run or a role.
  */
 
 #include "runtime/base/err.h"
@@ -16,7 +15,8 @@
 #include "supervisor/options.h"
 #include "supervisor/proxy/proxy.h"
 #include "supervisor/runtime.h"
-#include "supervisor/spawner/spawner.h"
+#include "supervisor/spawner/role.h"
+#include "supervisor/spawner/zygote.h"
 #include "supervisor/title.h"
 
 #include <errno.h>
@@ -26,13 +26,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define RUNTIME_UID 64613
 #define PROXY_UID 64614 /* nobody else's: what the proxy could be made to do, it would do as nobody */
 #define EXIT_USAGE 2
-#define ZYGOTES_DEFAULT 2
 #define ARGS_MAX 40
 #define HOST_POLICY "/etc/bailiff/policy.json"
 
@@ -49,6 +49,9 @@ struct daemon {
 	char owner[16];
 	char exe[PATH_MAX];
 	char tool[PATH_MAX];      /* bailiff-tool; "" = it is not there */
+	int spawner_fd;           /* bailiff-spawner; −1 = this program does it */
+	char otlp[PATH_MAX];      /* bailiff-otlp; "" = nothing is exported */
+	char otlp_cursor[PATH_MAX];
 	char real[3][PATH_MAX];   /* the home's folders: run, state, config */
 	char policy[PATH_MAX];
 	int audit_fd;             /* −1 = none, or it is in the state of the earlier program */
@@ -110,30 +113,10 @@ static int role_runtime(const struct options *o, struct title *t)
 		.state_dir = o->state_dir,
 		.config_dir = o->config_dir,
 		.tool_program = o->tool_program,
+		.policy_file = o->policy_file,
 		.audit_state = o->audit_state ? o->audit_state : "it was not asked for",
 	};
 	return runtime_main(&r);
-}
-
-static int role_spawner(const struct options *o, struct title *t)
-{
-	title_set(t, "bailiffd: spawner");
-	setup_log("bailiffd spawner", o);
-	uint64_t user = 0;
-	if (o->user && options_number("user", o->user, UINT32_MAX - 1, &user, NULL) < 0)
-		return EXIT_USAGE;
-	uint64_t zygotes = ZYGOTES_DEFAULT;
-	if (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, NULL) < 0)
-		return EXIT_USAGE;
-	const struct spawner_options s = {
-		.runtime_uid = (uid_t)user,
-		.cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff",
-		.title = t,
-		.allow_host = o->allow_host,
-		.zygotes = (unsigned)zygotes,
-		.audit = o->audit_state && strcmp(o->audit_state, "on") == 0,
-	};
-	return spawner_main(&s);
 }
 
 static int role_proxy(const struct options *o, struct title *t)
@@ -148,7 +131,7 @@ static int role(const struct options *o, struct title *t)
 	static const struct {
 		const char *name;
 		int (*run)(const struct options *o, struct title *t);
-	} roles[] = { { "runtime", role_runtime }, { "spawner", role_spawner }, { "proxy", role_proxy } };
+	} roles[] = { { "runtime", role_runtime }, { "spawner", spawner_role }, { "proxy", role_proxy } };
 	for (size_t i = 0; i < countof(roles); i++) {
 		if (strcmp(roles[i].name, o->role) == 0)
 			return roles[i].run(o, t);
@@ -204,18 +187,43 @@ static int find_identity(struct daemon *d, struct err *e)
 	return 0;
 }
 
-/* The file tools: beside this program (a build), or where an installation puts them. */
-static void find_tool(struct daemon *d)
+/* Programs of ours: beside this one (a build), or where an installation puts them. */
+static void find_program(const struct daemon *d, const char *name, char ret[PATH_MAX])
 {
-	static const char *const places[] = { "bailiff-tool", "../libexec/bailiff/bailiff-tool" };
+	static const char *const places[] = { "", "../libexec/bailiff/" };
 	const char *slash = strrchr(d->exe, '/');
 	for (size_t i = 0; slash && i < countof(places); i++) {
 		char path[PATH_MAX + 64];
-		snprintf(path, sizeof path, "%.*s/%s", (int)(slash - d->exe), d->exe, places[i]);
-		if (access(path, X_OK) == 0 && realpath(path, d->tool))
+		snprintf(path, sizeof path, "%.*s/%s%s", (int)(slash - d->exe), d->exe, places[i], name);
+		if (access(path, X_OK) == 0 && realpath(path, ret))
 			return;
 	}
-	d->tool[0] = 0;
+	ret[0] = 0;
+}
+
+/* Open from now on, as our own file is: one that takes its name later may speak another protocol. */
+static void find_spawner(struct daemon *d)
+{
+	char path[PATH_MAX];
+	find_program(d, "bailiff-spawner", path);
+	d->spawner_fd = path[0] ? open(path, O_PATH | O_CLOEXEC) : -1;
+}
+
+/* The exporter of spans and metrics, where somebody has said where they go. */
+static void find_otlp(struct daemon *d)
+{
+	static const char *const endpoints[] = { "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+						 "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" };
+	const char *off = getenv("OTEL_SDK_DISABLED"), *given = NULL;
+	for (size_t i = 0; i < countof(endpoints) && !given; i++) {
+		const char *value = getenv(endpoints[i]);
+		given = value && value[0] ? endpoints[i] : NULL;
+	}
+	if (!given || (off && strcasecmp(off, "true") == 0))
+		return;
+	find_program(d, "bailiff-otlp", d->otlp);
+	if (!d->otlp[0])
+		log_warning("%s is set, but there is no bailiff-otlp beside this program: nothing is exported", given);
 }
 
 /* Names that must not change their meaning when the working directory does, or the program's file is replaced. */
@@ -229,10 +237,18 @@ static int find_names(struct daemon *d, struct paths *ret, struct err *e)
 			return err_sys(e, errno, "--config: open '%s'", d->o.config);
 		d->o.config = real;
 	}
+	if (d->o.host_policy) {
+		char *real = realpath(d->o.host_policy, NULL);
+		if (!real)
+			return err_sys(e, errno, "--host-policy: open '%s'", d->o.host_policy);
+		d->o.host_policy = real;
+	}
 	d->home_options.config = d->o.config;
 	ssize_t n = readlink("/proc/self/exe", d->exe, sizeof d->exe - 1);
 	d->exe[n > 0 ? n : 0] = 0;
-	find_tool(d);
+	find_program(d, "bailiff-tool", d->tool);
+	find_spawner(d);
+	find_otlp(d);
 	snprintf(d->owner, sizeof d->owner, "%u", (unsigned)getuid());
 	return 0;
 }
@@ -253,6 +269,7 @@ static void find_folders(struct daemon *d)
 		if (!realpath(given[i], d->real[i]))
 			snprintf(d->real[i], sizeof d->real[i], "%s", given[i]);
 	}
+	snprintf(d->otlp_cursor, sizeof d->otlp_cursor, "%.*s/otlp.cursor", PATH_MAX - 32, d->home.paths.state);
 	snprintf(d->policy, sizeof d->policy, "%.*s/policy.json", PATH_MAX - 32, d->home.paths.config);
 }
 
@@ -260,6 +277,12 @@ static void find_folders(struct daemon *d)
 static bool may_run_unconfined(const struct daemon *d)
 {
 	return !d->privileged || d->o.allow_host;
+}
+
+/* One user's own, whose policy is beside its configuration. The system's is the host's, and each peer has one in its home. */
+static bool is_own(const struct daemon *d)
+{
+	return d->home.paths.kind != PATHS_SYSTEM;
 }
 
 static void runtime_args(const struct daemon *d, struct args *a)
@@ -273,6 +296,8 @@ static void runtime_args(const struct daemon *d, struct args *a)
 	args_add(a, "--owner-uid", d->owner);
 	if (d->tool[0])
 		args_add(a, "--tool-program", d->tool);
+	if (is_own(d))
+		args_add(a, "--policy-file", d->policy);
 	if (d->privileged)
 		args_add(a, "--privileged", NULL);
 	if (d->o.embedded)
@@ -292,6 +317,8 @@ static void spawner_args(const struct daemon *d, struct args *a)
 		args_add(a, "--allow-host", NULL);
 	if (d->o.zygotes)
 		args_add(a, "--zygotes", d->o.zygotes);
+	if (is_own(d))
+		args_add(a, "--policy-file", d->policy);
 	args_add(a, "--audit-state", d->audit_state);
 	args_log(a, &d->o);
 }
@@ -301,6 +328,12 @@ static void proxy_args(const struct daemon *d, struct args *a)
 	args_add(a, "bailiffd: proxy", NULL);
 	args_add(a, "--role", "proxy");
 	args_log(a, &d->o);
+}
+
+static void otlp_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: otlp", NULL);
+	args_add(a, d->o.log_format ? d->o.log_format : "text", NULL);
 }
 
 static void upgrade_args(const struct daemon *d, struct args *a)
@@ -314,6 +347,8 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 		args_add(a, "--user", d->o.user);
 	if (d->o.allow_host)
 		args_add(a, "--allow-host", NULL);
+	if (d->o.host_policy)
+		args_add(a, "--host-policy", d->o.host_policy);
 	if (d->o.zygotes)
 		args_add(a, "--zygotes", d->o.zygotes);
 	if (d->o.audit)
@@ -326,14 +361,20 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 
 static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 {
-	struct args runtime = { 0 }, spawner = { 0 }, proxy = { 0 }, upgraded = { 0 };
+	struct args runtime = { 0 }, spawner = { 0 }, proxy = { 0 }, otlp = { 0 }, upgraded = { 0 };
 	find_folders(d);
 	runtime_args(d, &runtime);
 	spawner_args(d, &spawner);
 	proxy_args(d, &proxy);
+	otlp_args(d, &otlp);
 	upgrade_args(d, &upgraded);
 	const struct guard_options g = {
-		.argv = { [GUARD_RUNTIME] = runtime.v, [GUARD_SPAWNER] = spawner.v, [GUARD_PROXY] = proxy.v },
+		.argv = { [GUARD_RUNTIME] = runtime.v, [GUARD_SPAWNER] = spawner.v, [GUARD_PROXY] = proxy.v,
+			  [GUARD_OTLP] = otlp.v },
+		.spawner_fd = d->spawner_fd,
+		.otlp_exe = d->otlp[0] ? d->otlp : NULL,
+		.otlp_cursor = d->otlp_cursor,
+		.socket = d->home.socket,
 		.listen_fd = d->home.listen_fd,
 		.store_fd = d->home.store_fd,
 		.spool_fd = d->home.spool_fd,
@@ -343,8 +384,8 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.ready_fd = ready_fd,
 		.file = {
 			[GUARD_FILE_CONFIG] = d->home.config_file,
-			[GUARD_FILE_POLICY] = d->policy,
-			[GUARD_FILE_HOST_POLICY] = d->home.paths.kind == PATHS_SYSTEM ? NULL : HOST_POLICY,
+			[GUARD_FILE_POLICY] = is_own(d) ? d->policy : NULL,
+			[GUARD_FILE_HOST_POLICY] = d->o.host_policy ? d->o.host_policy : is_own(d) ? HOST_POLICY : d->policy,
 		},
 		.drop = d->privileged,
 		.runtime_uid = d->runtime_uid,

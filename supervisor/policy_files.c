@@ -56,6 +56,7 @@ static int read_all(const int files[GUARD_FILES], struct text texts[countof(laye
 		if (read_file(&layers[i], files[layers[i].file], &texts[i], e) < 0)
 			return -1;
 		if (texts[i].data && (policy_rules_parse(&ret->rules, layers[i].rules, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
+				      policy_hooks_parse(&ret->hooks, layers[i].rules, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
 				      policy_profiles_parse(&ret->profiles, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
 				      policy_models_parse(&ret->models, layers[i].label, texts[i].data, texts[i].len, e) < 0))
 			return -1;
@@ -70,10 +71,17 @@ static void take(struct policy_files *p, struct policy_files *fresh, const struc
 
 	*p = *fresh;
 	*fresh = (struct policy_files){ .rules = RULES_INIT };
+	p->rules.hooks = &p->hooks;
 	p->loaded = true;
+	p->generation = old.generation + 1;
+	for (size_t i = 0; i < countof(layers); i++) {
+		p->text[layers[i].rules] = texts[i].data ? mem_strndup(texts[i].data, texts[i].len) : NULL;
+		p->len[layers[i].rules] = texts[i].len;
+	}
 	engine_set_profiles(engine, &p->profiles);
 	engine_set_models(engine, &p->models);
 	engine_set_rules(engine, &p->rules);
+	engine_set_hooks(engine, &p->hooks);
 	engine_set_policy_problem(engine, NULL);
 	policy_files_done(&old);
 	for (size_t i = 0; i < countof(layers); i++) {
@@ -81,15 +89,17 @@ static void take(struct policy_files *p, struct policy_files *fresh, const struc
 		if (!texts[i].data)
 			buf_printf(&summary, "%s is gone", layers[i].label);
 		else
-			buf_printf(&summary, "%s was read: %zu rules, and %zu profiles besides the shipped ones, are known", layers[i].label, p->rules.count,
-				   p->profiles.count);
+			buf_printf(&summary, "%s was read: %zu rules, %zu hooks, and %zu profiles besides the shipped ones, are known", layers[i].label, p->rules.count,
+				   p->hooks.count, p->profiles.count);
 		engine_policy_is(engine, layers[i].name, texts[i].hash, summary.data);
 	}
 	if (p->profiles.partial)
-		engine_warn(engine, "policy_partly_used", "hooks and parts of the section sandbox are not acted on: do not rely on them",
-			    "this version acts on the permissions, prefix rules, profiles, hosts, models and limits of a policy file only");
+		engine_warn(engine, "policy_partly_used", "parts of the section sandbox are not acted on: do not rely on them",
+			    "this version acts on the permissions, prefix rules, hooks, profiles, hosts, models and limits of a policy file only");
 	for (size_t i = 0; i < p->rules.nnotes && i < NOTES_TOLD; i++)
 		engine_warn(engine, "policy_note", "bailiff policy lint shows all notes", "%s", p->rules.note[i]);
+	for (size_t i = 0; i < p->hooks.nnotes && i < NOTES_TOLD; i++)
+		engine_warn(engine, "policy_note", "bailiff policy lint shows all notes", "%s", p->hooks.note[i]);
 }
 
 void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], struct engine *engine)
@@ -118,4 +128,19 @@ void policy_files_done(struct policy_files *p)
 	policy_profiles_done(&p->profiles);
 	policy_models_done(&p->models);
 	policy_rules_done(&p->rules);
+	policy_hooks_done(&p->hooks);
+	for (int i = 0; i < RULE_LAYERS; i++)
+		free(p->text[i]);
+}
+
+int policy_files_parse_again(const struct policy_files *p, struct policy_rules *ret, struct policy_hooks *ret_hooks, struct err *e)
+{
+	for (size_t i = 0; i < countof(layers); i++) {
+		enum rule_layer l = layers[i].rules;
+
+		if (p->text[l] && (policy_rules_parse(ret, l, layers[i].label, p->text[l], p->len[l], e) < 0 ||
+				   policy_hooks_parse(ret_hooks, l, layers[i].label, p->text[l], p->len[l], e) < 0))
+			return -1;
+	}
+	return 0;
 }

@@ -19,8 +19,10 @@
 #include "supervisor/config.h"
 #include "supervisor/confine.h"
 #include "supervisor/control/control.h"
+#include "supervisor/place_policy.h"
 #include "supervisor/policy_files.h"
 #include "supervisor/retention.h"
+#include "supervisor/rule_keeper.h"
 #include "supervisor/screens.h"
 #include "supervisor/secrets.h"
 #include "supervisor/world.h"
@@ -29,6 +31,7 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -38,6 +41,7 @@
 #define STORE_WAIT_MS 30000
 #define STORE_LOOK_MS 5
 #define RETENTION_S 3600
+#define HEAP_KEPT (512 << 10)
 
 struct runtime {
 	const struct runtime_options *o;
@@ -45,11 +49,14 @@ struct runtime {
 	int files[GUARD_FILES]; /* as the guard opened them; −1 = not there */
 	struct policy_files policy;
 	struct secrets secrets;
+	char *webhook;          /* bailiff-webhook; NULL = it is not there */
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
 	struct control *control;
 	struct world world;
+	struct place_policies places;
+	struct rule_keeper keeper;
 	struct changes changes;
 	struct screens screens;
 	struct event *store_ev, *idle_ev, *retention_ev;
@@ -184,6 +191,7 @@ static void on_reload(void *ctx, const int files[GUARD_FILES])
 
 	log_info("SIGHUP: loading the policy again");
 	policy_files_load(&r->policy, files, r->engine);
+	rule_keeper_loaded(&r->keeper);
 }
 
 /* Before anything else is opened: a file that is not there leaves its number free. */
@@ -203,7 +211,7 @@ static void on_idle_check(evutil_socket_t fd, short what, void *ctx)
 	struct engine_counts n;
 
 	engine_counts_get(r->engine, &n);
-	if (n.live || control_clients(r->control)) {
+	if (n.live || control_needed(r->control)) {
 		r->idle_since_ns = 0;
 		return;
 	}
@@ -250,11 +258,26 @@ static void on_retention(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- set-up ---- */
 
+/* Installed where bailiff-tool is. */
+static void find_webhook(struct runtime *r)
+{
+	const char *tool = r->o->tool_program, *slash = tool ? strrchr(tool, '/') : NULL;
+
+	if (!slash)
+		return;
+	r->webhook = mem_printf("%.*s/bailiff-webhook", (int)(slash - tool), tool);
+	if (access(r->webhook, X_OK) == 0)
+		return;
+	free(r->webhook);
+	r->webhook = NULL;
+}
+
 static void engine_start(struct runtime *r)
 {
 	char boot[40];
 
 	boot_id(boot);
+	find_webhook(r);
 	const struct engine_options o = {
 		.store = r->store,
 		.ports = &world_ports,
@@ -275,6 +298,7 @@ static void engine_start(struct runtime *r)
 		.ask_ms = r->config.permission_timeout_ms,
 		.ask_alone_ms = r->config.permission_alone_ms,
 		.tool_program = r->o->tool_program,
+		.webhook_program = r->webhook,
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
 		.secrets = r->secrets.path,
@@ -350,7 +374,14 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->world.reload = on_reload;
 	r->world.ctx = r;
 	secrets_init(&r->secrets, r->o->run_dir, r->o->state_dir, r->o->config_dir);
+	for (size_t i = 0; i < r->config.nsecret_paths; i++)
+		if (secrets_add(&r->secrets, r->config.secret_paths[i]) < 0)
+			return err_set(e, ERR_INVALID, "config.json: secretPaths: there is no room for more than %zu", i);
 	engine_start(r);
+	place_policies_init(&r->places, r->base, r->engine, &r->world.spawner, &r->policy, !r->o->policy_file);
+	r->world.places = &r->places;
+	rule_keeper_init(&r->keeper, r->base, r->engine, &r->world.spawner, &r->world.guard, &r->places, !r->o->policy_file);
+	r->world.keeper = &r->keeper;
 	changes_init(&r->changes, r->store, r->engine, &r->world.spawner);
 	r->world.changes = &r->changes;
 	screens_init(&r->screens, r->base, r->store, r->engine, &r->world,
@@ -385,12 +416,17 @@ static void runtime_tear_down(struct runtime *r)
 	if (r->store)
 		store_flush(r->store);
 	control_free(r->control);
+	if (r->world.places) {
+		rule_keeper_done(&r->keeper);
+		place_policies_done(&r->places);
+	}
 	if (r->world.changes)
 		changes_done(&r->changes);
 	if (r->world.screens)
 		screens_done(&r->screens);
 	r->world.screens = NULL;
 	engine_free(r->engine);
+	free(r->webhook);
 	r->engine = NULL;
 	policy_files_done(&r->policy);
 	secrets_done(&r->secrets);
@@ -421,6 +457,9 @@ int runtime_main(const struct runtime_options *o)
 	find_files(&r);
 	signal(SIGPIPE, SIG_IGN);
 	fd_raise_nofile();
+	/* What one command took of the heap the next one needs: asking the kernel for it each time costs more than it holds. */
+	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
+	mallopt(M_TOP_PAD, HEAP_KEPT / 2);
 	if (runtime_set_up(&r, &e) < 0) {
 		log_error("%s", e.message);
 		return is_hopeless(&e) ? GUARD_EXIT_CONFIG : 1;

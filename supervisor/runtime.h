@@ -17,6 +17,7 @@ struct runtime_options {
 	const char *home_label; /* for messages: the home, or "system" or "user" */
 	const char *run_dir, *state_dir, *config_dir; /* by their real names: hidden from sandboxes */
 	const char *tool_program; /* bailiff-tool; NULL = it is not there */
+	const char *policy_file; /* the user's; NULL = each peer has one in its home */
 	const char *audit_state; /* "on": audit records come to GUARD_FD_AUDIT; else why they do not */
 };
 

@@ -12,7 +12,7 @@ static const struct {
 } files[] = {
 	{ RUN, "control.sock" },     { STATE, "store" },       { STATE, "spool" },        { STATE, "bailiffd.pid" },
 	{ STATE, "daemon.log" },     { STATE, "daemon.log.1" }, { STATE, "cow" },         { CONFIG, "config.json" },
-	{ CONFIG, "policy.json" },
+	{ CONFIG, "policy.json" },   { CONFIG, "http-token" },
 };
 
 void secrets_init(struct secrets *s, const char *run, const char *state, const char *config)
@@ -34,6 +34,14 @@ void secrets_init(struct secrets *s, const char *run, const char *state, const c
 	for (size_t i = 0; i < countof(files); i++)
 		if (clean[files[i].folder][0])
 			s->path[s->npath++] = mem_printf("%s/%s", clean[files[i].folder], files[i].name);
+}
+
+int secrets_add(struct secrets *s, const char *path)
+{
+	if (s->npath == countof(s->path))
+		return -1;
+	s->path[s->npath++] = mem_strdup(path);
+	return 0;
 }
 
 void secrets_done(struct secrets *s)

@@ -3,9 +3,11 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/ports.h"
 
 #include <errno.h>
 #include <event2/event.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 void spawn_link_init(struct spawn_link *l, int fd, const struct spawn_link_events *on, void *ctx)
@@ -42,12 +44,17 @@ void spawn_link_done(struct spawn_link *l)
 /* Sends what is queued; stops at a full socket (and comes back when there is room) or at a dead one (a new link follows). */
 static void flush(struct spawn_link *l)
 {
-	struct spawn_request *r;
+	struct spawn_request *r, *next;
 
-	TAILQ_FOREACH(r, &l->requests, link) {
+	for (r = TAILQ_FIRST(&l->requests); r; r = next) {
+		next = TAILQ_NEXT(r, link);
 		if (r->sent)
 			continue;
-		if (fd_send(l->fd, &r->msg, sizeof r->msg, r->fds, r->nfds, MSG_NOSIGNAL | MSG_DONTWAIT) == 0) {
+		if (fd_send(l->fd, &r->msg, sizeof r->msg + r->msg.plan_len, r->fds, r->nfds, MSG_NOSIGNAL | MSG_DONTWAIT) == 0) {
+			if (r->msg.kind == SPAWN_LOOK) { /* answered elsewhere */
+				request_free(l, r);
+				continue;
+			}
 			r->sent = true;
 			for (size_t i = 0; i < r->nfds; i++)
 				fd_close(&r->fds[i]);
@@ -163,22 +170,40 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 		spawn_link_listen(l, l->base);
 }
 
-void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const int *fds, size_t nfds)
+static void request(struct spawn_link *l, const struct spawn_msg *m, const void *plan, const int *fds, size_t nfds)
 {
-	const struct spawn_msg m = { .kind = SPAWN_START, .flags = flags, .key = *key };
-
-	spawn_link_request(l, &m, fds, nfds);
-}
-
-void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds)
-{
-	struct spawn_request *r = mem_zalloc(1, sizeof *r);
+	struct spawn_request *r = mem_zalloc(1, sizeof *r + m->plan_len);
 
 	r->msg = *m;
+	if (m->plan_len)
+		memcpy(r->plan, plan, m->plan_len);
 	memcpy(r->fds, fds, nfds * sizeof *fds);
 	r->nfds = nfds;
 	TAILQ_INSERT_TAIL(&l->requests, r, link);
 	flush(l);
+}
+
+void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x, const void *plan,
+		      size_t plan_len, const int *fds, size_t nfds)
+{
+	const struct spawn_msg m = { .kind = SPAWN_START, .flags = flags, .key = *key, .plan_len = plan ? (uint32_t)plan_len : 0,
+				     .token = x->token, .hint = x->hint, .cpu = sched_getcpu() };
+
+	request(l, &m, plan, fds, nfds);
+}
+
+struct port_expected spawn_link_expect(struct spawn_link *l, uint64_t hint)
+{
+	struct spawn_msg m = { .kind = SPAWN_EXPECT, .hint = hint, .token = ++l->expected, .cpu = sched_getcpu() };
+
+	if (l->fd < 0 || fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		m.token = 0;
+	return (struct port_expected){ .hint = hint, .token = m.token };
+}
+
+void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds)
+{
+	request(l, m, NULL, fds, nfds);
 }
 
 void spawn_link_clean(struct spawn_link *l, const struct plan_key *key)

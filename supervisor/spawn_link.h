@@ -14,6 +14,7 @@
 #include <sys/queue.h>
 
 struct event;
+struct port_expected;
 struct event_base;
 struct err;
 
@@ -21,10 +22,11 @@ struct err;
 
 struct spawn_request {
 	TAILQ_ENTRY(spawn_request) link;
-	struct spawn_msg msg;
 	int fds[SPAWN_FDS_MAX];   /* owned */
 	size_t nfds;
 	bool sent;
+	struct spawn_msg msg;
+	char plan[];              /* msg.plan_len bytes, which are sent with it */
 };
 
 struct spawn_link_events {
@@ -42,6 +44,7 @@ struct spawn_link {
 	TAILQ_HEAD(, spawn_request) requests; /* not answered yet, in order; the sent ones first */
 	const struct spawn_link_events *on;
 	void *ctx;
+	uint64_t expected;                    /* so many requests were told of */
 };
 
 void spawn_link_init(struct spawn_link *l, int fd, const struct spawn_link_events *on, void *ctx);
@@ -49,9 +52,12 @@ void spawn_link_listen(struct spawn_link *l, struct event_base *base);
 void spawn_link_done(struct spawn_link *l);
 /* The guard started another spawner. */
 void spawn_link_replace(struct spawn_link *l, int fd);
-/* Takes the descriptors. */
-void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const int *fds, size_t nfds);
-/* A request about changes: answered by `changed`. Takes the descriptors. */
+/* Takes the descriptors. The plan is one of them, or, if it is not longer than SPAWN_INLINE_MAX, `plan`; else that is NULL. */
+void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x, const void *plan,
+		      size_t plan_len, const int *fds, size_t nfds);
+/* A start of this sort is likely to follow. What to give with it; without meaning if it cannot be told now. */
+struct port_expected spawn_link_expect(struct spawn_link *l, uint64_t hint);
+/* A request about changes (answered by `changed`), or to look (answered on its own socket). Takes the descriptors. */
 void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds);
 void spawn_link_clean(struct spawn_link *l, const struct plan_key *key);
 /* Asks for a mark among the audit records. false = not now: there will be another spawner. */

@@ -9,11 +9,14 @@
 #include "sandbox/audit.h"
 #include "supervisor/changes.h"
 #include "supervisor/hold.h"
+#include "supervisor/place_policy.h"
+#include "supervisor/rule_keeper.h"
 #include "supervisor/screens.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #define TRIES_MAX 100u /* starts of one process, each lost with its spawner, before it is given up */
@@ -67,29 +70,11 @@ static void port_base_env(void *world, uint32_t uid, struct buf *out)
 
 /* ---- who has been here ---- */
 
-static void peer_keep(struct world *w, const char *name, int fd)
-{
-	(void)strmap_put(&w->peers, name, (void *)(intptr_t)(fd + 1));
-}
-
 static void port_meet_peer(void *world, uint32_t uid, int peer_fd)
 {
 	struct world *w = world;
-	struct plan_key key = { 0 };
-	int fds[GUARD_SLOT_COUNT];
 
-	snprintf(key.id, sizeof key.id, GUARD_PEER_PREFIX "%u", uid);
-	if (strmap_get(&w->peers, key.id))
-		return;
-	int fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
-	if (fd < 0) {
-		log_warning("keep the socket of uid %u: %s", uid, strerror(errno));
-		return;
-	}
-	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
-		fds[i] = i == GUARD_SLOT_STDIN ? fd : -1;
-	guard_link_deposit(&w->guard, &key, 1u << GUARD_SLOT_STDIN, fds);
-	peer_keep(w, key.id, fd);
+	known_peers_meet(&w->peers, uid, peer_fd);
 }
 
 static void port_want_reload(void *world)
@@ -99,18 +84,32 @@ static void port_want_reload(void *world)
 	guard_link_want_reload(&w->guard);
 }
 
+static int port_policy_of(void *world, const struct port_place *at, const struct policy_rules **ret, struct err *e)
+{
+	struct world *w = world;
+
+	return place_policies_of(w->places, at, ret, e);
+}
+
+static void port_nested_of(void *world, uint32_t uid, const char *workspace, struct buf *out)
+{
+	struct world *w = world;
+
+	place_policies_nested(w->places, uid, workspace, out);
+}
+
+static int port_keep_rule(void *world, const struct port_rule *r, struct err *e)
+{
+	struct world *w = world;
+
+	return rule_keeper_add(w->keeper, r, e);
+}
+
 static int port_peer_of(void *world, uint32_t uid)
 {
 	struct world *w = world;
-	char name[PLAN_KEY_MAX];
 
-	snprintf(name, sizeof name, GUARD_PEER_PREFIX "%u", uid);
-	return (int)(intptr_t)strmap_get(&w->peers, name) - 1;
-}
-
-static void peer_close(void *ctx, const char *name, void *value)
-{
-	close((int)(intptr_t)value - 1);
+	return known_peers_of(&w->peers, uid);
 }
 
 /* ---- launching ---- */
@@ -138,6 +137,13 @@ static void on_stillborn(evutil_socket_t fd, short what, void *ctx)
 	if (hold_of(s->world, s->key.id))
 		engine_on_launch_failed(s->world->engine, s->key.id, STEP_CLONE, s->error, "");
 	free(s);
+}
+
+static struct port_expected port_expect(void *world, uint64_t hint)
+{
+	struct world *w = world;
+
+	return spawn_link_expect(&w->spawner, hint);
 }
 
 static void port_launch(void *world, const char *id, const void *plan, size_t plan_len, uint32_t flags,
@@ -394,7 +400,7 @@ static void port_release(void *world, const char *id, unsigned unspilled)
 	if (!h)
 		return;
 	if (h->key.attempt)
-		guard_link_release(&h->world->guard, &h->key);
+		guard_link_release_later(&h->world->guard, &h->key);
 	if (h->cow && h->world->changes)
 		changes_on_ended(h->world->changes, id);
 	hold_free(h, unspilled);
@@ -410,6 +416,10 @@ const struct ports world_ports = {
 	.meet_peer = port_meet_peer,
 	.peer_of = port_peer_of,
 	.want_reload = port_want_reload,
+	.policy_of = port_policy_of,
+	.nested_of = port_nested_of,
+	.keep_rule = port_keep_rule,
+	.expect = port_expect,
 	.launch = port_launch,
 	.open_gate = port_open_gate,
 	.signal = port_signal,
@@ -478,6 +488,14 @@ static const struct recovery_ports recovery_ports = {
 	.salvage = recovery_salvage,
 };
 
+/* A pidfd is readable once its process has ended. */
+static bool has_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return pidfd >= 0 && poll(&p, 1, 0) > 0;
+}
+
 static int takeover_collect(struct takeover *t, struct err *e)
 {
 	struct world *w = t->world;
@@ -495,7 +513,7 @@ static int takeover_collect(struct takeover *t, struct err *e)
 		}
 		item.key.id[sizeof item.key.id - 1] = '\0';
 		if (strncmp(item.key.id, GUARD_PEER_PREFIX, strlen(GUARD_PEER_PREFIX)) == 0) {
-			peer_keep(w, item.key.id, fd_take(&item.fds[GUARD_SLOT_STDIN]));
+			known_peers_take(&w->peers, item.key.id, fd_take(&item.fds[GUARD_SLOT_STDIN]));
 			continue;
 		}
 		t->items[t->count++] = item;
@@ -508,6 +526,7 @@ static int takeover_collect(struct takeover *t, struct err *e)
 			.id = t->items[i].key.id,
 			.attempt = t->items[i].key.attempt,
 			.started = t->items[i].fds[GUARD_SLOT_PIDFD] >= 0,
+			.exited = has_ended(t->items[i].fds[GUARD_SLOT_PIDFD]),
 		};
 	return 0;
 }
@@ -583,6 +602,7 @@ void world_init(struct world *w, struct event_base *base, struct store *store, i
 	*w = (struct world){ .base = base, .store = store, .spool_dir = spool_dir, .timer_at = UINT64_MAX };
 	w->timer = evtimer_new(base, on_timer, w);
 	guard_link_init(&w->guard, guard_fd, &guard_events, w);
+	known_peers_init(&w->peers, &w->guard);
 	spawn_link_init(&w->spawner, spawner_fd, &spawn_events, w);
 	audit_reader_init(&w->audit, w, audit_fd);
 	proxy_link_init(&w->proxy, w);
@@ -605,8 +625,7 @@ void world_done(struct world *w)
 {
 	strmap_each(&w->holds, free_hold, NULL);
 	strmap_done(&w->holds);
-	strmap_each(&w->peers, peer_close, NULL);
-	strmap_done(&w->peers);
+	known_peers_done(&w->peers);
 	event_free(w->timer);
 	base_env_done(&w->base_env);
 	audit_reader_done(&w->audit);

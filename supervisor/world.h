@@ -8,6 +8,7 @@
 #include "supervisor/audit_reader.h"
 #include "supervisor/base_env.h"
 #include "supervisor/guard_link.h"
+#include "supervisor/known_peer.h"
 #include "supervisor/proxy_link.h"
 #include "supervisor/spawn_link.h"
 
@@ -20,6 +21,8 @@ struct err;
 struct event;
 struct event_base;
 struct hold;
+struct place_policies;
+struct rule_keeper;
 struct screens;
 struct store;
 struct takeover;
@@ -34,12 +37,14 @@ struct world {
 	struct proxy_link proxy;
 	int spool_dir;              /* O_DIRECTORY */
 	struct strmap holds;        /* id → struct hold */
-	struct strmap peers;        /* "peer-<uid>" → its socket, as fd + 1 */
+	struct known_peers peers;
 	struct event *timer;
 	uint64_t timer_at;          /* UINT64_MAX = not armed */
 	unsigned grown_pipes;
 	struct screens *screens;    /* of terminals; NULL = they are not looked at */
 	struct base_env base_env;
+	struct place_policies *places; /* NULL = there is only what holds everywhere */
+	struct rule_keeper *keeper;
 	struct changes *changes;    /* of copy-on-write runs; NULL = they are not looked at */
 	struct takeover *takeover;  /* while engine_recover runs: its ports look up what the guard handed over */
 	void (*stop)(void *ctx);    /* the guard wants us to end */

@@ -13,7 +13,7 @@
  */
 
 #include "supervisor/control/control.h"
-#include "supervisor/control/lines.h"
+#include "runtime/base/lines.h"
 #include "supervisor/control/peer.h"
 
 #include <event2/event_struct.h>

@@ -257,9 +257,14 @@ bool control_attends(void *control, const char *process_id)
 	return attachment_any(&k->attachments, process_id);
 }
 
-unsigned control_clients(const struct control *k)
+bool control_needed(const struct control *k)
 {
-	return k->nclients;
+	const struct client *cl;
+
+	LIST_FOREACH(cl, &k->clients, entry)
+		if (cl->role != ROLE_OBSERVER)
+			return true;
+	return false;
 }
 
 void control_free(struct control *k)

@@ -55,7 +55,7 @@ void control_free(struct control *k);
 void control_stop_accepting(struct control *k);
 /* Whether some client shows this process's terminal to somebody (resize_process with policy). */
 bool control_attends(void *control, const char *process_id);
-unsigned control_clients(const struct control *k);   /* connections at present (embedded idle exit) */
+bool control_needed(const struct control *k);        /* by a client that does more than look on (embedded idle exit) */
 
 /* ---- what a handler sees ---- */
 

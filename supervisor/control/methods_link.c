@@ -237,6 +237,7 @@ void method_get_metrics(struct call *c)
 		{ "events", stats.events },
 		{ "lastSequence", stats.last_sequence },
 		{ "commits", stats.commits },
+		{ "settles", stats.settles },
 		{ "batches", stats.batches },
 		{ "batchesRefused", stats.refused },
 		{ "maxCommitUs", stats.max_commit_us },

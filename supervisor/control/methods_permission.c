@@ -1,6 +1,8 @@
 #include "supervisor/control/methods.h"
 
+#include "policy/hooks.h"
 #include "policy/models.h"
+#include "policy/policy_text.h"
 #include "policy/profiles.h"
 #include "policy/rules.h"
 #include "runtime/base/buf.h"
@@ -14,7 +16,7 @@
 #include <string.h>
 
 #define NOTE_MAX 4096u
-#define POLICY_TEXT_MAX (1u << 20)
+#define CHECKED_MAX (1u << 20)
 
 /* A tool's call, as the start that it would become. */
 static json_t *as_start(const struct call *c, const char *tool)
@@ -77,13 +79,7 @@ void method_resolve_permission(struct call *c)
 
 void method_get_policy(struct call *c)
 {
-	buf_auto struct buf out = BUF_INIT;
-	struct err e = ERR_INIT;
-
-	if (engine_show_policy(call_engine(c), call_str(c, "sessionId"), &c->caller, &out, &e) < 0)
-		call_fail(c, &e);
-	else
-		call_reply(c, out.data, out.len);
+	engine_show_policy(call_engine(c), call_str(c, "sessionId"), call_str(c, "cwd"), &c->caller, call_engine_reply, c);
 }
 
 void method_set_permission_mode(struct call *c)
@@ -103,7 +99,7 @@ void method_reload_policy(struct call *c)
 	engine_reload_policy(call_engine(c), &c->caller, call_engine_reply, c);
 }
 
-static void check_result(const struct policy_rules *rules, const struct err *e, struct buf *out)
+static void check_result(const struct policy_rules *rules, const struct policy_hooks *hooks, const struct err *e, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
@@ -112,11 +108,37 @@ static void check_result(const struct policy_rules *rules, const struct err *e, 
 	if (e->code)
 		jw_kstr(&w, "problem", e->message);
 	jw_kuint(&w, "rules", rules->count);
+	jw_kuint(&w, "hooks", hooks->count);
 	jw_karr(&w, "notes");
 	for (size_t i = 0; i < rules->nnotes; i++)
 		jw_str(&w, rules->note[i]);
+	for (size_t i = 0; i < hooks->nnotes; i++)
+		jw_str(&w, hooks->note[i]);
 	jw_arr_end(&w);
 	jw_obj_end(&w);
+}
+
+/* A file for a session: `permissions` and `prefixRules` of it, and nothing else. */
+static int check_session_file(const char *name, const char *text, size_t n, struct policy_rules *ret, struct err *e)
+{
+	json_auto_t *v = policy_text_load(name, text, n, CHECKED_MAX, e), *rules = NULL;
+	json_t *given = json_object_get(v, "permissions"), *item;
+	const char *key;
+
+	if (!v)
+		return -1;
+	if (given && !json_is_object(given))
+		return err_field(e, "permissions", "%.200s: permissions: must be an object", name);
+	json_object_foreach(v, key, item)
+		if (strcmp(key, "permissions") != 0 && strcmp(key, "prefixRules") != 0)
+			return err_field(e, key, "%.200s: %.60s: is not for sessions, which have permissions and prefixRules only", name, key);
+	json_object_foreach(given, key, item)
+		if (strcmp(key, "deny") != 0 && strcmp(key, "ask") != 0 && strcmp(key, "allow") != 0)
+			return err_field(e, key, "%.200s: permissions.%.60s: is not for sessions, which have deny, ask and allow there", name, key);
+	rules = given ? json_copy(given) : json_object();
+	if (json_object_get(v, "prefixRules"))
+		json_object_set(rules, "prefixRules", json_object_get(v, "prefixRules"));
+	return policy_rules_session(ret, name, rules, e) < 0 ? err_wrap(e, "%.200s", name) : 0;
 }
 
 void method_check_policy(struct call *c)
@@ -126,21 +148,26 @@ void method_check_policy(struct call *c)
 	struct policy_rules rules = RULES_INIT;
 	struct policy_profiles profiles = { 0 };
 	struct policy_models models = { 0 };
+	struct policy_hooks hooks = { 0 };
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 	size_t n = strlen(text);
 
 	name = name ? name : "policy.json";
-	if (n > POLICY_TEXT_MAX) {
-		err_field(&e, "text", "must have at most %u bytes", POLICY_TEXT_MAX);
+	if (n > CHECKED_MAX) {
+		err_field(&e, "text", "must have at most %u bytes", CHECKED_MAX);
 		call_fail(c, &e);
 		return;
 	}
-	if (policy_rules_parse(&rules, of, name, text, n, &e) == 0 && policy_profiles_parse(&profiles, name, text, n, &e) == 0)
+	if (layer && strcmp(layer, "session") == 0)
+		(void)check_session_file(name, text, n, &rules, &e);
+	else if (policy_rules_parse(&rules, of, name, text, n, &e) == 0 && policy_hooks_parse(&hooks, of, name, text, n, &e) == 0 &&
+	    policy_profiles_parse(&profiles, name, text, n, &e) == 0)
 		(void)policy_models_parse(&models, name, text, n, &e);
-	check_result(&rules, &e, &out);
+	check_result(&rules, &hooks, &e, &out);
 	policy_rules_done(&rules);
 	policy_profiles_done(&profiles);
 	policy_models_done(&models);
+	policy_hooks_done(&hooks);
 	call_reply(c, out.data, out.len);
 }

@@ -5,8 +5,10 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/jscan.h"
 #include "runtime/engine/history.h"
+#include "runtime/engine/session_rules.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "supervisor/config.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control.h"
 
@@ -35,9 +37,23 @@ static int check_length(const char *field, const char *text, size_t most, struct
 	return 0;
 }
 
+/*
+ * What is allowed for a session is an answer given in advance: from who may not answer, only what tightens is taken.
+ */
+static const struct session_rules_request *rules_of(const struct call *c, struct session_rules_request *ret)
+{
+	*ret = (struct session_rules_request){ .permissions = call_obj(c, "permissions") };
+	if (c->caller.role < ROLE_OPERATOR)
+		ret->tightens = "an agent may only add rules that deny or ask";
+	else if (!config_may_approve(call_config(c), c->caller.uid, c->caller.gid))
+		ret->tightens = "who may not answer actions here (approvers) may only add rules that deny or ask";
+	return ret->permissions ? ret : NULL;
+}
+
 void method_create_session(struct call *c)
 {
 	json_t *scope = call_obj(c, "scope");
+	struct session_rules_request rules;
 	mem_auto char *scope_json = scope ? json_dumps(scope, JSON_COMPACT) : NULL;
 	struct session_request r = {
 		.session_id = call_str(c, "sessionId"),
@@ -45,6 +61,7 @@ void method_create_session(struct call *c)
 		.workspace_id = call_str(c, "workspaceId"),
 		.scope_json = scope_json,
 		.scope_len = scope_json ? strlen(scope_json) : 0,
+		.rules = rules_of(c, &rules),
 	};
 	struct err e = ERR_INIT;
 
@@ -126,6 +143,7 @@ void method_get_thread_read(struct call *c)
 void method_update_session(struct call *c)
 {
 	json_t *scope = call_obj(c, "scope"), *pinned = json_object_get(c->params, "pinnedThreadIds");
+	struct session_rules_request rules;
 	mem_auto char *scope_json = scope ? json_dumps(scope, JSON_COMPACT) : NULL;
 	mem_auto char *pinned_json = pinned ? json_dumps(pinned, JSON_COMPACT) : NULL;
 	const struct session_change r = {
@@ -134,6 +152,7 @@ void method_update_session(struct call *c)
 		.scope_json = scope_json,
 		.pinned_json = pinned_json,
 		.archived = json_object_get(c->params, "archived") ? call_bool(c, "archived", false) : -1,
+		.rules = rules_of(c, &rules),
 	};
 	struct err e = ERR_INIT;
 

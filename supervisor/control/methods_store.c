@@ -149,10 +149,13 @@ void method_get_store_stats(struct call *c)
 	jw_kuint(&w, "firstSequence", s.first_sequence);
 	jw_kuint(&w, "lastSequence", s.last_sequence);
 	jw_kuint(&w, "commits", s.commits);
+	jw_kuint(&w, "settles", s.settles);
 	jw_kuint(&w, "batches", s.batches);
 	jw_kuint(&w, "refused", s.refused);
 	jw_kuint(&w, "dbBytes", s.db_bytes);
 	jw_kuint(&w, "mapBytes", s.map_bytes);
+	jw_kuint(&w, "journalBytes", s.journal_bytes);
+	jw_kuint(&w, "journalGroups", s.journal_groups);
 	jw_kuint(&w, "spoolBytes", s.spool_bytes);
 	jw_kuint(&w, "spoolFiles", s.spool_files);
 	if (s.quota_bytes)

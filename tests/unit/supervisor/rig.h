@@ -59,6 +59,7 @@ static inline struct guard_options rig_guard_options(const char *exe)
 {
 	return (struct guard_options){
 		.exe = exe,
+		.spawner_fd = -1,
 		.argv = { [GUARD_RUNTIME] = rig_runtime_argv, [GUARD_SPAWNER] = rig_spawner_argv, [GUARD_PROXY] = rig_proxy_argv },
 		.listen_fd = -1,
 		.store_fd = -1,
@@ -296,6 +297,7 @@ struct run_spec {
 	uint32_t network;
 	uint64_t tmp_bytes;
 	uint32_t less_layers;       /* not asked for */
+	uint64_t hint, token;       /* of rig_expect */
 };
 
 static inline int run_plan(const struct run_spec *s)
@@ -331,6 +333,13 @@ static inline int run_plan(const struct run_spec *s)
 }
 
 /* Makes the pipes, deposits our ends and sends START; does not wait for the answer. */
+/* A request has come that a start may follow. */
+static inline void rig_expect(struct rig *r, uint64_t hint, uint64_t token)
+{
+	const struct spawn_msg m = { .kind = SPAWN_EXPECT, .hint = hint, .token = token, .cpu = -1 };
+	ck_assert_int_eq(fd_send(r->peer, &m, sizeof m, NULL, 0, 0), 0);
+}
+
 static inline void run_send(struct rig *r, struct run *run, const struct run_spec *s)
 {
 	int out[2], err[2], in[2], gate[2], status[2], fds[8];
@@ -358,7 +367,7 @@ static inline void run_send(struct rig *r, struct run *run, const struct run_spe
 		fds[n++] = err[1];
 	if (s->flags & PLAN_STDIN_PIPE)
 		fds[n++] = in[0];
-	struct spawn_msg m = { .kind = SPAWN_START, .flags = s->flags, .key = run->key };
+	struct spawn_msg m = { .kind = SPAWN_START, .flags = s->flags, .key = run->key, .hint = s->hint, .token = s->token, .cpu = -1 };
 	ck_assert_int_eq(fd_send(r->peer, &m, sizeof m, fds, n, 0), 0);
 	close(fds[0]);
 	int ours[] = { status[1], gate[0], out[1], err[1], in[0] };

@@ -25,6 +25,7 @@ START_TEST(one_home_is_one_folder)
 	ck_assert(has(s.path, s.npath, "/srv/b/spool"));
 	ck_assert(has(s.path, s.npath, "/srv/b/policy.json"));
 	ck_assert(has(s.path, s.npath, "/srv/b/config.json"));
+	ck_assert(has(s.path, s.npath, "/srv/b/http-token")); /* with it a command could answer its own questions */
 	secrets_done(&s);
 }
 END_TEST
@@ -43,7 +44,23 @@ START_TEST(each_folder_has_its_own)
 }
 END_TEST
 
+START_TEST(what_the_configuration_names_is_one_too)
+{
+	struct secrets s;
+
+	secrets_init(&s, "/run/b", "/var/lib/b", "/etc/b");
+	size_t own = s.npath, more = 0;
+	while (secrets_add(&s, "/srv/token") == 0)
+		more++;
+	ck_assert_uint_ge(more, 8);
+	ck_assert_uint_eq(s.npath, own + more);
+	ck_assert(has(s.path, s.npath, "/srv/token"));
+	ck_assert_uint_eq(s.nfolder, 3); /* its folder may be anybody's */
+	secrets_done(&s);
+}
+END_TEST
+
 int main(void)
 {
-	return SUITE("secrets", one_home_is_one_folder, each_folder_has_its_own);
+	return SUITE("secrets", one_home_is_one_folder, each_folder_has_its_own, what_the_configuration_names_is_one_too);
 }

@@ -255,12 +255,12 @@ START_TEST(half_close_still_gets_its_replies)
 	shutdown(c.fd, SHUT_WR);
 	json_auto_t *one = end_line(&w, &c);
 	ck_assert_int_eq(int_at(one, "id"), 1);
-	ck_assert_uint_eq(control_clients(w.control), 1);
+	ck_assert_uint_eq(w.control->nclients, 1);
 	fake_release();
 	json_auto_t *two = end_line(&w, &c);
 	ck_assert_str_eq(text_at(two, "id"), "w");
 	until(&w, (end_read(&c), c.eof));
-	ck_assert_uint_eq(control_clients(w.control), 0);
+	ck_assert_uint_eq(w.control->nclients, 0);
 	ck_assert_uint_eq(fake.gone, 1);
 	end_done(&c);
 }
@@ -274,9 +274,9 @@ START_TEST(half_closed_and_then_gone)
 	shutdown(c.fd, SHUT_WR);
 	until(&w, fake.fn);
 	world_step(&w);
-	ck_assert_uint_eq(control_clients(w.control), 1);
+	ck_assert_uint_eq(w.control->nclients, 1);
 	end_done(&c);
-	until(&w, control_clients(w.control) == 0);
+	until(&w, w.control->nclients == 0);
 	ck_assert_uint_eq(fake.gone, 1);
 	ck_assert(!LIST_EMPTY(&w.control->leaving)); /* its call is not answered yet */
 	fake_release();
@@ -291,7 +291,7 @@ START_TEST(an_answer_after_the_client_has_gone)
 	end_send(&w, &c, "[" WAIT ",{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"subscribe_events\"}]\n");
 	until(&w, fake.fn);
 	end_done(&c);
-	until(&w, control_clients(w.control) == 0);
+	until(&w, w.control->nclients == 0);
 	ck_assert_uint_eq(w.control->nsubscriptions, 0);
 	fake.error = "too late";
 	fake_release();
@@ -331,7 +331,7 @@ START_TEST(requests_in_flight_are_bounded)
 	ck_assert_uint_eq(fake.calls, CLIENT_CALLS_MAX);
 	/* While nothing is read, its end is seen all the same. */
 	end_done(&c);
-	until(&w, control_clients(w.control) == 0);
+	until(&w, w.control->nclients == 0);
 	buf_done(&many);
 }
 END_TEST
@@ -396,7 +396,7 @@ START_TEST(connections_of_a_uid_are_limited)
 	expect_error(refused, -32012, "maxConnectionsPerUid");
 	until(&w, (end_read(&c[3]), c[3].eof));
 	end_done(&c[0]);
-	until(&w, control_clients(w.control) == 2);
+	until(&w, w.control->nclients == 2);
 	struct end again = dial();
 	json_decref(ask(&w, &again, HEALTH));
 	for (int i = 1; i < 4; i++)
@@ -412,7 +412,7 @@ START_TEST(no_descriptors_left)
 	json_decref(ask(&w, &old, HEALTH));
 	json_decref(ask(&w, &late, HEALTH));
 	end_done(&late);
-	until(&w, control_clients(w.control) == 1);
+	until(&w, w.control->nclients == 1);
 	struct end c = dial();
 	/* Nothing free: the limit is where the next descriptor would be. */
 	int next = dup(0);
