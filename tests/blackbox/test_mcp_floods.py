@@ -1,0 +1,116 @@
+"""Clients of `bailiff mcp` that ask for more than they take: what is kept for them is bounded."""
+
+import contextlib
+import fcntl
+import json
+import os
+import struct
+import termios
+import threading
+
+import harness
+from harness import until
+from mcp import Mcp
+from test_mcp_protocol import running
+
+
+def rss_kib(mcp):
+    with open(f"/proc/{mcp.process.pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
+
+
+def unread(mcp):
+    """Bytes in its stdin that it has not read."""
+    return struct.unpack("i", fcntl.ioctl(mcp.process.stdin, termios.FIONREAD, b"\0" * 4))[0]
+
+
+def test_a_client_that_does_not_read_costs_little(home):
+    """Not while a command prints a gigabyte, and not while silent ones send heartbeats without end."""
+    with Mcp(home, env={"BAILIFF_MCP_HEARTBEAT_MS": "1"}) as mcp, home.rpc() as rpc:
+        mcp.initialize()
+        fcntl.fcntl(mcp.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        mcp.hearing.clear()
+        gate = os.path.join(home.work, "gate")
+        os.mkfifo(gate)
+        silent = [mcp.send("tools/call", name="exec", arguments={"command": f"cat {gate}", "cwd": home.work, "yieldMs": 600000}, _meta={"progressToken": f"silent {i}"})
+                  for i in range(20)]
+        until("they run", lambda: len(running(rpc)) == 20)
+        loud = mcp.send("tools/call", name="exec", _meta={"progressToken": "loud"},
+                        arguments={"command": "head -c 1073741824 /dev/zero | tr '\\0' x", "maxOutputBytes": 1000000, "yieldMs": 600000, "cwd": home.work})
+        until("it runs", lambda: len(running(rpc)) == 21)
+        most = 0
+
+        def over():
+            nonlocal most
+            most = max(most, rss_kib(mcp))
+            return len(running(rpc)) == 20
+        until("it has printed all of it", over)
+        open(gate, "w").close()
+        until("the silent ones end", lambda: not running(rpc))
+        most = max(most, rss_kib(mcp))
+        assert most < 60000, f"{most} KiB"
+        mcp.hearing.set()
+        result = mcp.reply(loud)["structuredContent"]
+        assert result["exitCode"] == 0 and result["outputs"][0]["bytes"] == 1 << 30, {**result, "stdout": None}
+        for call in silent:
+            assert mcp.reply(call)["structuredContent"]["exitCode"] == 0
+        beats = len([n for n in mcp.notes if n["method"] == "notifications/progress"])
+        assert 20 <= beats < 1000, f"{beats} words of progress were kept for it"
+
+
+def test_ten_thousand_requests_of_a_client_that_does_not_read(home):
+    n = 10_000
+    with Mcp(home) as mcp:
+        mcp.initialize()
+        mcp.hearing.clear()
+        sent = []
+        writer = threading.Thread(target=lambda: sent.extend(mcp.send("prompts/list") for _ in range(n)))
+        writer.start()
+        until("it is held back", lambda: unread(mcp) > 60000)
+        assert len(sent) < n and rss_kib(mcp) < 60000, (len(sent), rss_kib(mcp))
+        mcp.hearing.set()
+        for i in range(n):
+            until("it is sent", lambda: len(sent) > i)
+            assert len(mcp.reply(sent[i])["prompts"]) > 4
+        writer.join()
+
+
+def test_ten_thousand_requests_that_take_long(home):
+    with home.rpc() as rpc:
+        with Mcp(home) as mcp:
+            mcp.initialize()
+            line = json.dumps({"jsonrpc": "2.0", "id": "ID", "method": "tools/call", "params": {"name": "exec", "arguments": {"command": "sleep 100000", "yieldMs": 600000}}})
+            os.set_blocking(mcp.process.stdin.fileno(), False)
+            left = "".join(line.replace("ID", str(i)) + "\n" for i in range(10_000)).encode()
+
+            def write():
+                nonlocal left
+                with contextlib.suppress(BlockingIOError):
+                    left = left[os.write(mcp.process.stdin.fileno(), left):]
+            until("as many run as may", lambda: write() or len(running(rpc)) == 64)
+            until("it is held back", lambda: write() or unread(mcp) > 60000)
+            assert len(left) > 1_000_000 and rss_kib(mcp) < 60000, (len(left), rss_kib(mcp))
+            assert len(running(rpc)) == 64
+        until("nothing is left", lambda: not running(rpc))
+
+
+def test_results_of_many_tasks_are_not_all_held(home):
+    """The daemon has them: a gateway that was given many long ones holds a few, and tells them all."""
+    with Mcp(home) as mcp:
+        mcp.initialize()
+        made = []
+        for i in range(50):
+            made.append(mcp.call("tools/call", name="exec", arguments={"command": f"head -c 900000 /dev/zero | tr '\\0' x; echo task {i}", "maxOutputBytes": 1000000},
+                                 task={})["task"]["taskId"])
+            if i % 10 == 9:
+                for id in made[-10:]:
+                    mcp.call("tasks/result", taskId=id)
+        assert rss_kib(mcp) < 100_000, f"{rss_kib(mcp)} KiB for 50 results of 1.8 MB"
+        for i, id in enumerate(made):
+            if i % 9 == 0:
+                assert mcp.call("tasks/result", taskId=id)["structuredContent"]["stdout"].endswith(f"xtask {i}\n"), i
+        assert len(mcp.call("tasks/list")["tasks"]) == 50
+
+
+if __name__ == "__main__":
+    harness.main(globals())
