@@ -362,6 +362,46 @@ def test_modes_of_sessions(home):
         valid(home, rpc)
 
 
+def test_a_plan_can_write_nothing():
+    """What passes for reading runs in a sandbox in which nothing can be written, whatever was asked for."""
+    with Policed({}) as home, home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        rpc.call("set_permission_mode", sessionId=session, mode="plan")
+        where = {"cwd": home.work, "sessionId": session}
+        for more in ({}, {"sandbox": {"writeRoots": [home.work]}}):
+            done = rpc.run("ls; test ! -w .", **where, **more)
+            assert done[1]["exitCode"] == 0, done
+            applied, = of(rpc, done[0]["processId"], "sandbox.applied")
+            assert applied["payload"]["sandboxProfile"]["writeRoots"] == [], applied
+            assert rpc.call("evaluate_permission", commandLine="ls", **where, **more)["sandboxProfile"]["writeRoots"] == []
+        # Also where a workspace's own file says so, and no longer once it does not.
+        os.mkdir(os.path.join(home.work, ".bailiff"))
+        place = os.path.join(home.work, ".bailiff", "policy.json")
+        with open(place, "w") as f:
+            json.dump({"permissions": {"defaultMode": "plan"}}, f)
+        assert rpc.run("test ! -w .", cwd=home.work)[1]["exitCode"] == 0
+        os.unlink(place)
+        assert rpc.run("test -w .", cwd=home.work)[1]["exitCode"] == 0
+        rpc.call("set_permission_mode", sessionId=session, mode="default")
+        assert rpc.run("touch made", **where)[1]["exitCode"] == 0
+        valid(home, rpc)
+
+
+def test_a_pager_on_a_terminal_is_told_what_to_run():
+    """less runs what is typed after an exclamation mark: neither plan nor untrusted let that pass as reading."""
+    with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc:
+        with open(os.path.join(home.work, "text"), "w") as f:
+            f.write("x\n")
+        terminal = {"tty": {"rows": 24, "cols": 80}, "cwd": home.work}
+        session = rpc.call("create_session")["sessionId"]
+        rpc.call("set_permission_mode", sessionId=session, mode="plan")
+        for line in ("less text", "cat text | less", "git log", "man ls"):
+            assert rpc.call("start_process", commandLine=line, **terminal)["status"] == "waiting_permission", line
+            rpc.fails("start_process", commandLine=line, sessionId=session, code=-32010, **terminal)
+        for line, more in (("cat text", terminal), ("less text | cat", terminal), ("less text", {"cwd": home.work})):
+            assert rpc.run(line, **more)[1]["exitCode"] in (0, 127), line     # 127: less is not installed
+
+
 def test_the_command_line_asks_explains_and_suggests():
     with Policed(ASK) as home, home.rpc() as rpc:
         running = home.cli_start("run", "--", "touch", "made")
@@ -379,10 +419,10 @@ def test_the_command_line_asks_explains_and_suggests():
             assert word in text or word == "approvalActionId", (word, text)
         error = rpc.fails("start_process", command=["rm", "x"], cwd=home.work, code=-32010)
         text = home.cli("policy", "suggest", error.data["processId"]).text
-        assert "Bash(rm:*)" in text and "Bash(rm x)" in text, text
+        assert "# stopped by Bash(rm:*)" in text and "permissions.allow" not in text, text
         started = ask(rpc, home, "touch", "x")
         error = rpc.fails("respond_action", actionId=started["actionId"], decision="allow", scope="always", code=-32011)
-        assert "policy suggest" in error.message, error
+        assert "Bash(touch:*)" in error.message and "no rule that allows is stronger" in error.message, error
         assert rpc.call("resolve_permission", actionId=started["actionId"], decision="deny", note="no")["status"] == "resolved"
         assert of(rpc, started["processId"], "permission.resolved")[0]["payload"]["source"] == "host"
         valid(home, rpc)
@@ -412,6 +452,30 @@ def test_what_the_sandbox_stopped_can_be_allowed_to_run_again():
             rpc.call("respond_action", actionId=a["actionId"], decision="deny")
         assert not [p for p in rpc.call("list_processes")["processes"] if p["status"] == "running"]
         valid(home, rpc)
+
+
+def lines_of(home, process):
+    return [line for line in home.cli("policy", "suggest", process).text.splitlines() if not line.startswith("#")]
+
+
+def test_what_is_suggested_is_what_is_needed():
+    """With all of its lines the command passes, with any one of them missing it does not."""
+    base = {"permissions": {"defaultMode": "untrusted", "allow": ["Bash(mkdir:*)"]}}
+    for line in ("touch a", "touch a && mkdir b && rm -r b; ls", "env X=1 sh -c 'touch \"a b\"; touch c'", "sudo touch x"):
+        with Policed(base) as home, home.rpc() as rpc:
+            started = rpc.call("start_process", commandLine=line, cwd=home.work)
+            assert started["status"] == "waiting_permission", started
+            rpc.call("respond_action", actionId=started["actionId"], decision="deny")
+            found = lines_of(home, started["processId"])
+            assert found and all(one.startswith('permissions.allow "Bash(') for one in found), found
+            rules = [json.loads(one.split(" ", 1)[1]) for one in found]
+            assert json.loads(home.cli("policy", "suggest", "--json", started["processId"]).text)["permissions"]["allow"] == rules
+            for without in [None] + rules:
+                kept = [r for r in rules if r != without]
+                policy(home, {"permissions": dict(base["permissions"], allow=base["permissions"]["allow"] + kept)})
+                rpc.call("reload_policy")
+                said = rpc.call("evaluate_permission", commandLine=line, cwd=home.work)["permissionDecision"]["decision"]
+                assert said == ("ask" if without else "allow"), (line, without, said)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,113 @@
+"""Hooks in between: what is shown before and after a command is the same, and what is ended while a start goes on does not run."""
+
+import json
+import os
+import shlex
+import signal
+
+import harness
+from harness import until
+from hooks import Hooked, entry, hooks_of, pre, valid
+
+
+def test_afterwards_the_same_is_looked_at_as_before():
+    """However long a command is, and wherever what a rule speaks of begins: what was shown before it ran is shown after it, and selects the same."""
+    def looking(when):
+        said = {"last": "Bash(true * needle)", "place": "Edit(/made/**)", "home": "Read(~/.profile)", "never": "Bash(true needle)"}
+        return [entry(f"cat >{when}", "Bash")] + [entry(f"touch {when}.{name}", "Bash", **{"if": rule}) for name, rule in said.items()]
+    with Hooked({"PreToolUse": looking("before"), "PostToolUse": looking("after")}) as home, home.rpc() as rpc:
+        def hits(*command):
+            for name in os.listdir(home.work):
+                if name.split(".")[0] in ("before", "after"):
+                    os.unlink(home.made(name))
+            assert rpc.run(list(command), cwd=home.work)[1]["exitCode"] == 0
+            until("it was looked at", lambda: home.text("after") and len(hooks_of(rpc, "hook.completed")) == len(hooks_of(rpc, "hook.started")))
+            shown = [json.loads(home.text(name))["tool_input"]["command"] for name in ("before", "after")]
+            assert shown[0] == shown[1], [(len(s), s[:100]) for s in shown]
+            seen = {when: sorted(n[len(when) + 1:] for n in os.listdir(home.work) if n.startswith(when + ".")) for when in ("before", "after")}
+            assert seen["before"] == seen["after"], seen
+            return seen["after"], shlex.split(shown[0])
+        os.mkdir(home.made("made"))
+        for words in (["x"] * 300, ["y" * 5000], ["z" * 1000] * 70, ["a b"] * 3000):
+            assert hits("true", *words, "needle") == (["last"], ["true", *words, "needle"]), words[0][:5]
+        assert hits("sh", "-c", "touch x", "needle")[0] == []
+        assert hits("touch", "made/x")[0] == ["place"]
+        assert hits("sh", "-c", "cat ~/.profile >/dev/null 2>&1; true")[0] == ["home"]
+
+
+def in_the_second_look(home, rpc, go):
+    """What `go` starts waits for the files of its place, which the spawner, standing still, does not look at; ended then, it is over."""
+    os.makedirs(home.made(".bailiff"), exist_ok=True)
+    spawner = home.kill_part("spawner", signal.SIGSTOP)
+    try:
+        with open(home.made(".bailiff/policy.json"), "w") as f:
+            f.write("{}")   # another file than before: it has to be looked at again
+        process = go()
+        ended = rpc.call("terminate_process", processId=process, reason="not that")
+        assert ended["status"] == "terminated", ended
+        end, = [e for e in rpc.events() if e.get("processId") == process and e["type"] == "process.terminated"]
+        assert end["payload"]["reason"] == "not that" and not [e for e in rpc.events() if e["type"] == "process.started" and e["processId"] == process], end
+    finally:
+        os.kill(spawner, signal.SIGCONT)
+    assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0   # what waited behind it has had its turn
+    assert not os.path.exists(home.made("made"))
+
+
+def test_what_has_ended_is_waited_for_no_longer():
+    """A hook that looks at a command afterwards may have to wait for the files of its place; who waits for the command does not."""
+    with Hooked({"PostToolUse": [entry("cat >after", "Bash")]}) as home, home.rpc() as rpc:
+        process = rpc.start(["sh", "-c", "while [ ! -e go ]; do sleep 0.01; done"], cwd=home.work)["processId"]
+        spawner = home.kill_part("spawner", signal.SIGSTOP)
+        try:
+            os.makedirs(home.made(".bailiff"))
+            with open(home.made(".bailiff/policy.json"), "w") as f:
+                f.write("{}")
+            with open(home.made("go"), "w"):
+                pass
+            until("it has ended", lambda: rpc.call("get_process", processId=process)["status"] == "completed")
+            assert rpc.wait(process)["exitCode"] == 0
+            assert rpc.fails("terminate_process", processId=process).data["category"] == "invalid_state"
+        finally:
+            os.kill(spawner, signal.SIGCONT)
+        until("it was looked at", lambda: hooks_of(rpc, "hook.completed", "post_tool_use"))
+
+
+def test_ended_between_the_hooks_answer_and_the_look_at_the_place():
+    slow = "while [ ! -e go ]; do sleep 0.01; done; touch said"
+    with Hooked(pre(slow, **{"if": "Bash(touch:*)"})) as home, home.rpc() as rpc, home.rpc() as other:
+        def go():
+            with open(home.made("go"), "w"):
+                until("the hook has answered", lambda: hooks_of(rpc, "hook.completed"))
+            return process
+        request = other.send("start_process", command=["touch", "made"], cwd=home.work)
+        process = until("the hook looks", lambda: [e["processId"] for e in hooks_of(rpc, "hook.started")])[0]
+        until("it runs", lambda: [p for p in rpc.call("list_processes")["processes"] if p["status"] == "running"])
+        in_the_second_look(home, rpc, go)
+        try:
+            other.reply(request)
+            raise AssertionError("it was started")
+        except harness.RpcError as e:
+            assert "not that" in e.message, e
+        valid(home, rpc)
+
+
+def test_ended_between_a_persons_answer_and_the_look_at_the_place():
+    with Hooked({}, permissions={"ask": ["Bash(touch:*)"]}) as home, home.rpc() as rpc:
+        started = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
+
+        def go():
+            rpc.call("respond_action", actionId=started["actionId"], decision="allow")
+            return started["processId"]
+        in_the_second_look(home, rpc, go)
+        # And in the moment in which the answer is being written.
+        again = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
+        answer = rpc.send("respond_action", actionId=again["actionId"], decision="allow")
+        end = rpc.send("terminate_process", processId=again["processId"], reason="not that")
+        rpc.reply(answer)
+        assert rpc.reply(end)["status"] == "terminated"
+        assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0
+        valid(home, rpc)
+
+
+if __name__ == "__main__":
+    harness.main(globals())

@@ -1,0 +1,203 @@
+"""Tools of clients are judged before they begin: by name, path, host or command; asked about and denied like commands."""
+
+import json
+import os
+
+import harness
+from harness import until
+from test_place_policy import write
+from test_policy import Policed, pending, policy, valid
+
+RULES = {"permissions": {"deny": ["mcp__tickets__delete", "mcp__secrets", "Read(//etc/shadow)", "Read(secret.txt)", "Edit(/locked/**)",
+                                  "WebFetch(domain:*.internal)", "Bash(rm:*)"],
+                         "ask": ["mcp__tickets__close", "WebFetch(domain:example.com)", "Bash(git push:*)"]}}
+
+
+def client_turn(rpc, **options):
+    return rpc.call("submit_turn", input=[{"type": "text", "text": "go"}], options=options)
+
+
+def report(rpc, turn, tool, **arguments):
+    return rpc.call("report_tool_call", status="started", turnId=turn["turnId"], toolName=tool, arguments=arguments)
+
+
+def refused(rpc, turn, tool, **arguments):
+    before = rpc.events()[-1]["sequence"]
+    error = rpc.fails("report_tool_call", status="started", turnId=turn["turnId"], toolName=tool, arguments=arguments, code=-32010)
+    new = [e for e in rpc.events(after=before) if e["type"] != "policy.changed"]
+    assert [e["type"] for e in new] == ["permission.evaluated"] and new[0]["payload"]["toolName"] == tool, new
+    assert new[0]["toolCallId"] == error.data["toolCallId"], new
+    decision = error.data["permissionDecision"]
+    assert decision["decision"] == "deny", decision
+    return decision
+
+
+def test_by_what_they_are_and_what_they_are_given():
+    with Policed(RULES) as home, home.rpc() as rpc:
+        turn = client_turn(rpc, cwd=home.work)
+        assert refused(rpc, turn, "mcp__tickets__delete", id=1)["ruleRefs"][0]["rule"] == "mcp__tickets__delete"
+        assert refused(rpc, turn, "mcp__secrets__read")["ruleRefs"][0]["rule"] == "mcp__secrets"
+        refused(rpc, turn, "Read", file_path="/etc/shadow")
+        refused(rpc, turn, "Read", file_path="sub/secret.txt")
+        refused(rpc, turn, "Grep", path=os.path.join(home.work, "secret.txt"))
+        refused(rpc, turn, "Grep", pattern="root", path="/etc")
+        refused(rpc, turn, "Edit", file_path=os.path.join(home.work, "locked/a"))
+        refused(rpc, turn, "Write", file_path="locked/a")
+        refused(rpc, turn, "WebFetch", url="https://user@db.internal:8443/x?y")
+        refused(rpc, turn, "Bash", command="true && rm -rf x")
+        for tool, arguments in (("mcp__tickets__list", {}), ("Read", {"file_path": "open.txt"}), ("Edit", {"file_path": "open.txt"}),
+                                ("WebFetch", {"url": "https://db.internal.example.org/"}), ("Bash", {"command": "ls"}), ("anything", {})):
+            done = report(rpc, turn, tool, **arguments)
+            assert done["status"] == "running", (tool, done)
+            types = [e["type"] for e in rpc.events() if e.get("toolCallId") == done["toolCallId"]]
+            assert types == ["permission.evaluated", "tool.started", "tool.args"], types
+            rpc.call("report_tool_call", status="completed", toolCallId=done["toolCallId"], result={"ok": True})
+        # Where programs do not agree which host that is, it may be the one that a rule is about.
+        refused(rpc, turn, "WebFetch", url="https://db.internal./")
+        for url in ("https://db.internal\\@example.org/", "https:db.internal/?u=://example.org/", "https:///db.internal/", "https://db%2einternal/",
+                    "https://db\u3002internal/", " https://db.internal/"):
+            done = report(rpc, turn, "WebFetch", url=url)
+            assert done["status"] == "waiting_permission", (url, done)
+            rpc.call("respond_action", actionId=done["actionId"], decision="deny")
+        rpc.call("complete_turn", turnId=turn["turnId"])
+        valid(home, rpc)
+
+
+def test_a_session_is_trusted_with_what_was_asked():
+    """Bailiff's own tools read what they are to do: an answer is about that, too."""
+    with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc, home.rpc() as person:
+        session = rpc.call("create_session")["sessionId"]
+        turn = rpc.call("submit_turn", sessionId=session, input=[{"type": "text", "text": "go"}], options={"cwd": home.work})
+
+        def ask(**arguments):
+            rpc.send("invoke_tool", turnId=turn["turnId"], toolName="write_file", arguments=arguments)
+            return until("it asks", lambda: pending(person))[0]
+
+        first = ask(path="notes", content="mine")
+        person.call("respond_action", actionId=first["actionId"], decision="allow", scope="session")
+        until("it is written", lambda: os.path.exists(os.path.join(home.work, "notes")))
+        until("nothing is asked", lambda: not pending(person))
+        for other in ({"path": "Makefile", "content": "mine"}, {"path": "notes", "content": "not mine"}):
+            person.call("respond_action", actionId=ask(**other)["actionId"], decision="deny")
+            until("nothing is asked", lambda: not pending(person))
+        assert not os.path.exists(os.path.join(home.work, "Makefile"))
+        with open(os.path.join(home.work, "notes")) as f:
+            assert f.read() == "mine"
+
+
+def test_asked_first_then_it_begins():
+    with Policed(RULES) as home, home.rpc() as rpc:
+        turn = client_turn(rpc)
+        asked = report(rpc, turn, "mcp__tickets__close", id=7)
+        assert asked["status"] == "waiting_permission", asked
+        action, = pending(rpc)
+        assert action["actionId"] == asked["actionId"] and "mcp__tickets__close" in action["prompt"] and '"id":7' in action["prompt"], action
+        assert "tool.started" not in [e["type"] for e in rpc.events() if e.get("toolCallId") == asked["toolCallId"]]
+        rpc.call("respond_action", actionId=asked["actionId"], decision="allow")
+        until("it begins", lambda: [e for e in rpc.events() if e["type"] == "tool.started" and e["toolCallId"] == asked["toolCallId"]])
+        rpc.call("report_tool_call", status="completed", toolCallId=asked["toolCallId"], result="closed")
+        # Once is once; a session's is for the same with the same arguments.
+        again = report(rpc, turn, "mcp__tickets__close", id=7)
+        assert again["status"] == "waiting_permission"
+        rpc.call("respond_action", actionId=again["actionId"], decision="allow", scope="session")
+        until("it begins", lambda: [e for e in rpc.events() if e["type"] == "tool.started" and e["toolCallId"] == again["toolCallId"]])
+        assert report(rpc, turn, "mcp__tickets__close", id=7)["status"] == "running"
+        other = report(rpc, turn, "mcp__tickets__close", id=8)
+        assert other["status"] == "waiting_permission"
+        rpc.call("respond_action", actionId=other["actionId"], decision="deny", note="keep it")
+        ended = [e for e in rpc.events() if e.get("toolCallId") == other["toolCallId"]]
+        assert ended[-1]["type"] in ("tool.failed", "permission.resolved") and "tool.started" not in [e["type"] for e in ended], ended
+        assert [e for e in ended if e["type"] == "tool.failed"][0]["payload"]["category"] == "permission"
+        rpc.fails("respond_action", actionId=other["actionId"], decision="allow", code=-32009)
+        # An agent cannot answer for itself.
+        with home.rpc() as agent:
+            agent.call("initialize", role="agent")
+            waiting = report(agent, turn, "mcp__tickets__close", id=9)
+            agent.fails("respond_action", actionId=waiting["actionId"], decision="allow", code=-32003)
+        with home.rpc() as alone:
+            alone.call("initialize", interactive=False)
+            alone.fails("report_tool_call", status="started", turnId=turn["turnId"], toolName="mcp__tickets__close", arguments={"id": 10}, code=-32010)
+        valid(home, rpc)
+
+
+def owner_answers(owner, seen):
+    """The registered tool's owner: does whatever begins."""
+    for e in owner.events():
+        if e["type"] == "tool.started" and e["payload"].get("runner") == "external" and e["toolCallId"] not in seen:
+            seen.append(e["toolCallId"])
+            owner.call("report_tool_call", status="completed", toolCallId=e["toolCallId"], result="done")
+
+
+def test_registered_tools_and_turns_that_call_them():
+    with Policed({"permissions": {"deny": ["wipe"], "ask": ["ship"]}}) as home, home.rpc() as rpc, home.rpc() as owner:
+        owner.call("register_tools", tools=[{"name": n, "isDestructive": n == "ship"} for n in ("look", "ship", "wipe")])
+        seen = []
+        turn = client_turn(rpc)
+        error = rpc.fails("invoke_tool", turnId=turn["turnId"], toolName="wipe", arguments={}, code=-32010)
+        assert error.data["permissionDecision"]["ruleRefs"][0]["rule"] == "wipe"
+        late = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="ship", arguments={}, timeoutMs=50)
+        assert late["status"] == "waiting_permission", late
+        rpc.call("respond_action", actionId=pending(rpc)[0]["actionId"], decision="deny")
+        assert rpc.call("invoke_tool", turnId=turn["turnId"], toolName="ship", arguments={}, toolCallId=late["toolCallId"])["status"] == "failed"
+        waiting = rpc.send("invoke_tool", turnId=turn["turnId"], toolName="ship", arguments={"to": "prod"})
+        action = until("it is asked", lambda: [a for a in pending(rpc) if "prod" in a["prompt"]])[0]
+        assert action["policy"]["destructive"], action
+        owner_answers(owner, seen)
+        assert not seen
+        rpc.call("respond_action", actionId=action["actionId"], decision="allow")
+        until("its owner does it", lambda: owner_answers(owner, seen) or seen)
+        assert rpc.reply(waiting)["status"] == "completed"
+        rpc.call("complete_turn", turnId=turn["turnId"])
+        # A turn of its own: what is denied fails its part, and nothing of it began; what is asked holds the turn up.
+        def run(*tools, **options):
+            return rpc.call("submit_turn", input=[{"type": "tool_call", "toolName": t, "arguments": {}} for t in tools], options=options)["turnId"]
+
+        def ended(turn):
+            owner_answers(owner, seen)
+            return [e for e in rpc.events() if e.get("turnId") == turn and e["type"] in ("turn.completed", "turn.failed")]
+
+        failed = until("it ends", lambda t=run("look", "wipe", "look"): ended(t))[0]
+        assert failed["type"] == "turn.failed" and failed["payload"]["category"] == "permission", failed
+        assert len([e for e in rpc.events() if e.get("turnId") == failed["turnId"] and e["type"] == "tool.started"]) == 1
+        one = until("it ends", lambda t=run("wipe", "look", stopOnFailure=False): ended(t))[0]
+        assert [e["payload"]["toolName"] for e in rpc.events() if e.get("turnId") == one["turnId"] and e["type"] == "tool.started"] == ["look"]
+        turn = run("look", "ship", "look")
+        action = until("it is asked", lambda: owner_answers(owner, seen) or [a for a in pending(rpc) if a["turnId"] == turn])[0]
+        home.kill_part("runtime")
+        until("it answers", home.answers)
+        with home.rpc() as rpc2, home.rpc() as owner2:
+            owner2.call("register_tools", tools=[{"name": n} for n in ("look", "ship", "wipe")])
+            rpc2.call("respond_action", actionId=action["actionId"], decision="allow")
+
+            def over():
+                owner_answers(owner2, seen)
+                return [e for e in rpc2.events() if e.get("turnId") == turn and e["type"] in ("turn.completed", "turn.failed")]
+            assert until("it ends", over)[0]["type"] == "turn.completed"
+            for a in pending(rpc2):
+                rpc2.call("respond_action", actionId=a["actionId"], decision="deny")
+            valid(home, rpc2)
+
+
+def test_modes_and_places():
+    with Policed({"permissions": {"allow": ["mcp__tickets__list"]}}) as home, home.rpc() as rpc:
+        session = rpc.call("create_session", title="t")["sessionId"]
+        turn = rpc.call("submit_turn", sessionId=session, input=[{"type": "text", "text": "go"}], options={"cwd": home.work})
+        rpc.call("set_permission_mode", sessionId=session, mode="plan")
+        refused(rpc, turn, "mcp__tickets__close")
+        assert report(rpc, turn, "Read", file_path="x")["status"] == "running"
+        rpc.call("set_permission_mode", sessionId=session, mode="untrusted")
+        assert report(rpc, turn, "mcp__tickets__list")["status"] == "running"
+        asked = report(rpc, turn, "mcp__tickets__close")
+        assert asked["status"] == "waiting_permission"
+        done = rpc.call("respond_action", actionId=asked["actionId"], decision="allow", scope="always")
+        assert done["rules"] == ["mcp__tickets__close"], done
+        assert json.load(open(os.path.join(home.dir, "policy.json")))["permissions"]["allow"] == ["mcp__tickets__list", "mcp__tickets__close"]
+        until("it begins", lambda: [e for e in rpc.events() if e["type"] == "tool.started" and e["toolCallId"] == asked["toolCallId"]])
+        assert report(rpc, turn, "mcp__tickets__close")["status"] == "running"
+        write(home.work, {"permissions": {"deny": ["mcp__tickets"]}})
+        assert refused(rpc, turn, "mcp__tickets__list")["ruleRefs"][0]["layer"] == "workspace"
+        valid(home, rpc)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
