@@ -4,6 +4,7 @@ Everything here knows bailiff only from outside: the programs, the socket, /proc
 test_*.py that ends in `harness.main(globals())`; it prints TAP. Tests wait for conditions, never for a time to pass.
 """
 
+import atexit
 import base64
 import collections
 import contextlib
@@ -85,6 +86,15 @@ def command_of(pid):
             return f.read().replace(b"\0", b" ").decode("utf-8", "replace").strip()
     except OSError:
         return ""
+
+
+def in_own_namespace(pid):
+    """So is the init of a sandbox, which begins as a copy of the spawner and for a moment bears its name."""
+    try:
+        with open(f"/proc/{pid}/status") as f:
+            return any(line.startswith("NSpid:") and len(line.split()) > 2 for line in f)
+    except OSError:
+        return True
 
 
 def all_pids():
@@ -326,17 +336,31 @@ def environment(**more):
     return env
 
 
+def host_policy(**permissions):
+    """Options of a daemon whose host says this. The file is gone with the program."""
+    folder = tempfile.mkdtemp(prefix="bl-host-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with open(os.path.join(folder, "policy.json"), "w") as f:
+        json.dump({"permissions": permissions}, f)
+    return "--host-policy", f.name
+
+
+def no_sandbox():
+    """Options of a daemon that runs commands without a sandbox, whoever asks."""
+    return "--allow-host", *host_policy(allowBypass=True, defaultMode="bypass")
+
+
 class Home:
     """A private BAILIFF_HOME and the daemon that serves it; nothing is left when it is closed, and that is checked."""
 
-    def __init__(self, config=None, start=True, options=("--audit", "off")):
+    def __init__(self, config=None, start=True, options=("--audit", "off"), env=None):
         self.dir = tempfile.mkdtemp(prefix="bl-")
         self.socket = os.path.join(self.dir, "control.sock")
         self.log_path = os.path.join(self.dir, "log")
         self.work = os.path.join(self.dir, "tree")
         os.mkdir(self.work)
         # Audit belongs to one daemon of the whole machine: only the tests of violations take it.
-        self.guard, self.seen, self.cgroups, self.options = None, set(), set(), options
+        self.guard, self.seen, self.cgroups, self.options, self.env = None, set(), set(), options, env or {}
         if config is not None:
             self.configure(config)
         if start:
@@ -379,7 +403,7 @@ class Home:
         """Starts the daemon without waiting for it."""
         log = open(self.log_path, "ab")
         try:
-            self.guard = subprocess.Popen([DAEMON, "--foreground", "--home", self.dir, *self.options], env=environment(), cwd="/",
+            self.guard = subprocess.Popen([DAEMON, "--foreground", "--home", self.dir, *self.options], env=environment(**self.env), cwd="/",
                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         finally:
             log.close()
@@ -405,7 +429,7 @@ class Home:
     def part(self, name):
         """The pid of runtime, spawner or proxy; None while it is not there."""
         for pid in children_of(self.guard.pid):
-            if command_of(pid).startswith(f"bailiffd: {name}"):
+            if command_of(pid).startswith(f"bailiffd: {name}") and not in_own_namespace(pid):
                 return pid
         return None
 
@@ -448,8 +472,8 @@ class Home:
                    patience=patience)
 
     def cli_start(self, *args, **more):
-        """bailiff in the background."""
-        return subprocess.Popen([CLI, *shows_talker(args)], env=environment(BAILIFF_HOME=self.dir), cwd=self.work,
+        """bailiff in the background. Unbuffered: communicate() would not see what readline() had read ahead."""
+        return subprocess.Popen([CLI, *shows_talker(args)], env=environment(BAILIFF_HOME=self.dir), cwd=self.work, bufsize=0,
                                 **dict(dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), **more))
 
 

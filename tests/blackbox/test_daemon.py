@@ -2,8 +2,10 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 
 import harness
 from harness import TALKER, Home, until
@@ -109,6 +111,28 @@ def test_upgrade_in_place(home):
         assert rpc.run("echo new")[1]["exitCode"] == 0
         harness.check_log(rpc.events())
         assert rpc.call("verify_store")["ok"] is True
+
+
+def test_parts_are_of_one_version():
+    """Files that are replaced under a running daemon are the next one's, also when a part has to be started again."""
+    with tempfile.TemporaryDirectory(prefix="bl-programs-") as folder, Home(start=False) as home:
+        for name in os.listdir(harness.BUILD):
+            path = os.path.join(harness.BUILD, name)
+            if name.startswith("bailiff") and os.path.isfile(path) and os.access(path, os.X_OK):
+                shutil.copy(path, folder)
+        daemon, harness.DAEMON = harness.DAEMON, os.path.join(folder, "bailiffd")
+        try:
+            home.start()
+        finally:
+            harness.DAEMON = daemon
+        for name in os.listdir(folder):
+            shutil.copy("/bin/false", os.path.join(folder, "new"))
+            os.rename(os.path.join(folder, "new"), os.path.join(folder, name))
+        for part in ("spawner", "runtime"):
+            old = home.kill_part(part)
+            until(f"another {part} runs", lambda: home.part(part) not in (None, old))
+            with home.rpc() as rpc:
+                assert rpc.run("echo new")[1]["exitCode"] == 0
 
 
 def test_files_are_private(home):

@@ -4,7 +4,7 @@ import os
 import signal
 
 import harness
-from harness import until
+from harness import Home, Rpc, Skip, until
 from test_task import check_all, crash, make, reaches, task
 
 ENDED = ("completed", "failed", "cancelled")
@@ -53,6 +53,41 @@ def test_items_of_a_template(home):
         assert [j["jobId"] for j in rpc.call("list_jobs", liveOnly=True)["jobs"]] == ["mine"]
         assert {j["jobId"] for j in rpc.call("list_jobs")["jobs"]} == {"mine", quoted, made["jobId"]}
         check_all(home, rpc)
+
+
+NOBODY = 65534
+
+
+class Member(Rpc):
+    """A connection of nobody's with these groups: the kernel notes them at the time of connect."""
+
+    def __init__(self, path, groups):
+        own = os.getgroups()
+        os.setgroups(groups)
+        os.setresgid(NOBODY, NOBODY, 0)
+        os.setresuid(NOBODY, NOBODY, 0)
+        try:
+            super().__init__(path)
+        finally:
+            os.setresuid(0, 0, 0)
+            os.setresgid(0, 0, 0)
+            os.setgroups(own)
+
+
+def test_groups_are_those_of_who_came_last():
+    if os.geteuid() != 0:
+        raise Skip("takes root")
+    with Home(start=False, options=("--audit", "off", "--socket-mode", "0666")) as home:
+        os.chmod(home.dir, 0o755)
+        home.start()
+        for n, groups in enumerate([[], [4242], [4242, 4243], [], [4243]]):
+            if n == 3:
+                home.kill_part("runtime")  # the guard knows, too
+                until("there is another", home.answers)
+            with Member(home.socket, groups) as rpc:
+                record = ends(rpc, rpc.call("create_job", items=[{"input": "x"}], command=["id", "-G"], cwd="/tmp", profile="isolated")["jobId"])
+                told = {int(g) for g in out(rpc, record["items"][0]).split()}
+                assert told == {NOBODY, *groups}, (groups, told)
 
 
 def test_retries_replace(home):
@@ -181,6 +216,22 @@ def test_restarts(home):
         record = ends(rpc, never)
         assert record["status"] == "failed" and record["items"][0]["lastError"]["category"] == "lost", record
         check_all(home, rpc)
+
+
+def test_an_item_whose_start_has_to_wait_is_started_once(home):
+    """In a folder that is new to the daemon a start waits for the policy there, while other items come and go."""
+    with home.rpc() as rpc:
+        for n in range(12):
+            tree = os.path.join(home.work, f"new{n}")
+            os.mkdir(tree)
+            items = [{"cwd": home.work if i % 2 else tree} for i in range(8)]
+            id = rpc.call("create_job", items=[{"commandLine": "true", **i} for i in items], maxParallel=3)["jobId"]
+            record = ends(rpc, id)
+            assert record["progress"]["completed"] == 8, record
+            started = [e["jobItemId"] for e in rpc.events() if e["type"] == "process.started" and e.get("jobId") == id]
+            assert len(started) == len(set(started)) == 8, started
+    home.stop()   # which waits for every process that the daemon knows of
+    home.start()
 
 
 def test_ten_thousand_items(home):

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import pathlib
 import signal
 
 import harness
@@ -354,6 +355,27 @@ def test_survives_runtime_and_spawner(home):
         assert rpc.call("get_process", processId=sleeper)["status"] == "running"
         rebuilt = [e for e in rpc.events() if e["type"] == "history.reconstructed"]
         assert rebuilt and sleeper in [p["processId"] for p in rebuilt[-1]["payload"]["alive"]], rebuilt
+        rpc.call("terminate_process", processId=sleeper)
+        harness.check_log(rpc.events())
+
+
+def test_what_ended_while_nobody_looked(home):
+    """A command that ends while the runtime is away is told apart from those that live on, and its end is its own."""
+    with home.rpc() as rpc:
+        sleeper, dying = (rpc.start(["sleep", "1000"])["processId"] for _ in range(2))
+        init = rpc.call("get_process", processId=dying)["pid"]
+    home.kill_part("runtime", signal.SIGSTOP)
+    for command in harness.children_of(init) or [init]:
+        os.kill(command, signal.SIGUSR1)
+    until("its init has ended", lambda: "\nState:\tZ" in pathlib.Path(f"/proc/{init}/status").read_text())
+    home.kill_part("runtime")
+    until("answers again", home.answers)
+    with home.rpc() as rpc:
+        ended = rpc.wait(dying)
+        assert ended["signal"] == "USR1", ended
+        found = [e["payload"] for e in rpc.events() if e["type"] == "history.reconstructed"][-1]
+        assert [p["processId"] for p in found["exited"]] == [dying] and found["exitedCount"] == 1, found
+        assert [p["processId"] for p in found["alive"]] == [sleeper] and found["lost"] == [] and not found["degraded"], found
         rpc.call("terminate_process", processId=sleeper)
         harness.check_log(rpc.events())
 

@@ -96,6 +96,28 @@ def test_a_clients_task_from_draft_to_archive(home):
         check_all(home, rpc)
 
 
+def test_long_outputs_are_kept_behind_refs(home):
+    with home.rpc() as rpc:
+        long, short = "ä€😀" * 400_000, "a" * 2000
+        id = make(rpc)
+        rpc.call("start_task", taskId=id)
+        for outputs, field in (([{"content": "x" * 5000, "outputRef": "out_1"}], "outputs[0].content"),
+                               ([{"content": "x" * (5 << 20)}] * 2, "outputs[1].content"), ([{"value": "x" * 9000}], "outputs")):
+            assert rpc.fails("complete_task", {"taskId": id, "outputs": outputs}, code=-32602).data["field"] == field
+        rpc.call("complete_task", taskId=id, outputs=["out_x", {"name": "long", "mediaType": "text/markdown", "content": long}, {"name": "short", "content": short}])
+        outputs = task(rpc, id)["outputs"]
+        assert outputs[0] == {"outputRef": "out_x"} and outputs[2] == {"name": "short", "content": short}, outputs
+        ref = outputs[1].pop("outputRef")
+        assert outputs[1] == {"name": "long", "mediaType": "text/markdown", "bytes": len(long.encode())}, outputs[1]
+        assert rpc.output(ref) == long.encode()
+        spilled = [e for e in rpc.events() if e["type"] == "output.spilled"]
+        assert len(spilled) == 1 and spilled[0]["payload"]["owner"] == {"taskId": id} and spilled[0]["taskId"] == id, spilled
+        home.restart()
+    with home.rpc() as rpc:
+        assert rpc.output(ref) == long.encode()
+        check_all(home, rpc)
+
+
 def test_ids_are_idempotent_and_private(home):
     with home.rpc() as rpc:
         one = rpc.call("create_task", taskId="mine", objective="x")
@@ -343,8 +365,7 @@ def test_parallel_limit():
         reaches(rpc, ids[2], "cancelled")
         crash(home)
         open(f"{home.work}/go", "w").close()
-    # the connection broke with the runtime
-        with home.rpc() as again:
+        with home.rpc() as again:    # the connection broke with the runtime
             for i in ids[:2] + ids[3:]:
                 assert reaches(again, i, *ENDED)["status"] == "completed"
             check_all(home, again)

@@ -394,7 +394,7 @@ def test_an_upgrade_under_a_terminal(home):
 
 
 def test_without_a_sandbox():
-    with harness.Home(options=("--audit", "off", "--allow-host")) as home:
+    with harness.Home(options=("--audit", "off", *harness.no_sandbox())) as home:
         with Terminal(home, ["sh", "-c", "tty; stty size; test -t 1 && echo terminal"], profile="host", rows=7, cols=8) as t:
             assert t.wait()["exitCode"] == 0, t.output()
             assert re.fullmatch(r"/dev/pts/\d+\r\n7 8\r\nterminal\r\n", t.output()), t.output()

@@ -28,7 +28,14 @@ ALLOWED = {
     "supervisor/proxy": BASE + ["sandbox/host_rule.h", "sandbox/net_address.h", "sandbox/plan.h", "supervisor/guard/guard_msg.h"],
     "supervisor/control": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/evidence", "runtime/engine", "policy", "pty", "sandbox", "supervisor"],
     "supervisor/tool": BASE,
-    "supervisor/cli": BASE + ["pty", "runtime/evidence/pack_check.h"],   # replay --verify folds a pack without a daemon
+    "supervisor/otlp": BASE + ["sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/confine.h"],
+    "supervisor/webhook": BASE + ["sandbox/plan.h", "runtime/engine/hook_http.h"],
+    "supervisor/client": BASE,
+    "supervisor/gateway": BASE + ["supervisor/client"],
+    "supervisor/gateway/mcp": BASE + ["pty/sanitize.h", "supervisor/client", "supervisor/gateway"],
+    "supervisor/gateway/http": BASE + ["supervisor/client", "supervisor/gateway", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
+    "supervisor/gateway/codex": BASE + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway"],
+    "supervisor/cli": BASE + ["pty", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify folds a pack without a daemon
     "supervisor": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
                           "supervisor/guard", "supervisor/spawner", "supervisor/control", "supervisor/proxy"],
 }
@@ -37,6 +44,8 @@ FORBIDDEN_SYSTEM = {
     "supervisor/guard": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/spawner": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/proxy": ["jansson.h", "lmdb.h"],
+    "supervisor/otlp": ["jansson.h", "lmdb.h", "event2/"],
+    "supervisor/webhook": ["jansson.h", "lmdb.h", "event2/"],
     "sandbox": ["jansson.h", "lmdb.h", "event2/"],
     "sandbox/steps": ["jansson.h", "lmdb.h", "event2/"],
     "runtime/base": ["lmdb.h", "event2/"],
@@ -48,7 +57,12 @@ FORBIDDEN_SYSTEM = {
     "pty": ["lmdb.h", "event2/"],
     "policy/shell": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/tool": ["jansson.h", "lmdb.h", "event2/"],
-    "supervisor/cli": ["lmdb.h"],
+    "supervisor/cli": ["lmdb.h", "event2/"],
+    "supervisor/client": ["lmdb.h"],
+    "supervisor/gateway": ["lmdb.h"],
+    "supervisor/gateway/mcp": ["lmdb.h"],
+    "supervisor/gateway/http": ["lmdb.h"],
+    "supervisor/gateway/codex": ["lmdb.h"],
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 
