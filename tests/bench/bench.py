@@ -31,7 +31,7 @@ import harness  # noqa: E402
 from harness import BUILD, Home, TALKER  # noqa: E402
 
 GIB = 1 << 30
-PAUSE_S = 0.01  # after each command: what is torn down, or built ahead, must not count against the next one
+PAUSE_MS = 10  # after each command: what is torn down, or built ahead, must not count against the next one
 
 
 def status_kib(pid, field):
@@ -47,45 +47,31 @@ def quantile(values, q):
     return values[min(len(values) - 1, int(len(values) * q))]
 
 
-def bwrap_like_workspace(bwrap, work):
-    """What the profile workspace is made of, as far as bwrap has it: no Landlock, no filter, no limits, no facts."""
-    return [bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
-            "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/root", "--tmpfs", "/run", "--bind", work, work, "--chdir", work,
-            "--cap-drop", "ALL", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin", "/bin/true"]
+SPAWN_NAMES = {"vfork+exec": "vfork+exec", "unshare": "unshare --pid --fork --mount-proc", "bwrap": "bwrap, like the profile workspace",
+               "workspace": "bailiff, profile workspace", "isolated": "bailiff, profile isolated"}
 
 
 def bench_spawn(rounds=int(os.environ.get("ROUNDS", "400"))):
-    """Interleaved, so that the machine's moods hit all of them alike."""
-    def plain(argv):
-        pid = os.posix_spawn(argv[0], argv, {})
-        status = os.waitpid(pid, 0)[1]
-        assert status == 0, f"{argv[0]}: status {status}"
-
-    ways = {"vfork+exec": lambda: plain(["/bin/true"])}
-    unshare, bwrap = shutil.which("unshare"), shutil.which("bwrap")
-    if unshare:
-        ways["unshare --pid --fork --mount-proc"] = lambda: plain(
-            [unshare, "--pid", "--fork", "--mount-proc", *([] if os.geteuid() == 0 else ["--map-root-user"]), "/bin/true"])
+    """Interleaved, so that the machine's moods hit all of them alike; by a program of its own (bench_spawn.c)."""
+    bwrap = shutil.which("bwrap")
     with Home() as home, home.rpc() as rpc:
         def bailiff(profile):
             process = rpc.call("start_process", command=["/bin/true"], profile=profile, cwd=home.work)["processId"]
             end = rpc.call("wait_process", processId=process)
             assert end["exitCode"] == 0, end
-        if bwrap:
-            ways["bwrap, like the profile workspace"] = lambda: plain(bwrap_like_workspace(bwrap, home.work))
-        names = {p: f"bailiff, profile {p}" for p in ("workspace", "isolated")}
-        for profile, name in names.items():
-            ways[name] = lambda profile=profile: bailiff(profile)
-        times = {k: [] for k in ways}
-        for way in ways.values():
-            way()
-        for n in range(rounds):
-            for name, way in ways.items():
-                begin = time.perf_counter()
-                way()
-                times[name].append(time.perf_counter() - begin)
-                time.sleep(PAUSE_S)
-        times["bailiff, start_process alone"] = times_of_start(rpc, rounds, home.work)
+        done = subprocess.run([os.path.join(BUILD, "bench", "bench_spawn"), home.socket, home.work, str(rounds), str(PAUSE_MS),
+                               shutil.which("unshare") or "", bwrap or ""], stdout=subprocess.PIPE, text=True, check=True)
+        times = {}
+        for line in done.stdout.splitlines():
+            name, us = line.split("\t")
+            times.setdefault(SPAWN_NAMES[name], []).append(float(us) / 1e6)
+        times["bailiff, start_process alone, from Python"] = times_of_start(rpc, rounds, home.work)
+        name = "bailiff, workspace, without a pause"
+        times[name] = []
+        for _ in range(rounds // 2):
+            begin = time.perf_counter()
+            bailiff("workspace")
+            times[name].append(time.perf_counter() - begin)
         session = rpc.call("create_session")["sessionId"]
         begin = time.perf_counter()
         count = 1000
@@ -99,7 +85,7 @@ def bench_spawn(rounds=int(os.environ.get("ROUNDS", "400"))):
         print(f"  {name:<42} p50 {quantile(values, 0.5) * 1e6:8.0f}   p99 {quantile(values, 0.99) * 1e6:8.0f}")
     print(f"  {'pipelined by one client, workspace':<42} {rate:12.0f} commands/s")
     if bwrap:
-        ratio = quantile(times["bwrap, like the profile workspace"], 0.5) / quantile(times[names["workspace"]], 0.5)
+        ratio = quantile(times[SPAWN_NAMES["bwrap"]], 0.5) / quantile(times[SPAWN_NAMES["workspace"]], 0.5)
         print(f"  bailiff's workspace is {ratio:.2f} times as fast as bwrap")
     else:
         print("  bwrap is not installed (Debian package bubblewrap): nothing to compare with")
@@ -112,7 +98,7 @@ def times_of_start(rpc, rounds, work):
         process = rpc.call("start_process", command=["/bin/true"], profile="workspace", cwd=work)["processId"]
         times.append(time.perf_counter() - begin)
         rpc.call("wait_process", processId=process)
-        time.sleep(PAUSE_S)
+        time.sleep(PAUSE_MS / 1000)
     return times
 
 

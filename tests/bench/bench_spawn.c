@@ -1,0 +1,167 @@
+/*
+ * Spawn to exit of /bin/true, in turns: executed plainly, by unshare and bwrap where they are given, and by bailiff over its socket.
+ * A program in C, because an interpreter would add its own time to each of them, and the most to the one that speaks JSON.
+ *
+ * bench_spawn SOCKET WORK ROUNDS PAUSE_MS UNSHARE BWRAP     ("" = not there); prints a line "NAME<tab>MICROSECONDS" for each
+ */
+
+#include "runtime/base/buf.h"
+
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+struct bench {
+	int fd;
+	const char *work, *unshare, *bwrap;
+	struct buf answer;
+};
+
+static _Noreturn void stop(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* ---- the others ---- */
+
+static void run(const char *const *argv)
+{
+	static char *const none[] = { NULL };
+	pid_t pid;
+	int status;
+
+	if (posix_spawn(&pid, argv[0], NULL, NULL, (char *const *)argv, none) != 0 || waitpid(pid, &status, 0) != pid || status != 0)
+		stop(argv[0]);
+}
+
+static void by_vfork(struct bench *b)
+{
+	run((const char *const[]){ "/bin/true", NULL });
+}
+
+static void by_unshare(struct bench *b)
+{
+	run((const char *const[]){ b->unshare, "--pid", "--fork", "--mount-proc", geteuid() ? "--map-root-user" : "/bin/true",
+				   geteuid() ? "/bin/true" : NULL, NULL });
+}
+
+/* What the profile workspace is made of, as far as bwrap has it: no Landlock, no filter, no limits, no facts. */
+static void by_bwrap(struct bench *b)
+{
+	run((const char *const[]){ b->bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev",
+				   "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/root", "--tmpfs", "/run", "--bind",
+				   b->work, b->work, "--chdir", b->work, "--cap-drop", "ALL", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin",
+				   "/bin/true", NULL });
+}
+
+/* ---- bailiff ---- */
+
+/* One request at a time: what comes back is its answer, a line. */
+static const char *call(struct bench *b, const struct buf *request)
+{
+	char piece[8192];
+	ssize_t n;
+
+	if (send(b->fd, request->data, request->len, MSG_NOSIGNAL) != (ssize_t)request->len)
+		stop("send");
+	b->answer.len = 0;
+	do {
+		n = recv(b->fd, piece, sizeof(piece), 0);
+		if (n <= 0)
+			stop("recv");
+		buf_append(&b->answer, piece, (size_t)n);
+	} while (piece[n - 1] != '\n');
+	if (strstr(buf_cstr(&b->answer), "\"error\":{")) {
+		fprintf(stderr, "%s", buf_cstr(&b->answer));
+		exit(1);
+	}
+	return buf_cstr(&b->answer);
+}
+
+static void by_bailiff(struct bench *b, const char *profile)
+{
+	static const char key[] = "\"processId\":\"";
+	buf_auto struct buf start = BUF_INIT, wait = BUF_INIT;
+	const char *id;
+
+	buf_printf(&start, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"start_process\",\"params\":{\"command\":[\"/bin/true\"],\"profile\":\"%s\",\"cwd\":\"%s\"}}\n",
+		   profile, b->work);
+	id = strstr(call(b, &start), key);
+	if (!id)
+		stop("start_process");
+	id += strlen(key);
+	buf_printf(&wait, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"wait_process\",\"params\":{\"processId\":\"%.*s\"}}\n", (int)strcspn(id, "\""), id);
+	if (!strstr(call(b, &wait), "\"exitCode\":0"))
+		stop("wait_process");
+}
+
+static void by_workspace(struct bench *b)
+{
+	by_bailiff(b, "workspace");
+}
+
+static void by_isolated(struct bench *b)
+{
+	by_bailiff(b, "isolated");
+}
+
+static int connect_to(const char *path)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) != 0)
+		stop(path);
+	return fd;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 7) {
+		fprintf(stderr, "usage: bench_spawn SOCKET WORK ROUNDS PAUSE_MS UNSHARE BWRAP\n");
+		return 2;
+	}
+	struct bench b = { .fd = connect_to(argv[1]), .work = argv[2], .unshare = argv[5], .bwrap = argv[6] };
+	const struct timespec pause = { .tv_nsec = atol(argv[4]) * 1000000 };
+	const struct {
+		const char *name;
+		void (*way)(struct bench *b);
+		bool there;
+	} ways[] = {
+		{ "vfork+exec", by_vfork, true }, { "unshare", by_unshare, b.unshare[0] }, { "bwrap", by_bwrap, b.bwrap[0] },
+		{ "workspace", by_workspace, true }, { "isolated", by_isolated, true },
+	};
+
+	for (int round = -1; round < atoi(argv[3]); round++) {
+		for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+			if (!ways[i].there)
+				continue;
+			uint64_t begin = now_ns();
+			ways[i].way(&b);
+			if (round >= 0)
+				printf("%s\t%.1f\n", ways[i].name, (double)(now_ns() - begin) / 1e3);
+			nanosleep(&pause, NULL);
+		}
+	}
+	buf_done(&b.answer);
+	close(b.fd);
+	return 0;
+}
