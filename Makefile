@@ -18,7 +18,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 BUILD ?= build$(if $(filter-out debug,$(MODE)),-$(MODE))$(if $(filter %clang,$(CC)),$(if $(filter-out fuzz,$(MODE)),-clang))
-PKGS := libevent_core libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm
+PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcurl
 PYTHON ?= /usr/bin/python3
 
 CPPFLAGS_ALL := -I. -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CPPFLAGS)
@@ -33,14 +33,14 @@ CFLAGS_tsan := $(SANITIZED) -O1 -g -fsanitize=thread
 CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing
 CFLAGS_ALL := -std=gnu11 $(HARDEN) $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
-LDFLAGS_ALL := -pie -Wl,-z,relro,-z,now $(filter -fsanitize=%,$(CFLAGS_$(MODE))) $(LDFLAGS)
+LDFLAGS_ALL := -pie -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=%,$(CFLAGS_$(MODE))) $(LDFLAGS)
 LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
 CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/cli supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/guard supervisor runtime/evidence runtime/engine \
+LAYERS := supervisor/cli supervisor/gateway supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/guard supervisor runtime/evidence runtime/engine \
 	runtime/view runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/base
-MAINS := supervisor/main.c supervisor/cli/main.c supervisor/tool/main.c
+MAINS := supervisor/main.c supervisor/cli/main.c supervisor/gateway/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c
 
 layer_sources = $(filter-out $(MAINS),$(wildcard $(1)/*.c))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))
@@ -53,13 +53,30 @@ ASAN_OPTIONS_O := $(if $(filter asan,$(MODE)),$(BUILD)/obj/tests/asan_options.o)
 ARCHIVES += $(ASAN_OPTIONS_O)
 LINK = $(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
 
+# Under sanitizers bailiffd is its own spawner. SPAWNER_LIBS='-lseccomp -lmd -lxxhash' takes the shared libraries.
+SPAWNER := $(if $(filter debug release,$(MODE)),$(BUILD)/bailiff-spawner)
+SPAWNER_LIBS ?= -Wl,-Bstatic -lseccomp -lmd -lxxhash -Wl,-Bdynamic
+
 .PHONY: all
-all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-tool
+all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook
 
 $(BUILD)/bailiffd: $(BUILD)/obj/supervisor/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
+SPAWNER_ARCHIVES := $(foreach l,supervisor/spawner supervisor/guard supervisor sandbox/steps sandbox pty runtime/base,$(call layer_archive,$(l)))
+$(BUILD)/bailiff-spawner: $(BUILD)/obj/supervisor/spawner/main.o $(SPAWNER_ARCHIVES)
+	$(call say,LINK)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(SPAWNER_ARCHIVES) -Wl,--end-group $(SPAWNER_LIBS)
+$(BUILD)/bailiff-otlp: $(BUILD)/obj/supervisor/otlp/main.o $(ARCHIVES)
+	$(call say,LINK)
+	$(LINK)
+$(BUILD)/bailiff-webhook: $(BUILD)/obj/supervisor/webhook/main.o $(ARCHIVES)
+	$(call say,LINK)
+	$(LINK)
 $(BUILD)/bailiff: $(BUILD)/obj/supervisor/cli/main.o $(ARCHIVES)
+	$(call say,LINK)
+	$(LINK)
+$(BUILD)/bailiff-gateway: $(BUILD)/obj/supervisor/gateway/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
 

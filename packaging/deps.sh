@@ -4,15 +4,15 @@
 set -eu
 
 what=${1:-check}
-build="gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev libvterm-dev python3"
-test="git curl wget openssl check bubblewrap python3-jsonschema strace util-linux procps mandoc shellcheck clang libclang-rt-dev vim-tiny nano less tmux gdb"
+build="gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev libvterm-dev libcurl4-openssl-dev python3"
+test="git curl wget openssl check bubblewrap python3-jsonschema strace util-linux procps mandoc shellcheck clang libclang-rt-dev vim-tiny nano less tmux gdb jq"
 case $what in
 build) packages=$build ;;
 check) packages="$build $test" ;;
 *) echo "usage: deps.sh build|check" >&2; exit 2 ;;
 esac
 
-modules="libevent_core libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm"
+modules="libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcurl"
 ready() {
 	command -v gcc >/dev/null && command -v pkg-config >/dev/null && command -v python3 >/dev/null || return 1
 	# shellcheck disable=SC2086

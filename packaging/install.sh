@@ -20,6 +20,10 @@ put() { # mode source target
 put 0755 "$build/bailiffd" "$prefix/sbin/bailiffd"
 put 0755 "$build/bailiff" "$prefix/bin/bailiff"
 put 0755 "$build/bailiff-tool" "$prefix/libexec/bailiff/bailiff-tool"
+put 0755 "$build/bailiff-spawner" "$prefix/libexec/bailiff/bailiff-spawner"
+put 0755 "$build/bailiff-gateway" "$prefix/libexec/bailiff/bailiff-gateway"
+put 0755 "$build/bailiff-otlp" "$prefix/libexec/bailiff/bailiff-otlp"
+put 0755 "$build/bailiff-webhook" "$prefix/libexec/bailiff/bailiff-webhook"
 for page in docs/man/*.[1-8]; do
 	[ -e "$page" ] && put 0644 "$page" "$prefix/share/man/man${page##*.}/${page##*/}"
 done
@@ -41,6 +45,12 @@ for unit in packaging/*.service packaging/systemd/*.service; do
 	[ -e "$unit" ] || continue
 	put 0644 "$unit" "$units/${unit##*/}"
 	[ "$verb" = uninstall ] || sed -i "s|@PREFIX@|$prefix|g; s|/usr/local/sbin/bailiffd|$prefix/sbin/bailiffd|g; s|/usr/sbin/bailiffd|$prefix/sbin/bailiffd|g" "$root$units/${unit##*/}"
+done
+users=$prefix/lib/systemd/user
+for unit in packaging/user/*.service; do
+	[ -e "$unit" ] || continue
+	put 0644 "$unit" "$users/${unit##*/}"
+	[ "$verb" = uninstall ] || sed -i "s|/usr/local/bin/bailiff|$prefix/bin/bailiff|g" "$root$users/${unit##*/}"
 done
 
 if [ "$verb" = install ] && [ -e packaging/policy.json ] && [ ! -e "$root/etc/bailiff/policy.json" ]; then
