@@ -9,6 +9,7 @@ Whole files come from the event table by way of DIR/gen/event_doc; tables inside
 --coverage writes docs/event-coverage.md from what black-box tests noted in DIR (make coverage).
 """
 
+import json
 import os
 import re
 import subprocess
@@ -104,7 +105,52 @@ def profiles():
     return "\n".join(out)
 
 
-TABLES = {"docs/sandbox.md": {"profiles": profiles}, "docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps},
+def nested_rows(path, name):
+    """The arguments of each row, also where they have brackets of their own; MCP_SCHEMA(…) comes as what its JSON says."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        text = re.sub(r"^\s*#.*?[^\\]$|/\*.*?\*/", "", f.read(), flags=re.S | re.M)
+    for m in re.finditer(rf"^{name}\(", text, re.M):
+        depth, parts, at = 1, [""], m.end()
+        while depth:
+            token = re.compile(STRING + "|.", re.S).match(text, at).group()
+            at += len(token)
+            depth += (token in "([{") - (token in ")]}")
+            if depth == 1 and token == ",":
+                parts.append("")
+            elif depth:
+                parts[-1] += token
+        yield [json.loads(p[p.index("(") + 1:p.rindex(")")]) if p.strip().startswith("MCP_SCHEMA") else
+               "".join(s[1:-1] for s in re.findall(STRING, p)).replace('\\"', '"') if '"' in p else p.strip() for p in parts]
+
+
+def tools():
+    out = []
+    for name, title, description, hints, task, schema, _, _ in nested_rows("supervisor/gateway/mcp/mcp_tools.def", "MCP_TOOL"):
+        words = ["only reads"] if "MCP_READS" in hints else []
+        words += ["can be a task"] if task == "MCP_TASK_MAY" else []
+        out += [f"### `{name}`", "", description + (f" ({', '.join(words)})" if words else ""), "", "| argument | type | |", "|---|---|---|"]
+        for key, value in schema["properties"].items():
+            kind = " ".join(f"`{w}`" for w in value["enum"]) if "enum" in value else value["type"]
+            out.append(f"| `{key}` | {kind}{', required' if key in schema.get('required', []) else ''} | {cell(value.get('description', ''))} |")
+        out.append("")
+    return "\n".join(out).rstrip()
+
+
+def resources():
+    out = ["| URI | |", "|---|---|"]
+    for kind in ("MCP_RESOURCE", "MCP_TEMPLATE"):
+        out += [f"| `{a[0]}` | {cell(a[3])} |" for a in nested_rows("supervisor/gateway/mcp/mcp_resources.def", kind)]
+    return "\n".join(out)
+
+
+def prompts():
+    out = ["| prompt | arguments | |", "|---|---|---|"]
+    for a in nested_rows("supervisor/gateway/mcp/mcp_prompts.def", "MCP_PROMPT"):
+        out.append(f"| `{a[0]}` | {', '.join('`' + p['name'] + '`' for p in a[3])} | {cell(a[2])} |")
+    return "\n".join(out)
+
+
+TABLES = {"docs/sandbox.md": {"profiles": profiles}, "docs/mcp.md": {"tools": tools, "resources": resources, "prompts": prompts}, "docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps},
           "docs/syscalls.md": {"sets": syscalls, "checks": syscall_checks}}
 WHOLE = {"docs/events.md": "markdown", "docs/schemas/event.schema.json": "schema-public",
          "docs/schemas/event-profile.schema.json": "schema-profile", "docs/schemas/event-extended.schema.json": "schema-extended"}
