@@ -181,7 +181,7 @@ int hold_launch(struct hold *h)
 		return -1;
 	}
 	h->tries++;
-	h->key.attempt = h->tries;
+	h->key.attempt++;
 	h->launching = true;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		slots |= x.ours[i] >= 0 ? 1u << i : 0;

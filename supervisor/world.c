@@ -146,6 +146,15 @@ static struct port_expected port_expect(void *world, uint64_t hint)
 	return spawn_link_expect(&w->spawner, hint);
 }
 
+/*
+ * A start whose facts were not in when the runtime died is begun again, maybe under the same id. What there was of it dies under the key
+ * that it had, and whatever still came under that key would die with it.
+ */
+static uint32_t last_abandoned(const struct world *w, const char *id)
+{
+	return (uint32_t)(uintptr_t)strmap_get(&w->abandoned, id);
+}
+
 static void port_launch(void *world, const char *id, const void *plan, size_t plan_len, uint32_t flags,
 			const struct port_streams *streams, int peer_fd)
 {
@@ -157,6 +166,7 @@ static void port_launch(void *world, const char *id, const void *plan, size_t pl
 	h->names.hosts = NULL;
 	h->flags = flags;
 	h->cow = flags & PLAN_COW;
+	h->key.attempt = last_abandoned(world, id);
 	h->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
 	if (hold_launch(h) < 0) {
 		/* Not from within: the engine is still at its request. */
@@ -470,8 +480,11 @@ static void recovery_adopt(void *world, const struct port_held *held, const stru
 static void recovery_abandon(void *world, const struct port_held *held)
 {
 	struct world *w = world;
+	const struct plan_key *key = &item_of(w->takeover, held)->key;
 
-	guard_link_release(&w->guard, &item_of(w->takeover, held)->key);
+	if (key->attempt > last_abandoned(w, key->id))
+		strmap_put(&w->abandoned, key->id, (void *)(uintptr_t)key->attempt);
+	guard_link_release(&w->guard, key);
 }
 
 static void recovery_salvage(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
@@ -625,6 +638,7 @@ void world_done(struct world *w)
 {
 	strmap_each(&w->holds, free_hold, NULL);
 	strmap_done(&w->holds);
+	strmap_done(&w->abandoned);
 	known_peers_done(&w->peers);
 	event_free(w->timer);
 	base_env_done(&w->base_env);

@@ -37,6 +37,7 @@ struct world {
 	struct proxy_link proxy;
 	int spool_dir;              /* O_DIRECTORY */
 	struct strmap holds;        /* id → struct hold */
+	struct strmap abandoned;    /* id → the last attempt that was found in the guard's hands and not adopted */
 	struct known_peers peers;
 	struct event *timer;
 	uint64_t timer_at;          /* UINT64_MAX = not armed */

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 
 import harness
 from harness import until
@@ -369,6 +370,22 @@ def test_parallel_limit():
             for i in ids[:2] + ids[3:]:
                 assert reaches(again, i, *ENDED)["status"] == "completed"
             check_all(home, again)
+
+
+def test_a_start_that_was_cut_short_is_made_again(home):
+    """Killed while starts are on their way, the runtime begins those anew whose facts were not in yet; what came of the first try harms nothing."""
+    ids = []
+    for i in range(25):
+        with home.rpc() as rpc:
+            ids += [make(rpc, commandLine="true", cwd=home.work, autoComplete=True) for _ in range(3)]
+            for id in ids[-3:]:
+                rpc.send("start_task", taskId=id)
+            time.sleep(i / 5000)    # to meet other moments, not to wait for anything
+            crash(home)
+    with home.rpc() as rpc:
+        ended = {i: reaches(rpc, i, "accepted", *ENDED) for i in ids}
+        assert {r["status"] for r in ended.values()} <= {"completed", "accepted"}, [r for r in ended.values() if r["status"] not in ("completed", "accepted")]
+        check_all(home, rpc)
 
 
 def test_a_restart_loses_nothing(home):
