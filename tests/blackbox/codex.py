@@ -32,10 +32,10 @@ def intent(cwd, *entries, network="restricted", **more):
                  "cwd": uri(cwd), "workspaceRoots": [uri(cwd)], "windowsSandboxLevel": "disabled", "useLegacyLandlock": False}, **more)
 
 
-def workspace_write(cwd):
+def workspace_write(cwd, temporary=("slash_tmp", "tmpdir")):
     """What Codex sends for -s workspace-write."""
     kept = [dict(special("project_roots", "read", subpath=name), missing_path_behavior="skip") for name in (".git", ".agents", ".codex")]
-    return intent(cwd, PROJECT, special("slash_tmp", "write"), special("tmpdir", "write"), *kept)
+    return intent(cwd, PROJECT, *(special(kind, "write") for kind in temporary), *kept)
 
 
 class CodexError(Exception):

@@ -163,7 +163,9 @@ def test_the_sandbox_is_never_wider_than_codexs_own(home):
     with open(os.path.join(here, "b", "x.env"), "w") as f:
         f.write("s")
     glob = {"path": {"type": "glob_pattern", "pattern": "**/*.env"}, "access": "deny"}
-    intents = [workspace_write(here), intent(here), intent(here, PROJECT, entry(here + "/a", "read")), intent(here, PROJECT, entry(here + "/b", "deny")),
+    # Never /tmp: Codex's own sandbox makes a .git in each folder that may be written, for as long as a command runs, and every other
+    # test's folder would be a part of that "repository".
+    intents = [workspace_write(here, temporary=()), intent(here), intent(here, PROJECT, entry(here + "/a", "read")), intent(here, PROJECT, entry(here + "/b", "deny")),
                intent(here, PROJECT, glob), intent(here, entry(here + "/a", "write")), intent(here, PROJECT, entry(here + "/b", "read"), entry(here + "/b/in", "write")),
                intent(here, PROJECT, entry(here + "/new", "read", missing_path_behavior="skip"))]
     lines = ["touch f", "touch a/f", "touch b/f", "touch b/in/f", "touch .git/f", "mkdir new", "mkdir .codex", "cat b/x.env", "touch /var/lib/bailiff-test"]
