@@ -1,7 +1,10 @@
 #ifndef BAILIFF_SUPERVISOR_LOOK_LINK_H
 #define BAILIFF_SUPERVISOR_LOOK_LINK_H
 
-/* The runtime's side of look.h: a request, and its answers one by one. */
+/*
+ * The runtime's side of look.h: a request, and its answers one by one. A look (but nothing that writes) is asked for again when whoever was asked is
+ * gone: answers that came before then come again.
+ */
 
 #include "supervisor/spawner/look.h"
 

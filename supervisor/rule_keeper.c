@@ -102,24 +102,31 @@ static void on_written(void *ctx, const struct look_answer *a, int *fds, size_t 
 	j->error = a->error;
 }
 
+static void is_written(struct keeping *j)
+{
+	if (j->keeper->peers) {
+		place_policies_forget(j->keeper->places, j->uid);
+		finish(j, NULL);
+		return;
+	}
+	j->loading = true;
+	guard_link_want_reload(j->keeper->guard);
+}
+
 static void on_write_over(void *ctx, const struct err *e)
 {
 	struct keeping *j = ctx;
 
 	j->look = NULL;
-	if (e) {
-		give_up(j, 0, e);
-	} else if (j->error == EAGAIN && ++j->tries < TRIES_MAX) {
+	/* Whoever wrote may be gone with what is written, or without. */
+	if ((e || j->error == EAGAIN) && ++j->tries < TRIES_MAX)
 		read_again(j);
-	} else if (j->error) {
+	else if (e)
+		give_up(j, 0, e);
+	else if (j->error)
 		give_up(j, j->error, NULL);
-	} else if (j->keeper->peers) {
-		place_policies_forget(j->keeper->places, j->uid);
-		finish(j, NULL);
-	} else {
-		j->loading = true;
-		guard_link_want_reload(j->keeper->guard);
-	}
+	else
+		is_written(j);
 }
 
 void rule_keeper_loaded(struct rule_keeper *k)
@@ -143,7 +150,10 @@ static void write_text(struct keeping *j)
 		return;
 	}
 	if (out.len - sizeof j->write == j->text.len && memcmp(out.data + sizeof j->write, j->text.data, j->text.len) == 0) {
-		finish(j, NULL); /* it is there */
+		if (j->tries) /* maybe from us */
+			is_written(j);
+		else
+			finish(j, NULL);
 		return;
 	}
 	j->error = EIO;
@@ -161,6 +171,7 @@ static void on_read(void *ctx, const struct look_answer *a, int *fds, size_t nfd
 
 	j->error = a->error;
 	snprintf(j->path, sizeof j->path, "%s", a->path);
+	buf_reset(&j->text);
 	if (a->error || !nfds || !a->nwatch)
 		return;
 	j->write = (struct look_write){ .exists = 1, .stamp = a->watch[a->nwatch - 1] };

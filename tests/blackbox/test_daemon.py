@@ -162,6 +162,28 @@ def test_clients_queue_during_a_restart_of_the_runtime(home):
         assert rpc.run(["true"])[1]["exitCode"] == 0
 
 
+def test_what_a_spawner_took_with_it_is_asked_of_the_next(home):
+    """A start in a folder that is new to the daemon waits for a look at its policy; in one that is known, for the sandbox."""
+    with home.rpc() as rpc:
+        for part in ("the look", "the start", "the look of a turn"):
+            tree = os.path.join(home.work, "known" if part == "the start" else part)
+            os.makedirs(tree, exist_ok=True)
+            if part == "the start":
+                rpc.run(["true"], cwd=tree)
+            spawner = home.kill_part("spawner", signal.SIGSTOP)
+            if part == "the look of a turn":
+                turn = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "echo there"}], options={"cwd": tree})
+            else:
+                start = rpc.send("start_process", commandLine="echo there", cwd=tree)
+            rpc.call("get_health")      # so that was taken up
+            os.kill(spawner, signal.SIGKILL)
+            if part == "the look of a turn":
+                process = until("it runs", lambda: [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "process.started"])[0]["processId"]
+            else:
+                process = rpc.reply(start)["processId"]
+            assert rpc.wait(process)["exitCode"] == 0 and rpc.outputs(process)["stdout"] == b"there\n", part
+
+
 def test_descriptors_do_not_leak(home):
     def count():
         return [len(os.listdir(f"/proc/{p}/fd")) for p in (home.guard.pid, home.part("runtime"), home.part("spawner"))]
