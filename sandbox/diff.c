@@ -243,3 +243,32 @@ bool diff_unified(const char *a, size_t an, const char *b, size_t bn, struct buf
 	side_done(&right);
 	return differ;
 }
+
+static bool needs_escape(unsigned char c)
+{
+	return c < ' ' || c == 0x7f || c == '"' || c == '\\';
+}
+
+void diff_name(const char *side, const char *path, struct buf *out)
+{
+	static const char named[] = "abtnvfr"; /* from BEL on */
+	bool quote = false;
+	for (const char *p = path; *p; p++)
+		quote |= needs_escape((unsigned char)*p);
+	if (quote)
+		buf_byte(out, '"');
+	buf_append(out, side, strlen(side));
+	for (const char *p = path; *p; p++) {
+		unsigned char c = (unsigned char)*p;
+		if (!needs_escape(c))
+			buf_byte(out, *p);
+		else if (c >= '\a' && c <= '\r')
+			buf_printf(out, "\\%c", named[c - '\a']);
+		else if (c == '"' || c == '\\')
+			buf_printf(out, "\\%c", c);
+		else
+			buf_printf(out, "\\%03o", c);
+	}
+	if (quote)
+		buf_byte(out, '"');
+}

@@ -42,11 +42,51 @@ static unsigned git_mode(mode_t mode)
 	return S_ISLNK(mode) ? (unsigned)S_IFLNK : (unsigned)mode;
 }
 
+static void put_text(struct buf *out, const char *text)
+{
+	buf_append(out, text, strlen(text));
+}
+
+static const char *relative(const struct cow_walk *w)
+{
+	return w->path + w->root_len + 1;
+}
+
+/* Of a file that is not there: /dev/null. */
+static void put_name(const struct cow_walk *w, const struct stat *st, const char *side, struct buf *out)
+{
+	if (st->st_mode)
+		diff_name(side, relative(w), out);
+	else
+		put_text(out, "/dev/null");
+}
+
+/* "Files a/x and b/x differ": for what has no hunks. */
+static void put_differ(const struct cow_walk *w, const struct stat *before, const struct stat *after, const char *what, const char *why, struct buf *out)
+{
+	put_text(out, what);
+	put_name(w, before, "a/", out);
+	put_text(out, " and ");
+	put_name(w, after, "b/", out);
+	put_text(out, why);
+}
+
+/* The tab is where a name with spaces in it ends. */
+static void put_version(const struct cow_walk *w, const struct stat *st, const char *mark, const char *side, struct buf *out)
+{
+	put_text(out, mark);
+	put_name(w, st, side, out);
+	put_text(out, st->st_mode && strchr(relative(w), ' ') ? "\t\n" : "\n");
+}
+
 static void put_header(const struct cow_walk *w, const struct cow_spot *s, const struct stat *after, struct buf *out)
 {
-	const char *path = w->path + w->root_len + 1;
 	unsigned old_mode = git_mode(s->host.st_mode), new_mode = git_mode(after->st_mode);
-	buf_printf(out, "diff --git a/%s b/%s\n", path, path);
+	put_text(out, "diff --git ");
+	diff_name("a/", relative(w), out);
+	put_text(out, " ");
+	diff_name("b/", relative(w), out);
+	put_text(out, "\n");
 	if (!old_mode)
 		buf_printf(out, "new file mode %o\n", new_mode);
 	else if (!new_mode)
@@ -59,7 +99,6 @@ void cow_diff(const struct cow_walk *w, const struct cow_spot *s, struct buf *ou
 {
 	static const struct stat nothing;
 	const struct stat *after = s->kind == CHANGES_KIND_DELETED ? &nothing : &s->upper;
-	const char *path = w->path + w->root_len + 1;
 	buf_auto struct buf a = BUF_INIT, b = BUF_INIT, hunks = BUF_INIT;
 	if (S_ISDIR(s->host.st_mode) || S_ISDIR(after->st_mode) || s->type == CHANGES_TYPE_OTHER)
 		return;
@@ -69,16 +108,15 @@ void cow_diff(const struct cow_walk *w, const struct cow_spot *s, struct buf *ou
 	put_header(w, s, after, out);
 	if (old == 0 && new == 0 && (!diff_unified(buf_cstr(&a), a.len, buf_cstr(&b), b.len, &hunks)))
 		return;
-	const char *a_at = s->host.st_mode ? "a/" : "/dev/null", *a_path = s->host.st_mode ? path : "";
-	const char *b_at = after->st_mode ? "b/" : "/dev/null", *b_path = after->st_mode ? path : "";
 	if (old == 1 || new == 1) {
-		buf_printf(out, "Binary files %s%s and %s%s differ\n", a_at, a_path, b_at, b_path);
+		put_differ(w, &s->host, after, "Binary files ", " differ\n", out);
 		return;
 	}
 	if (old || new || hunks.len > DIFF_MAX) {
-		buf_printf(out, "Files %s%s and %s%s differ (too long to show)\n", a_at, a_path, b_at, b_path);
+		put_differ(w, &s->host, after, "Files ", " differ (too long to show)\n", out);
 		return;
 	}
-	buf_printf(out, "--- %s%s\n+++ %s%s\n", a_at, a_path, b_at, b_path);
+	put_version(w, &s->host, "--- ", "a/", out);
+	put_version(w, after, "+++ ", "b/", out);
 	buf_append(out, hunks.data, hunks.len);
 }

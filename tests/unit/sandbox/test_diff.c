@@ -86,7 +86,27 @@ START_TEST(what_text_is)
 }
 END_TEST
 
+static void check_name(const char *path, const char *want)
+{
+	buf_auto struct buf out = BUF_INIT;
+	diff_name("b/", path, &out);
+	ck_assert_str_eq(buf_cstr(&out), want);
+}
+
+/* As git writes them with core.quotePath off. */
+START_TEST(names_in_headers)
+{
+	check_name("src/main.c", "b/src/main.c");
+	check_name(" a b ", "b/ a b ");
+	check_name("\xc3\xa4\xff", "b/\xc3\xa4\xff");
+	check_name("a\n+++ b/evil", "\"b/a\\n+++ b/evil\"");
+	check_name("\"\\", "\"b/\\\"\\\\\"");
+	check_name("\a\b\t\n\v\f\r\x1b\x7f\x01", "\"b/\\a\\b\\t\\n\\v\\f\\r\\033\\177\\001\"");
+}
+END_TEST
+
 int main(void)
 {
-	return SUITE("diff", small_texts, hunks_are_joined, applying_gives_the_new_text, texts_without_anything_in_common, what_text_is);
+	return SUITE("diff", small_texts, hunks_are_joined, applying_gives_the_new_text, texts_without_anything_in_common, what_text_is,
+		     names_in_headers);
 }
