@@ -46,6 +46,14 @@ static bool later(const struct timespec *a, const struct timespec *b)
 
 /* ---- removing ---- */
 
+static void temporary_name(char out[64])
+{
+	uint64_t bits = 0;
+	if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
+		bits = (uint64_t)getpid();
+	snprintf(out, 64, ".bailiff-%016llx", (unsigned long long)bits);
+}
+
 /* Calls fn for each entry of a folder; the first that is not 0 ends it. */
 static int each_entry(int folder, int (*fn)(void *ctx, int folder, const char *name), void *ctx)
 {
@@ -65,39 +73,64 @@ static int each_entry(int folder, int (*fn)(void *ctx, int folder, const char *n
 	return r;
 }
 
-static int remove_entry(void *depth, int folder, const char *name);
+/* A tree that is being removed. */
+struct removal {
+	int top;               /* its topmost folder, once that is open */
+	unsigned depth;
+	uint64_t hoisted;
+};
 
-static int remove_tree(int dir, const char *name, unsigned depth)
+static int remove_entry(void *removal, int folder, const char *name);
+
+/*
+ * A command may have made folders in each other by the thousand. Those that lie too deep for the stack are moved up into the topmost one,
+ * whose turn comes again.
+ */
+static int hoist(struct removal *r, int dir, const char *name)
 {
-	if (unlinkat(dir, name, 0) == 0 || errno == ENOENT)
-		return 0;
-	if (errno != EISDIR && errno != EPERM)
+	char up[64];
+	temporary_name(up);
+	if (renameat(dir, name, r->top, up) < 0)
 		return -1;
+	r->hoisted++;
+	return 0;
+}
+
+static int remove_folder(struct removal *r, int dir, const char *name)
+{
 	fd_auto int folder = cow_open_folder(dir, name);
-	if (folder < 0 && errno == EACCES && fchmodat(dir, name, 0700, 0) == 0)
+	if (folder < 0 && errno == EACCES && fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
 		folder = cow_open_folder(dir, name); /* overlayfs's own work folder may be entered by nobody */
 	if (folder < 0)
 		return -1;
-	if (depth >= COW_DEPTH_MAX) {
-		errno = ELOOP;
-		return -1;
-	}
-	unsigned below = depth + 1;
 	if (faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0)
 		fchmod(folder, 0700);
-	if (each_entry(folder, remove_entry, &below) < 0)
-		return -1;
-	return unlinkat(dir, name, AT_REMOVEDIR);
+	if (r->depth >= COW_DEPTH_MAX)
+		return hoist(r, dir, name);
+	if (r->depth == 0)
+		r->top = folder;
+	uint64_t before;
+	int done;
+	do {
+		before = r->hoisted;
+		r->depth++;
+		done = each_entry(folder, remove_entry, r);
+		r->depth--;
+	} while (done == 0 && r->depth == 0 && r->hoisted != before);
+	return done < 0 ? -1 : unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-static int remove_entry(void *depth, int folder, const char *name)
+static int remove_entry(void *removal, int folder, const char *name)
 {
-	return remove_tree(folder, name, *(unsigned *)depth);
+	if (unlinkat(folder, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	return errno == EISDIR || errno == EPERM ? remove_folder(removal, folder, name) : -1;
 }
 
 int cow_remove(int dir, const char *name)
 {
-	return remove_tree(dir, name, 0);
+	struct removal r = { .top = -1 };
+	return remove_entry(&r, dir, name);
 }
 
 /* Whether anything in a tree of the host's is younger than the run: 1 yes, 0 no, −1 with errno. */
@@ -155,14 +188,6 @@ static int copy_bytes(int from, int to)
 		if (fd_write_all(to, chunk, (size_t)n) < 0)
 			return -1;
 	}
-}
-
-static void temporary_name(char out[64])
-{
-	uint64_t bits = 0;
-	if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
-		bits = (uint64_t)getpid();
-	snprintf(out, 64, ".bailiff-%016llx", (unsigned long long)bits);
 }
 
 /* Did the host's entry stay as it was when it was looked at? */

@@ -24,6 +24,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#define COMPARE_CHUNK (128u * 1024)
+
 struct names {
 	char **name;
 	size_t count, room;
@@ -122,7 +124,28 @@ static bool same_target(const struct cow_spot *s)
 	return an >= 0 && an == bn && memcmp(a, b, (size_t)an) == 0;
 }
 
-/* Overlayfs copies a file up when it is opened for writing; that alone is no change. */
+static bool same_bytes(int a, int b)
+{
+	mem_auto char *left = mem_alloc(COMPARE_CHUNK), *right = mem_alloc(COMPARE_CHUNK);
+	for (;;) {
+		ssize_t an = fd_read_all(a, left, COMPARE_CHUNK), bn = fd_read_all(b, right, COMPARE_CHUNK);
+		if (an < 0 || an != bn || memcmp(left, right, (size_t)an) != 0)
+			return false;
+		if (an < (ssize_t)COMPARE_CHUNK)
+			return true;
+	}
+}
+
+static bool same_content(const struct cow_spot *s)
+{
+	fd_auto int upper = cow_open_upper(s), host = openat(s->host_dir, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	return upper >= 0 && host >= 0 && same_bytes(upper, host);
+}
+
+/*
+ * Overlayfs copies a file up when it is opened for writing; that alone is no change. What was written to has another time as a rule, but
+ * a command can set that back.
+ */
 static bool unchanged(const struct cow_spot *s)
 {
 	const struct stat *u = &s->upper, *h = &s->host;
@@ -133,7 +156,7 @@ static bool unchanged(const struct cow_spot *s)
 	if (S_ISLNK(u->st_mode))
 		return same_target(s);
 	return S_ISREG(u->st_mode) && u->st_size == h->st_size && u->st_mtim.tv_sec == h->st_mtim.tv_sec &&
-	       u->st_mtim.tv_nsec == h->st_mtim.tv_nsec;
+	       u->st_mtim.tv_nsec == h->st_mtim.tv_nsec && same_content(s);
 }
 
 /* ---- one difference ---- */
@@ -205,6 +228,12 @@ static void folder_unreadable(struct cow_walk *w, struct cow_spot *s, int errnum
 	report(w, s, NULL);
 }
 
+/* What lies too deep, or has too long a name, to be told of can still be given up with the folder that it is in. */
+static bool forgotten(const struct cow_walk *w, int upper_dir, const char *name)
+{
+	return w->op == CHANGES_OP_DISCARD && (w->chosen || meant(w)) && cow_remove(upper_dir, name) == 0;
+}
+
 /* Its owner's own, whatever mode it was left with: open for as long as we are in it. The mode to give back, or 0. */
 static mode_t open_up(int dir, const char *name, int *ret)
 {
@@ -212,7 +241,7 @@ static mode_t open_up(int dir, const char *name, int *ret)
 	mode_t before = 0;
 	int fd = cow_open_folder(dir, name);
 	if (fd < 0 && errno == EACCES && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
-	    fchmodat(dir, name, 0700, 0) == 0) {
+	    fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0) {
 		before = st.st_mode;
 		fd = cow_open_folder(dir, name);
 	} else if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 && fchmod(fd, (st.st_mode & 07777) | 0700) == 0) {
@@ -226,9 +255,9 @@ int cow_open_upper(const struct cow_spot *s)
 {
 	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 	int fd = openat(s->upper_dir, s->name, flags);
-	if (fd < 0 && errno == EACCES && S_ISREG(s->upper.st_mode) && fchmodat(s->upper_dir, s->name, 0400, 0) == 0) {
+	if (fd < 0 && errno == EACCES && S_ISREG(s->upper.st_mode) && fchmodat(s->upper_dir, s->name, 0400, AT_SYMLINK_NOFOLLOW) == 0) {
 		fd = openat(s->upper_dir, s->name, flags);
-		if (fchmodat(s->upper_dir, s->name, s->upper.st_mode & 07777, 0) < 0)
+		if (fchmodat(s->upper_dir, s->name, s->upper.st_mode & 07777, AT_SYMLINK_NOFOLLOW) < 0)
 			fd_close(&fd); /* what is not as it was must not be shown as the command's doing */
 	}
 	return fd;
@@ -239,6 +268,8 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 	bool chosen = w->chosen, writes = w->op == CHANGES_OP_APPLY;
 	fd_auto int upper = -1;
 	mode_t upper_before = open_up(s->upper_dir, s->name, &upper), host_before = 0;
+	if (upper >= 0 && w->depth >= COW_DEPTH_MAX && forgotten(w, s->upper_dir, s->name))
+		return;
 	if (upper < 0 || w->depth >= COW_DEPTH_MAX) {
 		folder_unreadable(w, s, upper < 0 ? errno : ELOOP);
 		return;
@@ -319,8 +350,12 @@ static int walk_folder(struct cow_walk *w, int upper, int host, bool opaque)
 		pop(w, len);
 	}
 	for (size_t i = 0; i < above.count; i++) {
-		if (push(w, above.name[i]))
+		if (push(w, above.name[i])) {
 			walk_entry(w, upper, host, above.name[i]);
+		} else if (!forgotten(w, upper, above.name[i])) {
+			r = -1;
+			saved = ENAMETOOLONG;
+		}
 		pop(w, len);
 	}
 	names_done(&above);

@@ -120,6 +120,42 @@ def test_diffs(home):
         assert os.readlink(os.path.join(copy, "link")) == "edited" and os.stat(os.path.join(copy, "mode")).st_mode & 0o111
 
 
+NAMES = ["x\n--- /dev/null\n+++ b/planted\n@@ -0,0 +1 @@\n+planted", "tab\tand space", " around ", 'q"uo\\te', "es\x1b]52;c;\x07", "\xe4", "plain"]
+WRITE_NAMES = f"""python3 - <<'END'
+import os
+for name in {NAMES!r}:
+    os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
+    open(name, "w").write("text\\n")
+END
+"""
+
+
+def test_names_write_no_headers(home):
+    """Whatever a command calls its files: the patch makes these and no others."""
+    if not os.path.exists("/usr/bin/git"):
+        raise Skip("there is no git to apply the patch with")
+    with home.rpc() as rpc:
+        patch = home.cli("diff", run(rpc, home, WRITE_NAMES)).out
+    copy = os.path.join(home.dir, "copy")
+    os.mkdir(copy)
+    env = harness.environment(GIT_CEILING_DIRECTORIES=home.dir)
+    subprocess.run(["git", "apply", "-"], input=patch, cwd=copy, env=env, check=True)
+    assert {p for p, (_, _, _, what) in tree(copy).items() if what is not None} == set(NAMES), patch
+    lines = [line for line in patch.splitlines() if line.startswith(b"+++ ")]
+    assert len(lines) == len(NAMES), lines
+
+
+def test_a_time_that_was_set_back(home):
+    """Content is compared where size and time say nothing."""
+    put(os.path.join(home.work, "f"), "one\n")
+    put(os.path.join(home.work, "opened"), "same\n")
+    old_enough(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, "touch -r f /tmp/time; echo two >f; touch -r /tmp/time f; : >>opened")
+        assert kinds(changes(rpc, home, process)) == {"f": "modified"}
+        assert settle(rpc, home, "apply_changes", process) == ({"f"}, {}) and get(os.path.join(home.work, "f")) == "two\n"
+
+
 def test_apply_is_exact(home):
     sample(home)
     with home.rpc() as rpc:
@@ -358,6 +394,35 @@ def test_nothing_is_left_when_all_is_settled(home):
         settle(rpc, home, "discard_changes", second)
         until("the folders are gone", lambda: os.listdir(os.path.join(home.dir, "cow")) == [])
         assert changes(rpc, home, first) == {} == changes(rpc, home, second)
+
+
+NEST = """python3 - <<'END'
+import os
+for _ in range({count}):
+    os.mkdir({name!r})
+    os.chdir({name!r})
+open("file", "w").close()
+os.chmod(".", 0)
+END
+"""
+
+
+def test_folders_without_end(home):
+    """Deeper than is looked, or with longer names: said so, never applied by halves in silence, and gone when they are given up."""
+    cow = os.path.join(home.dir, "cow")
+    with home.rpc() as rpc:
+        deep, long = run(rpc, home, NEST.format(count=300, name="d")), run(rpc, home, NEST.format(count=40, name="n" * 200))
+        for process in (deep, long):
+            _, conflicts = settle(rpc, home, "apply_changes", process)
+            assert len(conflicts) == 1, conflicts
+            assert settle(rpc, home, "discard_changes", process)[1] == {}
+        until("the folders are gone", lambda: os.listdir(cow) == [])
+        process = run(rpc, home, NEST.format(count=300, name="e"))
+        new = run(rpc, home, "true")
+        rpc.call("prune_store", beforeSequence=rpc.call("get_process", processId=new)["endSequence"])
+        until("what retention removes is gone", lambda: process not in os.listdir(cow))
+    subprocess.run(["rm", "-rf", home.work], check=True)
+    os.mkdir(home.work)
 
 
 def test_what_is_forgotten(home):
