@@ -136,9 +136,11 @@ static void decide_by_mode(const struct policy_request *r, const struct judged *
 
 static const char *command_text(const struct policy_request *r, const struct rules_verdict *v)
 {
+	if (r->tool)
+		return r->tool;
 	if (v->command >= 0 && r->facts && (size_t)v->command < r->facts->ncommands)
 		return r->facts->command[v->command].text;
-	return r->tool ? r->tool : r->argc ? r->argv[0] : "it";
+	return r->argc ? r->argv[0] : "it";
 }
 
 /* A file's line is in the references; a session's rule is in no file that could be looked up, so reasons tell it. */

@@ -54,8 +54,8 @@ static bool is_wider(const struct sandbox_request *s)
 }
 
 struct judged_paths {
-	struct command_path path[TOOL_PATHS_MAX];
-	char *text[TOOL_PATHS_MAX];
+	struct command_path *path;
+	char **text;
 	size_t count;
 };
 
@@ -76,7 +76,9 @@ static void judged_paths_make(const struct start_request *r, const char *cwd, st
 	char clean[PATH_MAX];
 	struct err e = ERR_INIT;
 
-	for (size_t i = 0; i < r->ntool_paths && ret->count < TOOL_PATHS_MAX; i++) {
+	ret->path = mem_zalloc(r->ntool_paths + 1, sizeof *ret->path);
+	ret->text = mem_zalloc(r->ntool_paths + 1, sizeof *ret->text);
+	for (size_t i = 0; i < r->ntool_paths; i++) {
 		mem_auto char *whole = r->tool_paths[i][0] == '/' ? mem_strdup(r->tool_paths[i]) : mem_printf("%s/%s", cwd, r->tool_paths[i]);
 		bool exact = path_clean(whole, clean, &e) == 0;
 		unsigned access = operation_access(r, i);
@@ -86,6 +88,14 @@ static void judged_paths_make(const struct start_request *r, const char *cwd, st
 			.access = access ? access : writes ? COMMAND_WRITES : COMMAND_READS };
 		ret->count++;
 	}
+}
+
+static void judged_paths_done(struct judged_paths *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		free(p->text[i]);
+	free(p->text);
+	free(p->path);
 }
 
 /* The same command in the same place was allowed for the rest of the session. */
@@ -238,7 +248,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		.terminal = process_has_tty(p),
 	};
 	command_facts_auto struct command_facts facts = { 0 };
-	struct judged_paths *paths = mem_zalloc(1, sizeof *paths);
+	struct judged_paths paths = { 0 };
 	const struct policy_rules *session = NULL;
 	struct policy_decision decision;
 	struct err unread = ERR_INIT;
@@ -249,16 +259,16 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	else
 		command_understand_argv(argv, argc, &how, &facts);
 	if (r->tool)
-		judged_paths_make(r, p->cwd, paths);
+		judged_paths_make(r, p->cwd, &paths);
 	if (!is_new_session(p, r))
 		(void)session_rules_of(p->engine, p->session_id, &session, &unread);
 	const struct policy_request request = {
 		.uid = p->uid, .argv = argv, .argc = argc, .command_line = p->command_line, .cwd = p->cwd, .workspace = how.workspace, .home = how.home,
 		.profile = p->profile, .unconfined = !f->profile.confined, .wider = is_wider(&r->sandbox), .mode = p->mode,
-		.justification = p->justification, .facts = &facts, .tool = r->tool, .tool_path = paths->path, .ntool_paths = paths->count,
+		.justification = p->justification, .facts = &facts, .tool = r->tool, .tool_path = paths.path, .ntool_paths = paths.count,
 		.rules = rules, .session_rules = session,
 	};
-	const struct rules_query use = { .facts = &facts, .tool = r->tool, .path = paths->path, .npaths = paths->count,
+	const struct rules_query use = { .facts = &facts, .tool = r->tool, .path = paths.path, .npaths = paths.count,
 		.place = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };
 	const struct hook_judging judging = { .process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use };
 	if (r->owner == OWNER_HOOK)
@@ -282,9 +292,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		}
 		tell(p, &decision, argv, argc, &facts);
 	}
-	for (size_t i = 0; i < paths->count; i++)
-		free(paths->text[i]);
-	free(paths);
+	judged_paths_done(&paths);
 	return wait;
 }
 

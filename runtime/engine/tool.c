@@ -86,6 +86,15 @@ int tool_check(struct engine *g, const char *name, const json_t *arguments, cons
 	for (size_t i = 0; i < countof(required); i++)
 		if (required[i].tool == t.builtin && require_string(arguments, required[i].member, e) < 0)
 			return err_wrap(e, "arguments of %s", name);
+	if (t.builtin == TOOL_APPLY_PATCH) {
+		struct tool_paths paths;
+
+		tool_paths_of(name, arguments, &paths);
+		bool too_many = paths.too_many;
+		tool_paths_done(&paths);
+		if (too_many)
+			return err_field(e, "patch", "names more than %u files; make it several", TOOL_PATHS_MAX);
+	}
 	if (t.builtin == TOOL_SHELL && !json_object_get(arguments, "command") == !json_object_get(arguments, "commandLine"))
 		return err_field(e, "arguments", "shell needs commandLine or command, and not both");
 	return 0;

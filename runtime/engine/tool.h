@@ -115,15 +115,17 @@ void tool_judging_done(struct engine *g);
 /* A call's document as its first facts will make it. */
 void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret);
 
-/* tool_process.c */
-#define TOOL_PATHS_MAX 64u
-/* The files that a call is about, as its arguments name them: what rules about paths look at. */
+/* tool_paths.c: the files that a call is about, each once, as its arguments name them: what rules about paths look at. */
+#define TOOL_PATHS_MAX 2048u  /* twice what bailiff-tool takes of files in one patch */
 struct tool_paths {
-	char *path[TOOL_PATHS_MAX];
+	char **path;
 	size_t count;
+	bool too_many;                /* there are more, which nobody could judge: such a call is refused */
 };
-void tool_paths_of(const json_t *args, struct tool_paths *ret);
+void tool_paths_of(const char *tool, const json_t *args, struct tool_paths *ret);
 void tool_paths_done(struct tool_paths *n);
+
+/* tool_process.c */
 void tool_process_start(struct engine *g, const char *call_id);
 
 #endif

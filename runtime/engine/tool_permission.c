@@ -294,26 +294,13 @@ static char *host_of(const json_t *args)
 	return n ? mem_strndup(s, n) : NULL;
 }
 
-static void name_arguments(const json_t *args, struct tool_paths *n)
-{
-	static const char *const members[] = { "file_path", "notebook_path" };
-
-	tool_paths_of(args, n);
-	for (size_t i = 0; i < countof(members); i++) {
-		const char *path = json_string_value(json_object_get(args, members[i]));
-
-		if (path && n->count < TOOL_PATHS_MAX)
-			n->path[n->count++] = mem_strdup(path);
-	}
-}
-
 /* Those of the conventions' tools that look into all that is below a folder. */
 static bool searches(const char *tool)
 {
 	return strcmp(tool, "Grep") == 0 || strcmp(tool, "Glob") == 0;
 }
 
-static size_t make_paths(const struct tool_judging *j, const struct tool_paths *named, char *text[TOOL_PATHS_MAX], struct command_path *ret)
+static size_t make_paths(const struct tool_judging *j, const struct tool_paths *named, char **text, struct command_path *ret)
 {
 	unsigned access = rule_kind_of_tool(j->use.tool) == RULE_EDIT ? COMMAND_WRITES : COMMAND_READS | (searches(j->use.tool) ? COMMAND_RECURSES : 0);
 	char clean[PATH_MAX];
@@ -358,9 +345,7 @@ static bool decide(struct engine *g, struct tool_judging *j, const struct policy
 		.home = j->home[0] ? j->home : NULL };
 	const char *const argv[] = { "/bin/sh", "-c", line };
 	command_facts_auto struct command_facts facts = { 0 };
-	struct command_path *paths = mem_zalloc(TOOL_PATHS_MAX, sizeof *paths);
-	struct tool_paths named = { 0 };
-	char *text[TOOL_PATHS_MAX];
+	struct tool_paths named;
 	mem_auto char *host = host_of(j->use.arguments);
 	struct buf out = BUF_INIT;
 	const struct policy_rules *session = NULL;
@@ -369,9 +354,9 @@ static bool decide(struct engine *g, struct tool_judging *j, const struct policy
 
 	if (line)
 		command_understand_line(line, strlen(line), &how, &facts);
-	name_arguments(j->use.arguments, &named);
-	if (!named.count && searches(j->use.tool))
-		named.path[named.count++] = mem_strdup("."); /* where it is */
+	tool_paths_of(j->use.tool, j->use.arguments, &named);
+	struct command_path *paths = mem_zalloc(named.count + 1, sizeof *paths);
+	char **text = mem_zalloc(named.count + 1, sizeof *text);
 	size_t n = make_paths(j, &named, text, paths);
 	j->mode = policy_place_mode(rules, permission_mode_of(g, session_id));
 	(void)session_rules_of(g, session_id, &session, &unread);
@@ -384,6 +369,8 @@ static bool decide(struct engine *g, struct tool_judging *j, const struct policy
 	policy_decide(&r, &j->decision);
 	if (unread.code)
 		overrule(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
+	if (named.too_many)
+		overrule(j, POLICY_DENY, POLICY_BY_RULE, "it names more files than can be judged at once; make it several calls");
 	if (tool_find(g, j->use.tool, j->use.by.uid, &t) && t.destructive)
 		j->decision.destructive = true;
 	const struct rules_query use = { .facts = r.facts, .tool = r.tool, .path = paths, .npaths = n,
@@ -413,6 +400,7 @@ static bool decide(struct engine *g, struct tool_judging *j, const struct policy
 out:
 	for (size_t i = 0; i < n; i++)
 		free(text[i]);
+	free(text);
 	tool_paths_done(&named);
 	free(paths);
 	return wait;

@@ -46,53 +46,6 @@ static void fail_start(struct engine *g, const char *call_id, const struct err *
 	tool_call_fail(g, call_id, &why);
 }
 
-static void name_path(struct tool_paths *n, const char *s, size_t len)
-{
-	while (len && (s[len - 1] == '\r' || s[len - 1] == ' '))
-		len--;
-	if (len && n->count < TOOL_PATHS_MAX)
-		n->path[n->count++] = mem_strndup(s, len);
-}
-
-/* The headers of a patch, in either of its two forms; a/ and b/ are what git puts before names. */
-static void name_patch_paths(struct tool_paths *n, const char *patch)
-{
-	static const char *const heads[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ", "+++ ", "--- " };
-
-	for (const char *s = patch; *s; s += strcspn(s, "\n"), s += *s == '\n')
-		for (size_t i = 0; i < countof(heads); i++) {
-			size_t h = strlen(heads[i]);
-
-			if (strncmp(s, heads[i], h) != 0)
-				continue;
-			const char *name = s + h;
-			size_t len = strcspn(name, "\n\t");
-			if (len == 9 && strncmp(name, "/dev/null", 9) == 0)
-				continue;
-			name_path(n, name, len);
-			if (i >= 4 && len > 2 && (name[0] == 'a' || name[0] == 'b') && name[1] == '/')
-				name_path(n, name + 2, len - 2);
-		}
-}
-
-void tool_paths_of(const json_t *args, struct tool_paths *ret)
-{
-	const char *path = json_string_value(json_object_get(args, "path")), *patch = json_string_value(json_object_get(args, "patch"));
-
-	*ret = (struct tool_paths){ 0 };
-	if (path)
-		name_path(ret, path, strlen(path));
-	if (patch)
-		name_patch_paths(ret, patch);
-}
-
-void tool_paths_done(struct tool_paths *n)
-{
-	for (size_t i = 0; i < n->count; i++)
-		free(n->path[i]);
-	n->count = 0;
-}
-
 static void start(struct engine *g, const struct tool_call_doc *d, const struct tool *tool, const struct requester *by,
 		  const json_t *where, json_t *args)
 {
@@ -121,7 +74,7 @@ static void start(struct engine *g, const struct tool_call_doc *d, const struct 
 		spec.request.stdin_pipe = true;
 		spec.request.stderr_merge = false;
 		spec.request.sandbox.own_program = g->o.tool_program;
-		tool_paths_of(args, &paths);
+		tool_paths_of(tool->name, args, &paths);
 		spec.request.tool = tool->name;
 		spec.request.tool_paths = (const char *const *)paths.path;
 		spec.request.ntool_paths = paths.count;

@@ -10,6 +10,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/start_spec.h"
+#include "runtime/engine/tool.h"
 #include "supervisor/config.h"
 #include "supervisor/control/control.h"
 
@@ -37,9 +38,10 @@ static json_t *as_start(const struct call *c, const char *tool)
 
 void method_evaluate_permission(struct call *c)
 {
-	const char *tool = call_str(c, "toolName"), *path = json_string_value(json_object_get(call_obj(c, "arguments"), "path"));
+	const char *tool = call_str(c, "toolName");
 	json_auto_t *start = as_start(c, tool);
 	start_spec_auto struct start_spec s = { 0 };
+	struct tool_paths paths = { 0 };
 	struct err e = ERR_INIT;
 
 	if (tool && (!tool[0] || strlen(tool) > 200))
@@ -49,11 +51,13 @@ void method_evaluate_permission(struct call *c)
 		return;
 	}
 	if (tool && strcmp(tool, "shell") != 0) {
+		tool_paths_of(tool, call_obj(c, "arguments"), &paths);
 		s.request.tool = tool;
-		s.request.tool_paths = &path;
-		s.request.ntool_paths = path ? 1 : 0;
+		s.request.tool_paths = (const char *const *)paths.path;
+		s.request.ntool_paths = paths.count;
 	}
 	engine_evaluate_permission(call_engine(c), &s.request, &c->caller, call_engine_reply, c);
+	tool_paths_done(&paths);
 }
 
 void method_resolve_permission(struct call *c)

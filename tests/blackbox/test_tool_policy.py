@@ -63,6 +63,39 @@ def test_by_what_they_are_and_what_they_are_given():
         valid(home, rpc)
 
 
+def test_every_file_of_a_patch_is_judged():
+    """However it is written and however many there are: what the tool would write is what the rules have seen."""
+    update, diff = "@@\n-old\n+new\n", "@@ -1,1 +1,1 @@\n-old\n+new\n"
+    made = ["made", "*** Begin Patch\n*** Add File: made\n+-- a comment\n+++ more\n*** End Patch\n"]
+
+    def envelope(*parts):
+        return "*** Begin Patch\n" + "".join(parts) + "*** End Patch\n"
+
+    patches = [envelope("*** Update File: locked/key\n", update), envelope("*** Update File:   locked/key  \n", update),
+               envelope("*** Update File: odd\t/../locked/key\n", update), envelope("*** Update File: open\n*** Move to:  locked/new\n", update),
+               envelope(*(f"*** Add File: f{i}\n+x\n" for i in range(100)), "*** Update File: locked/key\n", update),
+               "".join(f"--- /dev/null\n+++ b/f{i}\n@@ -0,0 +1,1 @@\n+x\n" for i in range(100)) + "--- a/locked/key\n+++ b/locked/key\n" + diff,
+               "--- locked/key\tyesterday\r\n+++ locked/key\ttoday\r\n" + diff]
+    with Policed(RULES) as home, home.rpc() as rpc:
+        os.makedirs(os.path.join(home.work, "locked"))
+        os.makedirs(os.path.join(home.work, "odd\t"))
+        for name in ("locked/key", "open"):
+            with open(os.path.join(home.work, name), "w") as f:
+                f.write("old\n")
+        turn = client_turn(rpc, cwd=home.work)
+        for patch in patches:
+            done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="apply_patch", arguments={"patch": patch})
+            assert done["status"] == "failed" and "'apply_patch' is denied by Edit(/locked/**)" in done["error"]["message"], (patch[:100], done)
+            would = rpc.call("evaluate_permission", toolName="apply_patch", arguments={"patch": patch}, cwd=home.work)
+            assert would["permissionDecision"]["decision"] == "deny", (patch[:100], would)
+        many = "".join(f"--- f{i}\n+++ f{i}\n" for i in range(3000))
+        error = rpc.fails("invoke_tool", turnId=turn["turnId"], toolName="apply_patch", arguments={"patch": many}, code=-32602)
+        assert "more than 2048 files" in error.message, error
+        refused(rpc, turn, "apply_patch_too", patch=many)
+        assert rpc.call("invoke_tool", turnId=turn["turnId"], toolName="apply_patch", arguments={"patch": made[1]})["status"] == "completed"
+        assert os.listdir(os.path.join(home.work, "locked")) == ["key"] and os.path.exists(os.path.join(home.work, made[0]))
+
+
 def test_a_session_is_trusted_with_what_was_asked():
     """Bailiff's own tools read what they are to do: an answer is about that, too."""
     with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc, home.rpc() as person:

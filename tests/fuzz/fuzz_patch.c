@@ -1,13 +1,43 @@
-/* A patch and a file's text, apart by the first 0xff: whatever they are, reading and applying ends, and keeps to its memory. */
+/*
+ * A patch and a file's text, apart by the first 0xff: whatever they are, reading and applying ends, and keeps to its memory. And every
+ * file that would be written is one that rules and hooks are told of.
+ */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/engine/tool.h"
 #include "supervisor/tool/patch.h"
 
+#include <jansson.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must_be_named(const struct tool_paths *names, const char *path)
+{
+	for (size_t i = 0; i < names->count; i++)
+		if (strcmp(names->path[i], path) == 0)
+			return;
+	abort();
+}
+
+static void check_names(const struct patch *p, const char *text, size_t n)
+{
+	json_auto_t *args = memchr(text, 0, n) ? NULL : json_pack("{s:s%}", "patch", text, n);
+	struct tool_paths names;
+
+	if (!args)
+		return; /* no such text comes in JSON */
+	tool_paths_of("apply_patch", args, &names);
+	for (size_t i = 0; i < p->nfiles && !names.too_many; i++) {
+		must_be_named(&names, p->files[i].path);
+		if (p->files[i].move_to)
+			must_be_named(&names, p->files[i].move_to);
+	}
+	tool_paths_done(&names);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -19,6 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct err e = ERR_INIT;
 	if (patch_parse(text, n, &p, &e) < 0)
 		return 0;
+	check_names(&p, text, n);
 	for (size_t i = 0; i < p.nfiles && i < 8; i++) {
 		buf_auto struct buf out = BUF_INIT;
 		(void)patch_text(&p.files[i], old, old_len, &out, &e);
