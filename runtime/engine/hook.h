@@ -6,7 +6,8 @@
  * what their answers come to (policy/hook_answer.h); here they run, each as a sandboxed process of its own with its facts, all
  * that are meant for one step side by side.
  *
- *   hook.c         groups of them, their processes and facts
+ *   hook.c         their processes and facts
+ *   hook_group.c   all that are meant for one step
  *   hook_recovery.c
  *   hook_place.c   which hold, where the files of a workspace may have to be looked at first
  *   hook_input.c   what they read: the conventions' JSON
@@ -33,6 +34,14 @@ struct err;
 struct policy_decision;
 struct store_batch;
 
+/* The conventions' tools are about one file each. What is about several is told of each, as if it were a call of its own. */
+struct hook_texts {
+	char **text;
+	size_t count;
+	size_t beyond;                   /* there were so many that only the first was written; or 0 */
+};
+#define HOOK_RUNS_MAX 64u              /* of one step, where it is about several files */
+
 /* What hooks are asked about. Only for the call, but for what the group copies. */
 struct hook_subject {
 	enum hook_point point;
@@ -41,7 +50,8 @@ struct hook_subject {
 	const char *session_id, *thread_id, *turn_id;
 	const char *task_id, *tool_call_id, *trace_id, *process_id; /* or NULL or "" */
 	const char *cwd;                 /* where they run */
-	const char *input;               /* what they read */
+	const char *input;               /* what they read … */
+	const struct hook_texts *texts;  /* … or several, and each hook runs for each */
 	const char *const *env;          /* what the command was given: a hook gets of it what it asks for */
 	size_t nenv;
 	const char *waits;               /* process, turn, stop: what goes on after them; NULL = nothing does */
@@ -54,6 +64,7 @@ struct hook_subject {
 struct hook_run {
 	struct hook_group *group;
 	struct hook_said *said;
+	const char *input;               /* one of the group's */
 	char process_id[ID_ROOM];
 	char input_ref[ID_ROOM];         /* its updatedInput, kept; "" = none */
 	char context_ref[ID_ROOM];       /* its additionalContext */
@@ -77,7 +88,9 @@ struct hook_group {
 	enum hook_point point;
 	struct requester by;
 	char session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM], task_id[ID_ROOM], tool_call_id[ID_ROOM], trace_id[ID_ROOM];
-	char *cwd, *input;
+	char *cwd, **input;
+	size_t ninputs;
+	size_t beyond;                   /* it is about so many files that none of them looks; or 0 */
 	struct hook_run *run;
 	struct hook_said *said;          /* by the same index */
 	size_t count, open;
@@ -91,6 +104,9 @@ struct hook_group {
 /* hook.started of each goes into `b`, which the caller submits before hook_group_go. */
 struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list, size_t n,
 				  struct store_batch *b);
+void hook_group_free(struct hook_group *group);
+bool hook_run_waits(const struct hook_run *r); /* somebody does, for its answer */
+void hook_group_look(struct hook_group *group); /* something of it is over: calls `then` after the last, frees it when nothing runs */
 /* May call `then` before it returns. */
 void hook_group_go(struct hook_group *group, hook_then_fn then, void *ctx);
 void hook_group_cancel(struct hook_group *group, const char *reason);
@@ -118,16 +134,20 @@ struct hook_tool {
 	const char *names[6];            /* the first is what hooks are told */
 	size_t nnames;
 	json_t *input;                   /* tool_input */
+	bool each;                       /* it has several file_paths, and hooks are told of each */
 };
 /* A command (tool NULL), or a tool's call. */
 void hook_tool_of_command(const char *command, const char *description, uint64_t wall_ms, struct hook_tool *ret);
-void hook_tool_of_call(const char *tool, const json_t *arguments, struct hook_tool *ret);
+void hook_tool_of_call(const char *tool, const json_t *arguments, const char *cwd, struct hook_tool *ret);
 void hook_tool_done(struct hook_tool *t);
 /* A tool's arguments from what a hook made of its input. New reference. */
-json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const json_t *input);
+json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const char *cwd, const json_t *input);
+bool hook_tool_is_same(const struct hook_tool *t, const json_t *input); /* as hooks were told */
 /* The members that all have; the caller adds its own. New reference. */
 json_t *hook_input(const struct hook_subject *s, int mode);
 char *hook_input_text(json_t *input); /* and drops it */
+void hook_texts_of(const struct hook_tool *t, json_t *input, struct hook_texts *ret); /* with tool_input; and drops it */
+void hook_texts_done(struct hook_texts *t);
 
 /* hook_start.c */
 struct hook_wait;

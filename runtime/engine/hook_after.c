@@ -89,7 +89,7 @@ static void tool_of(struct ended *x)
 		args = tool_call_arguments(x->engine, &call, &e);
 	if (args) {
 		x->is_tool = true;
-		hook_tool_of_call(call.toolName, args, &x->tool);
+		hook_tool_of_call(call.toolName, args, x->cwd, &x->tool);
 		json_decref(args);
 		return;
 	}
@@ -199,7 +199,7 @@ static json_t *error_of(const struct ended *x)
 	return v ? v : json_string("it failed");
 }
 
-static char *input_of(struct ended *x, const struct process *p, const struct hook_subject *s)
+static void texts_of(struct ended *x, const struct process *p, const struct hook_subject *s, struct hook_texts *ret)
 {
 	json_t *v = hook_input(s, (int)permission_mode_of(x->engine, p->session_id));
 
@@ -212,7 +212,7 @@ static char *input_of(struct ended *x, const struct process *p, const struct hoo
 		json_object_set_new(v, "error", error_of(x));
 		json_object_set_new(v, "is_interrupt", json_boolean(strcmp(x->doc.status, "terminated") == 0));
 	}
-	return hook_input_text(v);
+	hook_texts_of(&x->tool, v, ret);
 }
 
 /* ---- selecting and running ---- */
@@ -222,17 +222,26 @@ static size_t select_hooks(struct ended *x, enum hook_point point, const struct 
 	const struct rule_place place = { .cwd = x->cwd, .workspace = x->workspace[0] ? x->workspace : x->cwd, .home = x->home[0] ? x->home : NULL };
 	const struct understand_options how = { .cwd = place.cwd, .workspace = place.workspace, .home = place.home };
 	command_facts_auto struct command_facts facts = { 0 };
+	const json_t *all = json_object_get(x->tool.input, "file_paths");
 	const char *path = json_string_value(json_object_get(x->tool.input, "file_path"));
-	const struct command_path named = { .path = path, .word = path, .exact = true, .access = COMMAND_WRITES };
-	const struct rules_query use = { .facts = &facts, .tool = x->is_tool ? x->tool.names[x->tool.nnames - 1] : NULL, .path = &named,
-		.npaths = path ? 1 : 0, .place = place };
+	const size_t npaths = x->tool.each ? json_array_size(all) : path ? 1 : 0;
+	struct command_path *named = mem_zalloc(npaths + 1, sizeof *named);
+	const struct rules_query use = { .facts = &facts, .tool = x->is_tool ? x->tool.names[x->tool.nnames - 1] : NULL, .path = named,
+		.npaths = npaths, .place = place };
 	const struct hook_query q = { .point = point, .name = x->tool.names, .nnames = x->tool.nnames, .use = &use };
 
+	for (size_t i = 0; i < npaths; i++) {
+		const char *one = x->tool.each ? json_string_value(json_array_get(all, i)) : path;
+
+		named[i] = (struct command_path){ .path = one, .word = one, .exact = true, .access = COMMAND_WRITES };
+	}
 	if (!x->is_tool)
 		command_understand_line(buf_cstr(&x->line), x->line.len, &how, &facts);
 	if (x->partial)
 		facts.unknown |= COMMAND_UNKNOWN(TOO_MUCH);
-	return policy_hooks_select(x->hooks, &q, list);
+	size_t n = policy_hooks_select(x->hooks, &q, list);
+	free(named);
+	return n;
 }
 
 struct hook_group *hook_after(struct process *p, const struct policy_hooks *hooks)
@@ -262,10 +271,12 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 		s.turn_id = turn;
 	}
 	if (n) {
-		mem_auto char *input = input_of(&x, p, &s);
+		struct hook_texts texts;
 
-		s.input = input;
+		texts_of(&x, p, &s, &texts);
+		s.texts = &texts;
 		group = hook_group_new(g, &s, list, n, b);
+		hook_texts_done(&texts);
 		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
 	} else {
 		store_batch_free(b);

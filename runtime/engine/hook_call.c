@@ -78,7 +78,7 @@ bool hook_call_look(struct engine *g, struct hook_call *h, enum hook_point point
 	h->asked[stage_of(point)] = true;
 	if (!hooks_are_at(u->hooks, point))
 		return false;
-	hook_tool_of_call(u->tool, u->arguments, &tool);
+	hook_tool_of_call(u->tool, u->arguments, u->cwd, &tool);
 	const struct hook_query q = { .point = point, .name = tool.names, .nnames = tool.nnames, .use = u->use };
 	n = policy_hooks_select(u->hooks, &q, list);
 	if (n) {
@@ -86,11 +86,13 @@ bool hook_call_look(struct engine *g, struct hook_call *h, enum hook_point point
 		json_t *v = input_of(&s, u, &tool);
 		if (point == HOOK_PERMISSION_REQUEST)
 			json_object_set_new(v, "permission_suggestions", json_array());
-		mem_auto char *input = hook_input_text(v);
-		s.input = input;
+		struct hook_texts texts;
+		hook_texts_of(&tool, v, &texts);
+		s.texts = &texts;
 		s.waits = "call";
 		struct store_batch *b = store_batch_new(g->o.store);
 		h->group = hook_group_new(g, &s, list, n, b);
+		hook_texts_done(&texts);
 		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
 	}
 	hook_tool_done(&tool);
@@ -111,7 +113,7 @@ json_t *hook_call_rewritten(struct hook_call *h, const char *tool, const json_t 
 	h->fresh = NULL;
 	if (!input)
 		return NULL;
-	made = hook_tool_arguments(tool, arguments, input);
+	made = hook_tool_arguments(tool, arguments, NULL, input);
 	json_decref(input);
 	return made;
 }
@@ -165,7 +167,7 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 	const enum hook_point point = good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
 	json_t *args = tool_call_arguments(g, &d, &e);
 	struct hook_tool tool;
-	hook_tool_of_call(d.toolName, args, &tool);
+	hook_tool_of_call(d.toolName, args, w->cwd, &tool);
 	const struct rules_query use = { .tool = d.toolName, .place = { .cwd = w->cwd } };
 	const struct hook_query q = { .point = point, .name = tool.names, .nnames = tool.nnames, .use = &use };
 	n = policy_hooks_select(hooks, &q, list);
@@ -184,10 +186,12 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 			json_object_set_new(v, "error", json_string(why ? why : d.status));
 			json_object_set_new(v, "is_interrupt", json_boolean(strcmp(d.status, "cancelled") == 0));
 		}
-		mem_auto char *input = hook_input_text(v);
-		s.input = input;
+		struct hook_texts texts;
+		hook_texts_of(&tool, v, &texts);
+		s.texts = &texts;
 		struct store_batch *b = store_batch_new(g->o.store);
 		struct hook_group *group = hook_group_new(g, &s, list, n, b);
+		hook_texts_done(&texts);
 		group->drop = free;
 		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
 		hook_group_go(group, after_said, w);

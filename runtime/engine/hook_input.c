@@ -4,33 +4,40 @@
  *   a command, shell   Bash {command, description?, timeout?}
  *   read_file          Read {file_path, offset?, limit?}
  *   write_file         Write {file_path, content, …}
- *   apply_patch        Edit {file_path (the first of them), file_paths, patch}; a matcher may also say Write, MultiEdit or apply_patch
+ *   apply_patch        Edit {file_path, file_paths, patch}; a matcher may also say Write, MultiEdit or apply_patch
  *   list_directory     LS {path}
  *
- * and others by their own, with their own arguments.
+ * and others by their own, with their own arguments. Paths of bailiff's own tools are absolute, as hooks expect them to be; what is about
+ * several files is told once for each of them.
  */
 
 #include "runtime/engine/hook.h"
 
 #include "policy/rules.h"
+#include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
 #include "runtime/engine/tool.h"
 
 #include <string.h>
+
+#define TEXTS_BYTES_MAX (16u << 20)
 
 static const struct mapping {
 	const char *tool;
 	const char *names[5];         /* told, and also matched */
 	struct {
 		const char *ours, *theirs;
+		bool is_path;
 	} member[2];
 } mappings[] = {
-	{ "shell", { "Bash", "shell" }, { { "commandLine", "command" } } },
-	{ "read_file", { "Read", "read_file" }, { { "path", "file_path" } } },
-	{ "write_file", { "Write", "write_file" }, { { "path", "file_path" } } },
-	{ "apply_patch", { "Edit", "Write", "MultiEdit", "apply_patch" }, { { NULL, NULL } } },
-	{ "list_directory", { "LS", "list_directory" }, { { NULL, NULL } } },
+	{ "shell", { "Bash", "shell" }, { { "commandLine", "command", false } } },
+	{ "read_file", { "Read", "read_file" }, { { "path", "file_path", true } } },
+	{ "write_file", { "Write", "write_file" }, { { "path", "file_path", true } } },
+	{ "apply_patch", { "Edit", "Write", "MultiEdit", "apply_patch" }, { { 0 } } },
+	{ "list_directory", { "LS", "list_directory" }, { { "path", "path", true } } },
 };
+#define PATCHING (&mappings[3])
 
 static const struct mapping *mapping_of(const char *tool)
 {
@@ -81,30 +88,40 @@ void hook_tool_of_command(const char *command, const char *description, uint64_t
 		json_object_set_new(ret->input, "timeout", json_integer((json_int_t)wall_ms));
 }
 
-/* The files that a patch names. */
-static void add_patch_paths(json_t *input, const char *patch)
+/* By its text, as rules have it. */
+static json_t *absolute(const char *path, const char *cwd)
 {
-	static const char *const heads[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: ", "+++ b/", "--- a/" };
-	json_t *paths = json_array();
+	mem_auto char *whole = path[0] == '/' || !cwd || !cwd[0] ? mem_strdup(path) : mem_printf("%s/%s", cwd, path);
+	char clean[PATH_MAX];
+	struct err e = ERR_INIT;
 
-	for (const char *s = patch; *s; s += strcspn(s, "\n"), s += *s == '\n')
-		for (size_t i = 0; i < countof(heads); i++) {
-			size_t h = strlen(heads[i]), n;
-
-			if (strncmp(s, heads[i], h) != 0)
-				continue;
-			n = strcspn(s + h, "\r\n\t");
-			json_array_append_new(paths, json_stringn(s + h, n));
-		}
-	if (json_array_size(paths))
-		json_object_set(input, "file_path", json_array_get(paths, 0));
-	json_object_set_new(input, "file_paths", paths);
+	return text_of(whole[0] == '/' && path_clean(whole, clean, &e) == 0 ? clean : whole);
 }
 
-void hook_tool_of_call(const char *tool, const json_t *arguments, struct hook_tool *ret)
+/* The files that a patch names, or what is done with files in a client's name. */
+static void add_paths(const char *tool, const json_t *arguments, const char *cwd, struct hook_tool *ret)
+{
+	const json_t *given = json_object_get(arguments, "file_paths"), *v;
+	json_t *paths = json_array();
+	struct tool_paths named;
+	size_t i;
+
+	tool_paths_of(tool, arguments, &named);
+	for (i = 0; i < named.count; i++)
+		json_array_append_new(paths, absolute(named.path[i], cwd));
+	json_array_foreach(given, i, v)
+		if (i && json_is_string(v)) /* the first is its path */
+			json_array_append_new(paths, absolute(json_string_value(v), cwd));
+	tool_paths_done(&named);
+	if (json_array_size(paths))
+		json_object_set(ret->input, "file_path", json_array_get(paths, 0));
+	ret->each = json_array_size(paths) > 1;
+	json_object_set_new(ret->input, "file_paths", paths);
+}
+
+void hook_tool_of_call(const char *tool, const json_t *arguments, const char *cwd, struct hook_tool *ret)
 {
 	const struct mapping *m = mapping_of(tool);
-	const char *patch = json_string_value(json_object_get(arguments, "patch"));
 
 	*ret = (struct hook_tool){ .input = json_is_object(arguments) ? json_copy((json_t *)(uintptr_t)arguments) : json_object() };
 	json_object_del(ret->input, "env"); /* values that may be secrets */
@@ -116,13 +133,17 @@ void hook_tool_of_call(const char *tool, const json_t *arguments, struct hook_to
 	for (size_t i = 0; i < countof(m->member) && m->member[i].ours; i++) {
 		json_t *v = json_object_get(ret->input, m->member[i].ours);
 
-		if (v) {
+		if (!v)
+			continue;
+		if (m->member[i].is_path && json_is_string(v))
+			json_object_set_new(ret->input, m->member[i].theirs, absolute(json_string_value(v), cwd));
+		else
 			json_object_set(ret->input, m->member[i].theirs, v);
+		if (strcmp(m->member[i].theirs, m->member[i].ours) != 0)
 			json_object_del(ret->input, m->member[i].ours);
-		}
 	}
-	if (m == &mappings[3] && patch)
-		add_patch_paths(ret->input, patch);
+	if (m == PATCHING || json_object_get(arguments, "file_paths"))
+		add_paths(tool, arguments, cwd, ret);
 }
 
 void hook_tool_done(struct hook_tool *t)
@@ -131,25 +152,45 @@ void hook_tool_done(struct hook_tool *t)
 	*t = (struct hook_tool){ 0 };
 }
 
-json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const json_t *input)
+/* A path that is still what it was told as is still what it was. */
+static void take_back(const struct mapping *m, size_t i, const json_t *arguments, const char *cwd, json_t *made)
+{
+	json_t *v = json_object_get(made, m->member[i].theirs), *given = json_object_get(arguments, m->member[i].ours);
+	const char *path = m->member[i].is_path ? json_string_value(given) : NULL;
+	json_t *told = path ? absolute(path, cwd) : NULL;
+
+	if (!v)
+		return;
+	json_object_set(made, m->member[i].ours, told && json_equal(told, v) ? given : v);
+	if (strcmp(m->member[i].theirs, m->member[i].ours) != 0)
+		json_object_del(made, m->member[i].theirs);
+	json_decref(told);
+}
+
+json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const char *cwd, const json_t *input)
 {
 	const struct mapping *m = mapping_of(tool);
 	json_t *made = json_copy((json_t *)(uintptr_t)input), *env = json_object_get(arguments, "env");
 
 	json_object_del(made, "file_paths");
-	if (m == &mappings[3])
+	if (m == PATCHING)
 		json_object_del(made, "file_path"); /* which files it is about is in the patch */
-	for (size_t i = 0; m && i < countof(m->member) && m->member[i].ours; i++) {
-		json_t *v = json_object_get(made, m->member[i].theirs);
-
-		if (v) {
-			json_object_set(made, m->member[i].ours, v);
-			json_object_del(made, m->member[i].theirs);
-		}
-	}
+	for (size_t i = 0; m && i < countof(m->member) && m->member[i].ours; i++)
+		take_back(m, i, arguments, cwd, made);
 	if (env)
 		json_object_set(made, "env", env);
 	return made;
+}
+
+bool hook_tool_is_same(const struct hook_tool *t, const json_t *input)
+{
+	json_auto_t *told = json_copy(t->input), *now = json_copy((json_t *)(uintptr_t)input);
+
+	if (t->each) { /* each was told of one of them */
+		json_object_del(told, "file_path");
+		json_object_del(now, "file_path");
+	}
+	return json_equal(told, now);
 }
 
 json_t *hook_input(const struct hook_subject *s, int mode)
@@ -174,4 +215,39 @@ char *hook_input_text(json_t *input)
 
 	json_decref(input);
 	return text ? text : mem_strdup("{}");
+}
+
+static void tell_file(json_t *input, json_t *path)
+{
+	json_t *response = json_object_get(input, "tool_response");
+
+	json_object_set(json_object_get(input, "tool_input"), "file_path", path);
+	if (json_object_get(response, "filePath"))
+		json_object_set(response, "filePath", path);
+}
+
+void hook_texts_of(const struct hook_tool *t, json_t *input, struct hook_texts *ret)
+{
+	json_t *paths = json_object_get(t->input, "file_paths");
+	const size_t n = t->each ? json_array_size(paths) : 1;
+
+	*ret = (struct hook_texts){ .text = mem_zalloc(n, sizeof *ret->text), .count = 1 };
+	ret->text[0] = hook_input_text(json_incref(input));
+	if (n > HOOK_RUNS_MAX || n * strlen(ret->text[0]) > TEXTS_BYTES_MAX)
+		ret->beyond = n > 1 ? n : 0;
+	for (size_t i = 1; i < n && !ret->beyond; i++) {
+		tell_file(input, json_array_get(paths, i));
+		ret->text[ret->count++] = hook_input_text(json_incref(input));
+	}
+	if (n > 1)
+		tell_file(input, json_array_get(paths, 0));
+	json_decref(input);
+}
+
+void hook_texts_done(struct hook_texts *t)
+{
+	for (size_t i = 0; i < t->count; i++)
+		free(t->text[i]);
+	free(t->text);
+	*t = (struct hook_texts){ 0 };
 }

@@ -90,7 +90,7 @@ static void tool_of(const struct hook_judging *j, struct hook_wait *w)
 
 	if (r->tool) {
 		args = r->stdin_text ? json_loads(r->stdin_text, 0, NULL) : operation_arguments(r);
-		hook_tool_of_call(r->tool, args, &w->tool);
+		hook_tool_of_call(r->tool, args, j->process->cwd, &w->tool);
 		w->tool_name = mem_strdup(r->tool);
 		json_decref(args);
 		return;
@@ -190,7 +190,7 @@ static json_t *suggestions(const struct hook_wait *w)
 			 "behavior", "allow", "destination", "session");
 }
 
-static char *input_of(const struct process *p, const struct hook_wait *w, const struct hook_subject *s)
+static void texts_of(const struct process *p, const struct hook_wait *w, const struct hook_subject *s, struct hook_texts *ret)
 {
 	json_t *v = hook_input(s, p->mode), *offered;
 
@@ -199,7 +199,7 @@ static char *input_of(const struct process *p, const struct hook_wait *w, const 
 	json_object_set_new(v, "tool_use_id", json_string(p->tool_call_id[0] ? p->tool_call_id : p->id));
 	if (w->point == HOOK_PERMISSION_REQUEST && (offered = suggestions(w)))
 		json_object_set_new(v, "permission_suggestions", offered);
-	return hook_input_text(v);
+	hook_texts_of(&w->tool, v, ret);
 }
 
 static void on_answered(struct hook_group *group, void *ctx);
@@ -234,9 +234,11 @@ void hook_hold(struct process *p, const struct start_request *r, const struct ca
 		permission_fail(p, &e);
 		return;
 	}
-	mem_auto char *input = input_of(p, w, &s);
-	s.input = input;
+	struct hook_texts texts;
+	texts_of(p, w, &s, &texts);
+	s.texts = &texts;
 	w->group = hook_group_new(g, &s, w->list, w->nlist, b);
+	hook_texts_done(&texts);
 	store_submit(g->o.store, b, 0, NULL, NULL);
 	if (new_session)
 		hook_session_started(g, p->session_id, p->uid, &p->by, p->cwd, NULL);
@@ -315,19 +317,19 @@ static int rewrite_call(struct hook_wait *w, struct start_request *r, struct err
 {
 	const struct caller c = { .uid = w->process->uid };
 
-	if (!r->stdin_text && json_equal(w->made.input, w->tool.input))
+	if (!r->stdin_text && hook_tool_is_same(&w->tool, w->made.input))
 		return 0;
 	if (!r->stdin_text)
 		return err_set(e, ERR_PERMISSION, "a hook gave an updatedInput for an operation on files that a gateway does, which cannot be another");
 	json_t *old = json_loads(r->stdin_text, 0, NULL);
-	w->made.arguments = hook_tool_arguments(w->tool_name, old, w->made.input);
+	w->made.arguments = hook_tool_arguments(w->tool_name, old, w->process->cwd, w->made.input);
 	json_decref(old);
 	if (tool_check(w->process->engine, w->tool_name, w->made.arguments, &c, e) < 0) {
 		e->code = ERR_PERMISSION;
 		return err_wrap(e, "a hook's updatedInput");
 	}
 	w->made.text = json_dumps(w->made.arguments, JSON_COMPACT);
-	tool_paths_of(w->made.arguments, &w->made.paths);
+	tool_paths_of(w->tool_name, w->made.arguments, &w->made.paths);
 	r->stdin_text = w->made.text;
 	r->tool_paths = (const char *const *)w->made.paths.path;
 	r->ntool_paths = w->made.paths.count;
