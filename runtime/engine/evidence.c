@@ -94,6 +94,11 @@ static void write_members(struct jw *w, const struct evidence_export *x, const s
 	jw_arr_end(w);
 }
 
+static void part_is_kept(struct engine *g, const char *ref)
+{
+	store_spool_kept(g->o.store, ref);
+}
+
 void engine_record_evidence(struct engine *g, const struct evidence_export *x, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
@@ -118,8 +123,10 @@ void engine_record_evidence(struct engine *g, const struct evidence_export *x, c
 	else
 		id_make(ID_KIND_EVIDENCE, evidence_id);
 	for (size_t i = 0; i < x->nparts; i++)
-		if (!kept[i].evidence_id[0])
+		if (!kept[i].evidence_id[0]) {
 			spilled_fact(d->batch, x, &x->part[i], evidence_id, c);
+			deed_then(d, part_is_kept, x->part[i].ref);
+		}
 	open_fact(&f, EVENT_EVIDENCE_CHANGED, x, c);
 	f.draft.ids[ID_EVIDENCE] = evidence_id;
 	write_members(&f.w, x, kept);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 struct store_aside {
 	struct job job;
@@ -142,9 +143,20 @@ int store_spool_keep(struct store *s, const char *output_ref, struct err *e)
 	char name[BATCH_REF_MAX];
 
 	new_name(output_ref, name);
-	if (renameat(s->spool_fd, name, s->spool_fd, output_ref) != 0)
+	if (linkat(s->spool_fd, name, s->spool_fd, output_ref, 0) == 0)
+		return 0;
+	/* Not every file system has links; on such a one a crash before the commit leaves a file that nobody cites. */
+	if ((errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK) || renameat(s->spool_fd, name, s->spool_fd, output_ref) != 0)
 		return err_sys(e, errno, "keep the spool file '%s'", output_ref);
 	return 0;
+}
+
+void store_spool_kept(struct store *s, const char *output_ref)
+{
+	char name[BATCH_REF_MAX];
+
+	new_name(output_ref, name);
+	(void)spool_unlink(s->spool_fd, name);
 }
 
 void store_spool_forget(struct store *s, const char *output_ref)

@@ -137,28 +137,34 @@ static int sync_range(struct store *s, struct batch_range *r, struct chunk_syncs
 	return 0;
 }
 
+int chunk_is_known(struct reader *rd, const char *ref, struct err *e)
+{
+	size_t prefix = strlen(ref) + 1;
+	MDB_cursor *cur;
+	struct db_key k;
+	MDB_val kv, v;
+
+	chunk_key(&k, ref, 0);
+	kv = db_key_val(&k);
+	int rc = mdb_cursor_open(rd->txn, rd->db->t[DB_CHUNKS], &cur);
+	if (rc != 0)
+		return db_err(e, rc, "read chunks");
+	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
+	bool known = rc == 0 && kv.mv_size > prefix && memcmp(kv.mv_data, ref, prefix) == 0;
+	mdb_cursor_close(cur);
+	return known || layer_note(rd->over, 1u << GROUP_RANGE, 0, ref) != NULL;
+}
+
 /* The name of a file is durable once its folder is; that is needed for the first range of each output. */
 static int sync_name(struct store *s, struct batch_range *r, struct chunk_syncs *y, struct err *e)
 {
 	reader_auto struct reader rd = READER_INIT;
-	MDB_cursor *cur;
-	struct db_key k;
-	MDB_val kv, v;
-	size_t prefix = strlen(r->ref) + 1;
-	bool known;
-	int rc;
 
 	if (reader_begin(s, &rd, e) != 0)
 		return -1;
-	chunk_key(&k, r->ref, 0);
-	kv = db_key_val(&k);
-	rc = mdb_cursor_open(rd.txn, rd.db->t[DB_CHUNKS], &cur);
-	if (rc != 0)
-		return db_err(e, rc, "read chunks");
-	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
-	known = rc == 0 && kv.mv_size > prefix && memcmp(kv.mv_data, r->ref, prefix) == 0;
-	mdb_cursor_close(cur);
-	known |= layer_note(rd.over, 1u << GROUP_RANGE, 0, r->ref) != NULL;
+	int known = chunk_is_known(&rd, r->ref, e);
+	if (known < 0)
+		return -1;
 	reader_end(&rd);
 	r->first_cited = !known;
 	if (known || y->dir_synced)

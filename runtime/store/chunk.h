@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 struct group_entry;
+struct reader;
 
 #define CHUNK_MAX (256u * 1024)
 
@@ -35,6 +36,8 @@ int chunk_put(MDB_txn *txn, const struct db *d, const struct group_entry *range,
 /* Removes an output's rows and puts the "expired" mark; *ret_freed = bytes of the rows. */
 int chunk_expire(MDB_txn *txn, const struct db *d, const char *ref, uint64_t *ret_freed, struct err *e);
 
+/* 1 = something of this output was committed. */
+int chunk_is_known(struct reader *rd, const char *ref, struct err *e);
 void chunk_key(struct db_key *k, const char *ref, uint64_t offset);
 /* A row taken apart; ERR_CORRUPT. ret_ref has BATCH_REF_MAX bytes. */
 int chunk_parse(const MDB_val *key, const MDB_val *value, char *ret_ref, struct chunk *ret, struct err *e);

@@ -2,6 +2,7 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
+#include "runtime/store/chunk.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/state.h"
 
@@ -137,6 +138,20 @@ struct count {
 	uint64_t bytes, files;
 };
 
+/* An export that was cut. It may have its own name already: that is no one's until a batch cites it. */
+static bool sweep_new(void *ctx, int fd, const char *name)
+{
+	const char *ref = name + strlen(FOLDER_NEW_SPOOL);
+	const struct count *c = ctx;
+
+	if (strncmp(name, FOLDER_NEW_SPOOL, strlen(FOLDER_NEW_SPOOL)) != 0 || strlen(ref) >= BATCH_REF_MAX)
+		return true;
+	if (*ref && chunk_is_known(c->r, ref, NULL) == 0)
+		unlinkat(fd, ref, 0);
+	unlinkat(fd, name, 0);
+	return true;
+}
+
 static bool count_entry(void *ctx, int fd, const char *name)
 {
 	struct count *c = ctx;
@@ -148,10 +163,6 @@ static bool count_entry(void *ctx, int fd, const char *name)
 
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) || key.mv_size >= BATCH_REF_MAX)
 		return true;
-	if (!c->s->read_only && strncmp(name, FOLDER_NEW_SPOOL, strlen(FOLDER_NEW_SPOOL)) == 0) {
-		unlinkat(fd, name, 0); /* no batch ever cited it */
-		return true;
-	}
 	if (!c->s->read_only && db_seal_get(c->r->txn, c->r->db->t[DB_BLOBS], &key, &v, &n, NULL) == 0 && n == 1 &&
 	    *(const char *)v == 1) {
 		unlinkat(fd, name, 0);
@@ -170,7 +181,7 @@ int folder_count_spool(struct store *s, struct err *e)
 
 	if (reader_begin(s, &r, e) != 0)
 		return -1;
-	if (each_entry(s->spool_fd, count_entry, &c) != 0)
+	if ((!s->read_only && each_entry(s->spool_fd, sweep_new, &c) != 0) || each_entry(s->spool_fd, count_entry, &c) != 0)
 		return err_sys(e, errno, "list the spool folder");
 	s->stats.spool_bytes = c.bytes;
 	s->stats.spool_files = c.files;

@@ -244,10 +244,11 @@ int store_aside_models(struct store_aside *a, uint8_t kind, bool (*fn)(void *ctx
 		       void *ctx, struct err *e);
 /*
  * Makes a spool file (close it) under a name of its own: what a crash leaves of it goes with the next open. Whoever cites it in a
- * batch keeps it first; or it is forgotten, kept or not.
+ * batch gives it its real name first (keep), and says when that is committed (kept); or it is forgotten, kept or not.
  */
 int store_aside_spool(struct store_aside *a, const char *output_ref, int *ret_fd, struct err *e);
 int store_spool_keep(struct store *s, const char *output_ref, struct err *e);
+void store_spool_kept(struct store *s, const char *output_ref);
 void store_spool_forget(struct store *s, const char *output_ref);
 
 #endif

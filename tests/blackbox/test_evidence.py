@@ -272,7 +272,8 @@ def test_an_export_cut_by_a_crash(home):
         assert not [f for f in os.listdir(spool) if f.startswith("new.")]
     with home.rpc() as rpc:
         packs = {e["payload"]["packRef"] for e in rpc.events(sessionId=session) if e["type"] == "evidence.changed"}
-        assert len(packs) == 1 and len([f for f in os.listdir(spool) if os.path.getsize(os.path.join(spool, f)) > 1 << 20]) == 1
+        large = [f for f in os.listdir(spool) if os.path.getsize(os.path.join(spool, f)) > 1 << 20]
+        assert len(packs) == 1 and set(large) == packs, (large, packs)
     home.cli("store", "verify")
 
 

@@ -243,6 +243,48 @@ static void the_middle_is_left_out_and_counted_in(struct rig *r)
 }
 RIG_TEST(the_middle_is_left_out_and_counted)
 
+static void has_spool(const struct rig *r, const char *name, bool wanted)
+{
+	char path[200];
+
+	snprintf(path, sizeof(path), "%s/%s", r->spool_dir, name);
+	ck_assert_msg((access(path, F_OK) == 0) == wanted, "%s is %s", name, wanted ? "gone" : "there");
+}
+
+/* An export that was cut before or after its commit; of a third nothing but the beginning was written. */
+static void a_file_made_aside_goes_unless_it_was_cited_in(struct rig *r)
+{
+	static const char *const cut[] = { "out_1", "out_10", "out_2" };
+	struct err e = ERR_INIT;
+
+	rig_open(r);
+	for (size_t i = 0; i < countof(cut); i++) {
+		struct spool_file f = SPOOL_FILE_INIT;
+		char name[32];
+
+		snprintf(name, sizeof(name), "new.%s", cut[i]);
+		spool_at(r, name, 0, &f);
+		spool_fill(&f, 600000);
+		if (i < 2)
+			ck_assert_msg(store_spool_keep(r->s, cut[i], &e) == 0, "%s", e.message);
+		if (i == 1)
+			cite(r, cut[i], f.fd, 0, 600000);
+		spool_done(&f);
+	}
+	rig_close(r);
+	rig_open(r);
+	for (size_t i = 0; i < countof(cut); i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "new.%s", cut[i]);
+		has_spool(r, name, false);
+		has_spool(r, cut[i], i == 1);
+	}
+	expect(r, "out_10", 1000, 500000, 500000);
+	rig_verify_ok(r);
+}
+RIG_TEST(a_file_made_aside_goes_unless_it_was_cited)
+
 START_TEST(holes)
 {
 	uint64_t from, to;
@@ -281,5 +323,5 @@ RIG_TEST(names_stay_inside)
 int main(void)
 {
 	return SUITE("output", what_was_cited_is_read, at_most_a_mebibyte_at_once, a_flipped_byte_is_found, inline_comes_first,
-		     expired_is_gone, the_middle_is_left_out_and_counted, holes, names_stay_inside);
+		     expired_is_gone, the_middle_is_left_out_and_counted, a_file_made_aside_goes_unless_it_was_cited, holes, names_stay_inside);
 }
