@@ -70,6 +70,7 @@ struct check {
 	const char *name;
 	enum sysfilter_action action;
 	uint16_t errnum;
+	const char *reason;
 	struct condition when[SYSFILTER_CONDITIONS];
 };
 
@@ -102,7 +103,7 @@ static const struct check checks[] = {
 #define NOT(arg, mask, value) { CONDITION_NOT, arg, (uint32_t)(mask), (uint32_t)(value) }
 #define SYSCALL_SET(NAME, action, summary, names)
 #define SYSCALL_NEW(name, number)
-#define SYSCALL_CHECK(name, action, errnum, summary, ...) { name, SYSFILTER_##action, errnum, { __VA_ARGS__ } },
+#define SYSCALL_CHECK(name, action, errnum, summary, ...) { name, SYSFILTER_##action, errnum, "not for sandboxes: " summary, { __VA_ARGS__ } },
 #include "sandbox/syscall_sets.def"
 #undef SYSCALL_SET
 #undef SYSCALL_NEW
@@ -111,6 +112,20 @@ static const struct check checks[] = {
 #undef IS
 #undef NOT
 };
+
+const char *sysfilter_check_reason(const char *name)
+{
+	const char *reason = NULL;
+	for (size_t i = 0; i < countof(checks); i++) {
+		if (checks[i].action != SYSFILTER_DENY || strcmp(checks[i].name, name) != 0)
+			continue;
+		/* The kernel does not say which of several conditions it was. */
+		if (reason && strcmp(reason, checks[i].reason) != 0)
+			return "not for sandboxes with these arguments";
+		reason = checks[i].reason;
+	}
+	return reason;
+}
 
 int sysfilter_number(uint32_t arch, const char *name)
 {

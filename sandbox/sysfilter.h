@@ -61,6 +61,9 @@ void sysfilter_done(struct sysfilter *f);
 /* For this thread and its children; no_new_privs must be set. `log`: refusals go to the kernel's audit. −1 with errno. */
 int sysfilter_install(const struct sysfilter *f, bool log);
 
+/* Why an allowed call is refused all the same, where its arguments decide that; NULL for others. The text is static. */
+const char *sysfilter_check_reason(const char *name);
+
 /* A name of the table → its number, −1 where the architecture has no such call. */
 int sysfilter_number(uint32_t arch, const char *name);
 

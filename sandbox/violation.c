@@ -2,6 +2,7 @@
 
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
+#include "sandbox/sysfilter.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -213,20 +214,37 @@ static bool begins_at_cwd(const struct pending *e)
 	return arg < 0 || (int32_t)e->args[arg] == AT_FDCWD;
 }
 
+/* Up from the working directory, which the kernel tells without links in it, ".." leads to the folder above. */
+static size_t climb(const char *cwd, const char **name)
+{
+	size_t at = strlen(cwd);
+	for (;;) {
+		const char *p = *name;
+		p += strspn(p, "/");
+		if (p[0] == '.' && (p[1] == '/' || !p[1])) {
+			*name = p + 1;
+		} else if (p[0] == '.' && p[1] == '.' && (p[2] == '/' || !p[2])) {
+			*name = p + 2;
+			while (at > 0 && cwd[--at] != '/')
+				;
+		} else {
+			*name = p;
+			return at;
+		}
+	}
+}
+
 static void path_set(struct pending *e, const char *name, bool directory)
 {
-	size_t at = 0, n = strlen(name);
+	bool at_cwd = name[0] != '/' && e->cwd[0] && begins_at_cwd(e);
 	if (name[0] != '/' && e->v.path[0] == '/' && !begins_at_cwd(e))
 		return; /* Landlock has said where it is */
-	if (name[0] != '/' && e->cwd[0] && begins_at_cwd(e)) {
-		at = strlen(e->cwd);
-		if (at + n + 2 > sizeof e->v.path)
-			return;
-		memcpy(e->v.path, e->cwd, at);
-		e->v.path[at++] = '/';
-	}
-	if (at + n + 1 > sizeof e->v.path)
+	size_t at = at_cwd ? climb(e->cwd, &name) : 0, n = strlen(name);
+	if (at + n + 2 > sizeof e->v.path)
 		return;
+	memcpy(e->v.path, e->cwd, at);
+	if (at_cwd)
+		e->v.path[at++] = '/';
 	memcpy(e->v.path + at, name, n + 1);
 	tidy(e->v.path);
 	e->v.directory = directory;
@@ -254,17 +272,30 @@ static int path_rank(const struct pending *e, struct text type)
 	return 0;
 }
 
+/*
+ * Of a folder that is meant by a descriptor and nothing else, as `rm -r` means it, the kernel tells the working directory
+ * instead. A folder that was named ends in a slash.
+ */
+static bool stands_in(const struct pending *e, const char *name, bool directory)
+{
+	return directory && !begins_at_cwd(e) && strcmp(name, e->cwd) == 0;
+}
+
 static void take_path(struct pending *e, struct text t)
 {
 	char name[PATH_MAX];
 	struct text type;
 	if (!find(t, "nametype", &type) || !name_of(t, "name", name, sizeof name) || !name[0])
 		return;
+	bool directory = *type.p == 'P';
 	int rank = path_rank(e, type);
 	if (rank <= e->rank)
 		return;
 	e->rank = rank;
-	path_set(e, name, *type.p == 'P');
+	if (stands_in(e, name, directory))
+		e->v.directory = true;
+	else
+		path_set(e, name, directory);
 }
 
 /* ---- addresses ---- */
@@ -468,6 +499,7 @@ static bool take_seccomp(struct violation_builder *b, struct text t)
 	v->source = "seccomp";
 	take_task(v, t);
 	name_syscall(v, (uint32_t)number(t, "arch", 16, 0), (int)number(t, "syscall", 10, 0));
+	v->reason = sysfilter_check_reason(v->syscall);
 	return v->session != AUDIT_NO_SESSION;
 }
 

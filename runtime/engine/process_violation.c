@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <string.h>
 
 #define DIFFERENT_MAX 64
@@ -84,22 +85,65 @@ static struct violation_row *rest_row(struct process_violations *s, const struct
 	return r ? r : add_row(s, &rest);
 }
 
-/* Whether the path is one of the list's, or below one. */
-static bool path_in(const char *path, struct jval list)
+/* ---- why, in plain words, by what the sandbox was made of ---- */
+
+/* How deep the list's deepest entry is that is the path, or that it lies below; 0 = none does. */
+static size_t depth_in(const char *path, struct jval list)
 {
 	char root[PATH_MAX];
+	size_t deepest = 0;
 
 	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
 		size_t n = jval_str(it.value, root, sizeof root);
-		if (n == 0 || n >= sizeof root)
+		if (n <= deepest || n >= sizeof root)
 			continue;
-		if (strcmp(root, "/") == 0 || (strncmp(path, root, n) == 0 && (!path[n] || path[n] == '/')))
-			return true;
+		if (n == 1 || (strncmp(path, root, n) == 0 && (!path[n] || path[n] == '/')))
+			deepest = n;
 	}
-	return false;
+	return deepest;
 }
 
-/* Why, in plain words, by what the sandbox was made of; NULL where that does not tell. */
+/* From the root on, and with no ".." in it: where those lead, only the kernel knows. */
+static bool is_plain(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "/..")); p += 3)
+		if (!p[3] || p[3] == '/')
+			return false;
+	return path[0] == '/';
+}
+
+/* The deepest rule about a path decides. What a write root should let pass and does not is somewhere else, or somebody else's. */
+static const char *file_reason(struct jval made, const struct violation *v)
+{
+	size_t write = depth_in(v->path, jval_get(made, "writeRoots")), read = depth_in(v->path, jval_get(made, "readRoots"));
+	size_t hidden = depth_in(v->path, jval_get(made, "hidden")), empty = depth_in(v->path, jval_get(made, "private"));
+	size_t shut = depth_in(v->path, jval_get(made, "protected")), open = write > empty ? write : empty;
+	bool reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
+
+	if (hidden > open && hidden > read)
+		return "hidden";
+	if (reads)
+		return "not permitted to its user";
+	if (v->error == EBUSY || (shut && shut >= open && shut >= read))
+		return "protected";
+	if (!open || read > open)
+		return "outside the write roots";
+	return v->error == EROFS ? "leads out of the write roots" : "not permitted to its user";
+}
+
+static const char *network_reason(struct jval made, const struct violation *v)
+{
+	bool binds = strcmp(v->operation, "bind") == 0 && v->error == EACCES;
+
+	if (binds && v->port > 0 && v->port < IPPORT_RESERVED)
+		return "a port below 1024";
+	if (v->error != ENETUNREACH)
+		return NULL;
+	return jval_is_str(jval_get(made, "network"), "host") ? "the host has no route there" :
+	       jval_is_str(jval_get(made, "network"), "allow") ? "only through the proxy" : "no network";
+}
+
+/* NULL where that does not tell. */
 static const char *reason_of(const struct process *p, const struct violation *v)
 {
 	bool confined = p->plan_kind & PLAN_PRIVATE_ROOT;
@@ -112,15 +156,12 @@ static const char *reason_of(const struct process *p, const struct violation *v)
 		return NULL; /* a process of an earlier runtime */
 	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
 	if (strcmp(v->kind, "network") == 0)
-		return jval_is_str(jval_get(made, "network"), "host") || v->error != ENETUNREACH ? NULL :
-		       jval_is_str(jval_get(made, "network"), "allow") ? "only through the proxy" : "no network";
-	if (strcmp(v->kind, "filesystem") != 0 || !confined || v->path[0] != '/')
-		return confined ? NULL : "not permitted to its user";
-	if (strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0)
-		return path_in(v->path, jval_get(made, "hidden")) ? "hidden" : "not permitted to its user";
-	if (v->error == EBUSY || path_in(v->path, jval_get(made, "protected")))
-		return "protected";
-	return path_in(v->path, jval_get(made, "writeRoots")) ? "not permitted to its user" : "outside the write roots";
+		return network_reason(made, v);
+	if (!confined)
+		return "not permitted to its user";
+	if (strcmp(v->kind, "filesystem") != 0)
+		return NULL;
+	return is_plain(v->path) ? file_reason(made, v) : v->error == EROFS ? "read-only there" : NULL;
 }
 
 /* ---- what would let it pass ---- */
@@ -243,10 +284,10 @@ static void row_fact(struct process *p, struct violation_row *r, struct store_ba
 	fact_open_process(&f, EVENT_SANDBOX_VIOLATION, p);
 	jw_kstr(&f.w, "kind", v->kind);
 	jw_kstr(&f.w, "operation", v->operation);
-	if (v->path[0]) {
+	if (v->path[0])
 		jw_kstr(&f.w, "path", v->path);
+	if (v->path[0] || v->directory)
 		jw_kstr(&f.w, "pathIs", v->directory ? "directory" : "entry");
-	}
 	if (v->host[0])
 		jw_kstr(&f.w, "host", v->host);
 	if (v->address[0])

@@ -4,16 +4,27 @@
 
 #include <string.h>
 
+/* A path that does not begin at the root begins at an open folder, and where there is none, that folder or an open file is all that was named. */
+static void write_path(struct jval path, bool directory, struct buf *out)
+{
+	bool named = path.type == JT_STRING, whole = named && path.len > 1 && (path.text[1] == '/' || path.text[1] == '@');
+
+	if (named && directory)
+		buf_str(out, "in ");
+	if (named)
+		jval_str_buf(path, out);
+	if (!whole)
+		buf_str(out, named ? " in an open folder" : directory ? "in an open folder" : "of an open file");
+}
+
 /* What was refused: a path, an address, a system call. */
 static void write_object(struct jval v, struct buf *out)
 {
 	struct jval path = jval_get(v, "path"), host = jval_get(v, "host"), address = jval_get(v, "address");
 
 	buf_byte(out, ' ');
-	if (path.type == JT_STRING) {
-		if (jval_is_str(jval_get(v, "pathIs"), "directory"))
-			buf_str(out, "in ");
-		jval_str_buf(path, out);
+	if (path.type == JT_STRING || jval_is_str(jval_get(v, "kind"), "filesystem")) {
+		write_path(path, jval_is_str(jval_get(v, "pathIs"), "directory"), out);
 	} else if (host.type == JT_STRING || address.type == JT_STRING) {
 		bool six = host.type != JT_STRING && memchr(address.text, ':', address.len);
 		buf_str(out, six ? "[" : "");
@@ -53,6 +64,12 @@ void refusal_words(struct jval v, struct buf *out)
 {
 	struct jval operation = jval_get(v, "operation");
 
+	/* Past a number of different ones the rest is counted together. */
+	if (jval_is_str(operation, "other")) {
+		buf_printf(out, "other %s", jval_is_str(jval_get(v, "kind"), "filesystem") ? "files" :
+			   jval_is_str(jval_get(v, "kind"), "network") ? "addresses" : "system calls");
+		return;
+	}
 	if (jval_is_str(operation, "call"))
 		buf_str(out, "system call");
 	else
@@ -71,6 +88,20 @@ static void note_host(struct refusal_needs *n, struct jval v)
 	n->port = (int)jval_int(jval_get(v, "port"), 0);
 }
 
+/* Of a path from the root on; a name in some open folder does not say what would have to be opened. */
+static void note_folder(struct refusal_needs *n, struct jval v)
+{
+	char path[sizeof n->folder];
+	size_t len = jval_str(jval_get(v, "path"), path, sizeof path);
+
+	if (len >= sizeof path || path[0] != '/')
+		return;
+	char *slash = strrchr(path, '/');
+	if (!jval_is_str(jval_get(v, "pathIs"), "directory"))
+		slash[slash == path] = '\0';
+	memcpy(n->folder, path, strlen(path) + 1);
+}
+
 void refusal_note(struct refusal_needs *n, struct jval v)
 {
 	struct jval operation = jval_get(v, "operation");
@@ -83,16 +114,13 @@ void refusal_note(struct refusal_needs *n, struct jval v)
 	if (jval_is_str(jval_get(v, "source"), "proxy"))
 		note_host(n, v);
 	else
-		n->network |= jval_is_str(jval_get(v, "kind"), "network");
+		n->network |= jval_is_str(jval_get(v, "reason"), "no network") || jval_is_str(jval_get(v, "reason"), "only through the proxy");
 	n->read |= file && read;
 	if (!file || read)
 		return;
 	n->write = true;
-	if (n->folder[0] || jval_str(jval_get(v, "path"), n->folder, sizeof n->folder) >= sizeof n->folder)
-		return;
-	char *slash = strrchr(n->folder, '/');
-	if (slash && !jval_is_str(jval_get(v, "pathIs"), "directory"))
-		slash[slash == n->folder] = '\0';
+	if (!n->folder[0] && !jval_is_str(jval_get(v, "reason"), "leads out of the write roots"))
+		note_folder(n, v);
 }
 
 void refusal_host(const struct refusal_needs *n, struct buf *out)

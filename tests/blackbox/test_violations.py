@@ -189,6 +189,43 @@ def test_inside_a_private_root():
         assert "bailiff: denied: write /etc/hosts (outside the write roots)" in done.err.decode(), done.err
 
 
+def test_the_reason_is_the_right_one():
+    """The deepest rule about a path decides; what the kernel does not name is not guessed."""
+    script = """
+        cd sub; touch ../../../../usr/climbed; cd ..
+        touch linked/x; touch shown/x; touch shut/x; touch locked/x
+        python3 -I -S -c 'import os; os.unlink("x", dir_fd=os.open("/usr", 0))'; chmod u+s file
+        python3 -I -S -c 'import socket; socket.socket().bind(("", 80))'
+        python3 -I -S -c 'import socket; socket.socket(socket.AF_PACKET)'
+    """
+    with watched() as home, tempfile.TemporaryDirectory(dir="/var/lib", prefix="bailiff-test-") as work, Peer(home.socket) as rpc:
+        for name in ("sub", "shown", "shut", "locked"):
+            os.mkdir(os.path.join(work, name))
+        os.symlink("/usr/share", os.path.join(work, "linked"))
+        open(os.path.join(work, "file"), "w").close()
+        for name in ("", "sub", "shown", "shut", "file"):
+            os.chown(os.path.join(work, name), NOBODY, NOBODY)
+        os.chmod(os.path.join(work, "locked"), 0o755)
+        os.chmod(work, 0o755)
+        started, _ = rpc.run(script, cwd=work, profile="workspace", sandbox={"readRoots": [work + "/shown"], "hidden": [work + "/shut"]})
+        told = violations(rpc, started["processId"])
+        for wanted in (
+            {"operation": "create", "path": "/usr", "reason": "outside the write roots"},
+            {"operation": "create", "path": work + "/linked", "reason": "leads out of the write roots"},
+            {"operation": "create", "path": work + "/shown", "reason": "outside the write roots"},
+            {"operation": "create", "path": work + "/shut", "reason": "hidden"},
+            {"operation": "create", "path": work + "/locked", "reason": "not permitted to its user"},
+            {"operation": "delete", "pathIs": "directory", "syscall": "unlinkat", "reason": "read-only there"},
+            {"syscall": "fchmodat", "source": "seccomp", "reason": "not for sandboxes: setuid and setgid bits"},
+            {"operation": "bind", "address": "0.0.0.0", "port": 80, "reason": "a port below 1024"},
+            {"syscall": "socket", "source": "seccomp", "reason": "not for sandboxes with these arguments"},
+        ):
+            assert len([v for v in told if wanted.items() <= v.items()]) == 1, (wanted, told)
+        assert len(told) == 9, told
+        unnamed, = [v for v in told if v["operation"] == "delete"]
+        assert "path" not in unnamed and unnamed["count"] >= 1, unnamed
+
+
 def test_within_200_ms():
     with watched() as home, Peer(home.socket) as rpc:
         process = rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"]
@@ -368,9 +405,13 @@ def test_what_would_open_is_enough_and_no_more():
 def test_run_tells_on_stderr():
     code = "import socket,sys\ntry: socket.socket().connect(('255.255.255.255', 443))\nexcept OSError: pass\n"
     with watched() as home:
+        done = home.cli("run", "--", *python(code))
+        assert "bailiff: denied: connect 255.255.255.255:443 (no network)" in done.err.decode(), done.err
+        assert "--net host" in done.err.decode(), done.err
+        # Who has the host's network already is not told to ask for it.
         done = home.cli("run", "--profile", "host", "--", *python(code))
         assert "bailiff: denied: connect 255.255.255.255:443" in done.err.decode(), done.err
-        assert "--net host" in done.err.decode(), done.err
+        assert "--net host" not in done.err.decode(), done.err
 
 
 def test_without_audit():

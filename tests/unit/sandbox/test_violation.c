@@ -108,6 +108,51 @@ START_TEST(a_descriptor_is_not_the_working_directory)
 	put_path(2, "\"x\"", "NORMAL");
 	ends(2, "filesystem", "write", "/srv/d/x", false);
 	ck_assert_str_eq(v->source, "landlock");
+	/* The kernel puts the working directory in the place of a folder that only the descriptor names. */
+	put_call(3, "unlinkat", EROFS, "a0=5 a1=aaaa a2=0 a3=0");
+	put(AUDIT_CWD, 3, "cwd=\"/work\"");
+	put_path(3, "\"/work\"", "PARENT");
+	ends(3, "filesystem", "delete", "", true);
+	put_call(4, "openat", EROFS, "a0=5 a1=aaaa a2=41 a3=0");
+	put(AUDIT_CWD, 4, "cwd=\"/work\"");
+	put_path(4, "\"/work\"", "PARENT");
+	ends(4, "filesystem", "create", "", true);
+	put_call(5, "unlinkat", EROFS, "a0=5 a1=aaaa a2=0 a3=0");
+	put(AUDIT_CWD, 5, "cwd=\"/work\"");
+	put_path(5, "\"/work/\"", "PARENT");
+	ends(5, "filesystem", "delete", "/work", true);
+	put_call(6, "unlinkat", EROFS, "a0=5 a1=aaaa a2=0 a3=0");
+	put(AUDIT_CWD, 6, "cwd=\"/work\"");
+	put_path(6, "\"sub/\"", "PARENT");
+	ends(6, "filesystem", "delete", "sub", true);
+	put_call(7, "unlinkat", EROFS, AT_CWD " a2=0 a3=0");
+	put(AUDIT_CWD, 7, "cwd=\"/work\"");
+	put_path(7, "\"/work\"", "PARENT");
+	ends(7, "filesystem", "delete", "/work", true);
+	violation_builder_free(b);
+}
+END_TEST
+
+START_TEST(up_from_the_working_directory)
+{
+	static const struct {
+		const char *cwd, *name, *path;
+	} rows[] = {
+		{ "/a/b", "../x", "/a/x" },         { "/a/b", "../../x", "/x" },       { "/a/b", ".././/../x", "/x" },
+		{ "/a/b", "../../../../x", "/x" },  { "/a/b", "..", "/a" },            { "/a/b", "../..", "/" },
+		{ "/", "../x", "/x" },              { "/a/b", "./../x/", "/a/x" },     { "/a/b", "..x", "/a/b/..x" },
+		{ "/a/b", ".hidden", "/a/b/.hidden" },
+		/* What is not the working directory may be a link, and then .. is somewhere else. */
+		{ "/a/b", "x/../y", "/a/b/x/../y" }, { "/a/b", "../x/../y", "/a/x/../y" }, { "/a/b", "/x/../y", "/x/../y" },
+	};
+	b = violation_builder_new();
+	for (unsigned i = 0; i < countof(rows); i++) {
+		mem_auto char *name = mem_printf("\"%s\"", rows[i].name);
+		put_call(i + 1, "openat", EACCES, AT_CWD " a2=1 a3=0");
+		put(AUDIT_CWD, i + 1, "cwd=\"%s\"", rows[i].cwd);
+		put_path(i + 1, name, "NORMAL");
+		ends(i + 1, "filesystem", "write", rows[i].path, false);
+	}
 	violation_builder_free(b);
 }
 END_TEST
@@ -180,6 +225,7 @@ START_TEST(system_calls)
 	ck_assert_str_eq(v->operation, "call");
 	ck_assert_str_eq(v->source, "seccomp");
 	ck_assert_str_eq(v->syscall, "personality");
+	ck_assert_ptr_nonnull(strstr(v->reason, "not for sandboxes: all but the usual one"));
 	ck_assert_uint_eq(v->session, 70);
 	put_call(2, "unshare", EPERM, "a0=0 a1=0 a2=0 a3=0");
 	ends(2, "syscall", "namespace", "", false);
@@ -284,6 +330,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("violation", opens_by_their_flags, a_descriptor_is_not_the_working_directory, which_path_it_was, addresses,
+	return SUITE("violation", opens_by_their_flags, a_descriptor_is_not_the_working_directory, up_from_the_working_directory, which_path_it_was, addresses,
 		     system_calls, only_sandboxes_count, records_come_interleaved, marks, everyday_refusals, copies_and_equals);
 }

@@ -34,6 +34,26 @@ START_TEST(lines)
 }
 END_TEST
 
+START_TEST(what_the_kernel_does_not_name)
+{
+	d = (struct denied){ 0 };
+	take("{\"kind\":\"filesystem\",\"operation\":\"delete\",\"pathIs\":\"directory\",\"syscall\":\"unlinkat\",\"reason\":\"read-only there\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"metadata\",\"syscall\":\"fchmod\",\"reason\":\"read-only there\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"fstab\",\"pathIs\":\"entry\",\"syscall\":\"openat\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/w/link\",\"pathIs\":\"directory\",\"reason\":\"leads out of the write roots\"}");
+	ck_assert_str_eq(d.lines[0], "delete in an open folder (read-only there)");
+	ck_assert_str_eq(d.lines[1], "metadata of an open file (read-only there)");
+	ck_assert_str_eq(d.lines[2], "write fstab in an open folder");
+	ck_assert_str_eq(d.lines[3], "create in /w/link (leads out of the write roots)");
+	/* None of them says what would have to be opened. */
+	ck_assert(d.needs.write && !d.needs.folder[0]);
+	denied_done(&d);
+	take("{\"kind\":\"filesystem\",\"operation\":\"other\",\"source\":\"audit\",\"count\":436}");
+	ck_assert_str_eq(d.lines[0], "other files");
+	denied_done(&d);
+}
+END_TEST
+
 START_TEST(each_once_and_not_too_many)
 {
 	d = (struct denied){ 0 };
@@ -54,6 +74,8 @@ START_TEST(no_option_where_none_would_help)
 	d = (struct denied){ 0 };
 	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/etc/shadow\",\"reason\":\"not permitted to its user\"}");
 	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/w/.git/config\",\"reason\":\"protected\"}");
+	take("{\"kind\":\"network\",\"operation\":\"bind\",\"address\":\"0.0.0.0\",\"port\":80,\"reason\":\"a port below 1024\"}");
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.1\",\"port\":80,\"reason\":\"the host has no route there\"}");
 	ck_assert(!d.needs.read && !d.needs.write && !d.needs.network);
 	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/x\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}");
 	ck_assert_str_eq(d.needs.folder, "/");
@@ -63,5 +85,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("denied", lines, each_once_and_not_too_many, no_option_where_none_would_help);
+	return SUITE("denied", lines, what_the_kernel_does_not_name, each_once_and_not_too_many, no_option_where_none_would_help);
 }
