@@ -127,7 +127,7 @@ static void add_option(struct command_args *a, struct command_option o)
 /* Could a word that is not known be an option, or become more than one word? */
 static bool is_open(const struct command_word *w)
 {
-	if (w->value)
+	if (w->value || w->unknown == SHELL_PROCESS) /* <(…) is a path in /dev/fd */
 		return false;
 	if (w->many && w->unknown != SHELL_GLOB)
 		return true;

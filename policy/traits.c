@@ -110,6 +110,45 @@ static void filled(struct reading *r, const struct reading_command *c)
 	}
 }
 
+/* ---- git -c ---- */
+
+/* Settings, in small letters with their values, that make git run nothing. */
+static const char git_settings[] =
+	"user.*|author.*|committer.*|color.*|advice.*|log.*|status.*|column.*|fetch.*|pull.*|push.default=*|push.autosetupremote=*|rebase.autostash=*|rebase.autosquash=*|"
+	"merge.conflictstyle=*|merge.ff=*|diff.renames=*|diff.renamelimit=*|diff.context=*|diff.algorithm=*|diff.noprefix=*|diff.mnemonicprefix=*|diff.colormoved=*|"
+	"diff.submodule=*|diff.wserrorhighlight=*|init.defaultbranch=*|safe.directory=*|gc.auto=*|maintenance.auto=*|http.postbuffer=*|http.version=*|http.lowspeed*|"
+	"protocol.version=*|commit.gpgsign=false|commit.verbose=*|commit.cleanup=*|tag.gpgsign=false|index.*|pack.*|feature.*|checkout.*|grep.*|blame.*|"
+	"core.quotepath=*|core.autocrlf=*|core.eol=*|core.safecrlf=*|core.abbrev=*|core.filemode=*|core.ignorecase=*|core.longpaths=*|core.symlinks=*|core.whitespace=*|"
+	"core.precomposeunicode=*|core.preloadindex=*|core.untrackedcache=*|core.commentchar=*|core.compression=*|core.fsmonitor=false|"
+	"core.hookspath=/dev/null|core.pager=|core.pager=cat|core.pager=less|core.editor=true|core.editor=:|sequence.editor=true|sequence.editor=:";
+
+/* git -c KEY=VALUE, before the subcommand: whether one may make it run something. */
+static bool git_is_set(const struct command_args *a)
+{
+	static const char *const takes[] = { "-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source" };
+
+	for (size_t i = 1; i < a->count && *a->word[i].plain == '-'; i++) {
+		const char *word = a->word[i].plain, *value = i + 1 < a->count ? a->word[i + 1].value : NULL;
+
+		for (size_t k = 0; k < countof(takes); k++)
+			if (strcmp(word, takes[k]) == 0)
+				i++;
+		if (strncmp(word, "-c", 2) != 0)
+			continue;
+		if (word[2] || !value || strlen(value) >= 256)
+			return true;
+		char small[256];
+		size_t n = 0;
+		for (; value[n]; n++)
+			small[n] = (char)tolower((unsigned char)value[n]);
+		small[n] = '\0';
+		if (!args_named(small, git_settings))
+			return true;
+		i++;
+	}
+	return false;
+}
+
 /* ---- sed ---- */
 
 /*
@@ -313,6 +352,13 @@ void traits_of_command(struct reading *r, const struct reading_command *c)
 			s->unknown |= executes[i].unknown;
 			s->flags |= executes[i].flags;
 		}
+	if (a->name && strcmp(a->name, "git") == 0 && git_is_set(a)) {
+		s->unknown |= COMMAND_UNKNOWN(OPTION);
+		s->flags |= COMMAND_EXECUTES;
+	}
+	/* . <(…): what is printed there is not in the text. */
+	if (a->name && args_named(a->name, ".|source") && a->noperands && a->operand[0]->unknown & SHELL_PROCESS)
+		s->unknown |= COMMAND_UNKNOWN(EVALUATED);
 	if (a->name && strcmp(a->name, "sed") == 0 && !sed_harmless(a)) {
 		s->unknown |= COMMAND_UNKNOWN(CODE);
 		s->flags |= COMMAND_CODE;

@@ -165,7 +165,8 @@ static size_t list(struct reading *r, const struct command_word *w, size_t n, co
 		.wrappers = at->wrappers, .nwrappers = at->nwrappers, .context = at->context, .flags = at->flags,
 		.line = at->line, .column = at->column,
 	};
-	if (n && !w[0].value)
+	/* /proc/self/exe -c … is the shell itself. */
+	if (n && (!w[0].value || strncmp(w[0].value, "/proc/", 6) == 0 || strncmp(w[0].value, "/dev/fd/", 8) == 0))
 		f->command[f->ncommands].unknown |= COMMAND_UNKNOWN(COMMAND_NAME);
 	return f->ncommands++;
 }

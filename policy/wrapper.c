@@ -19,6 +19,8 @@ enum how {
 	HOW_ARGS, HOW_ENV, HOW_QUERY, HOW_SHELL, HOW_JOIN, HOW_OPTION_C, HOW_FIRST, HOW_EQUALS, HOW_FIND, HOW_XARGS, HOW_PARALLEL, HOW_AFTER,
 	HOW_GIT_FOREACH, HOW_GIT_BISECT,
 };
+#define SPLIT_BLANKS " \t\n\v\f\r"
+#define SPLITS_MAX 8
 #define WRAP_T 1
 #define WRAP_P 2
 
@@ -69,6 +71,8 @@ static bool listed(const char *longs, const char *name, size_t n)
 	for (const char *s = longs; *s;) {
 		size_t len = strcspn(s, " ");
 
+		if (*s == '!' && n == len - 1 && memcmp(s + 1, name, n) == 0)
+			return false;
 		/* abbreviations take their value just the same */
 		if (n && n <= len && memcmp(s, name, n) == 0)
 			return true;
@@ -116,7 +120,6 @@ static void note_value(struct unwrap *u, char letter, const char *name, size_t n
 	}
 	if (u->row->how == HOW_ENV && (letter == 'S' || (name && n && strncmp(name, "split-string", n) == 0)) &&
 	    !args_named("sudo", u->row->names)) {
-		/* The rest follows the split words; its own rules of quoting are near enough to a shell's. */
 		u->has_c = true;
 		u->command_text = value;
 	}
@@ -189,13 +192,15 @@ static void skip_options(struct unwrap *u)
 			u->at += u->count - u->at < skip ? u->count - u->at : skip;
 			break;
 		}
-		if (w->lead && s[0] == '-' && (s[1] || args_named("su", u->row->names))) {
+		if (w->lead && s[0] == '-' && (s[1] || u->row->how == HOW_OPTION_C || u->row->how == HOW_JOIN)) {
 			option(u);
 		} else if (u->row->how == HOW_SHELL && w->lead && *s == '+' && s[1]) {
-			u->at++;
+			u->at += 1 + (strpbrk(s, "oO") && u->at + 1 < u->count); /* +O extglob */
 		} else if (u->row->how == HOW_SHELL && strcmp(s, "-") == 0) {
 			u->at++; /* ends the options, like -- */
 			break;
+		} else if (u->row->how == HOW_ENV && strcmp(s, "-") == 0) {
+			u->at++; /* the same as -i */
 		} else if (u->row->how == HOW_ENV && is_assignment(s)) {
 			assign[nassign++] = s;
 			u->at++;
@@ -234,10 +239,19 @@ static void join(struct unwrap *u)
 		add_inner(u, (struct wrapper_inner){ .text = shell_arena_strndup(u->arena, text.data, text.len) });
 }
 
+static bool is_one_of(const char *s, const char *const *list, size_t n)
+{
+	for (size_t i = 0; s && i < n; i++)
+		if (strcmp(s, list[i]) == 0)
+			return true;
+	return false;
+}
+
 static void shell(struct unwrap *u)
 {
 	const char *name = args_basename(u->word[0].value);
 	const bool foreign = !(u->row->flags & WRAP_T);
+	static const char *const inputs[] = { "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0" };
 
 	if (u->has_c) {
 		if (u->at >= u->count)
@@ -247,21 +261,13 @@ static void shell(struct unwrap *u)
 			return;
 		}
 		add_inner(u, (struct wrapper_inner){ .text = u->word[u->at].value, .bash_only = strcmp(name, "bash") == 0 });
-	} else if (u->at < u->count && !u->stdin_shell) {
+	} else if (u->at < u->count && !u->stdin_shell && !is_one_of(u->word[u->at].value, inputs, countof(inputs))) {
 		unknown(u, COMMAND_UNKNOWN(SOURCED));
 	} else {
 		const char *only = u->count == 2 ? u->word[1].value : NULL;
 
 		u->found->reads_stdin = !(only && (strcmp(only, "--version") == 0 || strcmp(only, "--help") == 0));
 	}
-}
-
-static bool is_one_of(const char *s, const char *const *list, size_t n)
-{
-	for (size_t i = 0; s && i < n; i++)
-		if (strcmp(s, list[i]) == 0)
-			return true;
-	return false;
 }
 
 /* {}: some path below where the search begins. */
@@ -312,6 +318,15 @@ static void find_exec(struct unwrap *u)
 	}
 }
 
+/* parallel gives its words to a shell, as one text: one with blanks in it, or several with something that a shell does not take for a word. */
+static bool is_text(const struct unwrap *u, size_t to)
+{
+	for (size_t i = u->at; i < to; i++)
+		if (u->word[i].value && strpbrk(u->word[i].value, to == u->at + 1 ? " ;&|<>()$`\n" : ";&|<>()$`\n"))
+			return true;
+	return false;
+}
+
 /* With words appended, or put in the place of {}, that come from elsewhere. */
 static void appended(struct unwrap *u, bool arguments)
 {
@@ -329,9 +344,9 @@ static void appended(struct unwrap *u, bool arguments)
 			unknown(u, COMMAND_UNKNOWN(STDIN));
 		return;
 	}
-	/* parallel takes one word with blanks for a text */
-	if (arguments && to == u->at + 1 && u->word[u->at].value && strchr(u->word[u->at].value, ' ')) {
-		add_inner(u, (struct wrapper_inner){ .text = u->word[u->at].value });
+	if (arguments && is_text(u, to)) {
+		u->count = to;
+		join(u);
 		return;
 	}
 	struct command_word *copy = shell_arena_alloc(u->arena, (to - u->at + 1) * sizeof(*copy));
@@ -414,28 +429,57 @@ static void option_c(struct unwrap *u)
 	}
 }
 
-/* env -S 'a b' c: the text's words, then the rest. */
+/* A word of env -S at `s`, which is moved behind it; false: it has escapes of env's own, or no end. */
+static bool split_word(struct unwrap *u, const char **s, struct command_word *ret)
+{
+	buf_auto struct buf text = BUF_INIT;
+	bool known = true;
+	char quote = 0;
+
+	for (; **s && (quote || !strchr(SPLIT_BLANKS, **s)); ++*s) {
+		if (**s == '\\')
+			return false;
+		known &= **s != '$' || quote == '\'';
+		if (quote ? **s == quote : **s == '\'' || **s == '"')
+			quote = quote ? 0 : **s;
+		else
+			buf_byte(&text, **s);
+	}
+	const char *plain = shell_arena_strndup(u->arena, buf_cstr(&text), text.len);
+	*ret = (struct command_word){ .value = known ? plain : NULL, .plain = plain, .unknown = known ? 0 : SHELL_VARIABLE, .lead = *plain != '$' };
+	return !quote;
+}
+
+/* env -S 'a b' c: as if the text's words stood there; options of env's may be among them. */
+static bool split_string(struct unwrap *u)
+{
+	const char *s = u->command_text;
+	const size_t rest = u->count - u->at;
+	struct command_word *word = shell_arena_alloc(u->arena, (strlen(s) + rest + 2) * sizeof(*word));
+	size_t n = 0;
+
+	word[n++] = u->word[0];
+	for (s += strspn(s, SPLIT_BLANKS); *s && *s != '#'; s += strspn(s, SPLIT_BLANKS))
+		if (!split_word(u, &s, &word[n++]))
+			return false;
+	memcpy(word + n, u->word + u->at, rest * sizeof(*word));
+	u->word = word;
+	u->count = n + rest;
+	u->has_c = false;
+	return true;
+}
+
 static void environment(struct unwrap *u)
 {
-	if (!u->has_c) {
-		rest(u);
-		u->found->reads_stdin = u->stdin_shell && u->found->privileged && !u->found->ninner; /* sudo -s, sudo -i */
-		return;
+	for (unsigned n = 0; u->has_c; n++) {
+		if (!u->command_text || n == SPLITS_MAX || !split_string(u)) {
+			unknown(u, COMMAND_UNKNOWN(EVALUATED));
+			return;
+		}
+		skip_options(u);
 	}
-	if (!u->command_text) {
-		unknown(u, COMMAND_UNKNOWN(EVALUATED));
-		return;
-	}
-	buf_auto struct buf text = BUF_INIT;
-	buf_str(&text, u->command_text);
-	for (size_t i = u->at; i < u->count; i++) {
-		buf_byte(&text, ' ');
-		if (u->word[i].value)
-			command_quote(u->word[i].value, strlen(u->word[i].value), &text);
-		else
-			buf_str(&text, "\"$UNKNOWN\""); /* a word of its own, whatever it holds */
-	}
-	add_inner(u, (struct wrapper_inner){ .text = shell_arena_strndup(u->arena, text.data, text.len) });
+	rest(u);
+	u->found->reads_stdin = u->stdin_shell && u->found->privileged && !u->found->ninner; /* sudo -s, sudo -i */
 }
 
 static void unwrap(struct unwrap *u)

@@ -594,11 +594,10 @@ void parser_command(struct parser *p)
 
 /* ---- pipelines and lists ---- */
 
-/* ! or time */
+/* ! or time [-p] [--] */
 static void take_prefix(struct parser *p, enum keyword k)
 {
 	parser_take_keyword(p, k);
-	/* time [-p] [--] */
 	for (int c = 'p'; k == KW_TIME && c != PARSER_END; c = c == 'p' ? '-' : PARSER_END) {
 		parser_skip_blanks(p);
 		const char *from = p->at;
@@ -611,6 +610,7 @@ static void take_prefix(struct parser *p, enum keyword k)
 		}
 		p->at = from;
 	}
+	p->script->bashisms |= k == KW_TIME && parser_peek(p) == '-'; /* time -v make: where it is no keyword it is a program with options */
 }
 
 static void pipeline(struct parser *p)
