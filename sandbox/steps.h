@@ -73,6 +73,7 @@ struct step_context {
 	int cow_fd;                /* PLAN_COW: the run's folder (sandbox/cow.h); −1 = none */
 	const char *cow_path;      /* and where it is */
 	int net_fd;                /* a network namespace with loopback, made ahead; −1 = it was made with the clone */
+	int cpu_fd;                /* cpu.stat of the init's cgroup; −1 = it has none */
 	int oom_fd;                /* the init's own oom_score_adj; −1 = out of reach */
 	int order_fd;              /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
 	int listen_fd;             /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */

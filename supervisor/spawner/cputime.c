@@ -36,6 +36,16 @@ static uint64_t process_ticks(int proc_fd, const char *pid)
 	return stat_ticks(text);
 }
 
+uint64_t cputime_cgroup_us(int stat_fd)
+{
+	static const char name[] = "usage_usec ";
+	char text[512];
+	ssize_t n = pread(stat_fd, text, sizeof text - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	const char *p = strstr(text, name);
+	return p ? strtoull(p + sizeof name - 1, NULL, 10) : 0;
+}
+
 uint64_t cputime_tree_us(void)
 {
 	DIR *d = opendir("/proc");

@@ -43,6 +43,7 @@
 struct watch {
 	struct init *in;
 	int signal_fd;
+	uint64_t cpu_before_us; /* what the cgroup had used when there was no command yet */
 	pid_t command;
 	bool ended;          /* the command was reaped: `status` is its */
 	int status;
@@ -243,9 +244,12 @@ static bool take_request(struct watch *w)
 	return true;
 }
 
-static bool past_cpu_limit(const struct init *in)
+static bool past_cpu_limit(const struct watch *w)
 {
+	const struct init *in = w->in;
 	struct rusage u;
+	if (in->steps.cpu_fd >= 0)
+		return (cputime_cgroup_us(in->steps.cpu_fd) - w->cpu_before_us) / 1000 >= in->steps.plan->cpu_ms;
 	getrusage(RUSAGE_CHILDREN, &u);
 	uint64_t us = cputime_tree_us() + (uint64_t)u.ru_utime.tv_sec * 1000000 + (uint64_t)u.ru_utime.tv_usec +
 		      (uint64_t)u.ru_stime.tv_sec * 1000000 + (uint64_t)u.ru_stime.tv_usec;
@@ -256,7 +260,7 @@ static bool past_cpu_limit(const struct init *in)
 static void watch_tree(struct watch *w)
 {
 	const struct init *in = w->in;
-	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED && in->steps.layers & PLAN_LAYER_MOUNTS;
+	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED && (in->steps.cpu_fd >= 0 || in->steps.layers & PLAN_LAYER_MOUNTS);
 	bool keep = in->steps.plan->flags & PLAN_KEEP_TREE;
 	struct pollfd p[3] = {
 		{ .fd = w->signal_fd, .events = POLLIN },
@@ -282,7 +286,7 @@ static void watch_tree(struct watch *w)
 		}
 		if (n > 0 && p[1].revents && take_request(w))
 			return;
-		if (cpu && past_cpu_limit(in)) {
+		if (cpu && past_cpu_limit(w)) {
 			if (!w->ended)
 				w->cause = STATUS_CAUSE_CPU;
 			kill_tree(w);
@@ -331,6 +335,8 @@ _Noreturn void init_main(struct init *in)
 	sigprocmask(SIG_SETMASK, &child, NULL);
 	title_set(in->title, in->steps.order_fd >= 0 ? "bailiffd: zygote" : "bailiffd: init");
 	reset_oom_score(in);
+	if (in->leaf_fd >= 0)
+		in->steps.cpu_fd = openat(in->leaf_fd, "cpu.stat", O_RDONLY | O_CLOEXEC);
 	/* While the host's /proc is there and the right to it. What the command forks inherits it. */
 	uint32_t session = in->audit ? audit_enter_session() : AUDIT_NO_SESSION;
 	in->steps.logged = session != AUDIT_NO_SESSION;
@@ -342,6 +348,8 @@ _Noreturn void init_main(struct init *in)
 	fd_close(&in->steps.listen_fd);
 
 	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK) };
+	if (in->steps.cpu_fd >= 0 && in->steps.plan->cpu_ms != PLAN_UNLIMITED)
+		w.cpu_before_us = cputime_cgroup_us(in->steps.cpu_fd);
 	in->reached = STEP_SESSION;
 	in->error = 0;
 	if (w.signal_fd < 0 || (w.command = start_command(in)) < 0)

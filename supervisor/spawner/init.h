@@ -17,6 +17,7 @@ struct init {
 	struct step_context steps;
 	struct title *title;
 	const struct apart *apart;
+	int leaf_fd;             /* the cgroup that it is cloned into; −1 = none */
 	bool audit;              /* enter an audit session of its own */
 	bool reset_oom;          /* the spawner is protected from the OOM killer; the sandbox must not be */
 	/*
@@ -41,7 +42,12 @@ _Noreturn void init_main(struct init *in);
 /* In the command's process: the remaining steps, then exec. Comes back only with in->error set. */
 void command_exec(struct init *in);
 
-/* Processor time of every process of the namespace but pid 1, with what they waited for, in µs; 0 without a /proc. */
+/*
+ * Processor time of every process of the namespace but pid 1, with what they waited for, in µs; 0 without a /proc. A process that lets the
+ * kernel reap its children (SIGCHLD ignored) waited for nothing: their time is nowhere to be seen, but in the cgroup's.
+ */
 uint64_t cputime_tree_us(void);
+/* All that a cgroup ever used, from its cpu.stat, in µs. */
+uint64_t cputime_cgroup_us(int stat_fd);
 
 #endif

@@ -234,11 +234,13 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 	if (leaf >= 0) {
 		a.flags |= CLONE_INTO_CGROUP;
 		a.cgroup = (uint64_t)leaf;
+		in->leaf_fd = leaf;
 	}
 	in->steps.layers = PLAN_LAYER_NAMESPACES | (leaf >= 0 ? PLAN_LAYER_CGROUP : 0);
 	pid_t pid = cgroup_clone(&a);
 	if (pid < 0 && leaf >= 0) {
 		a.flags &= ~CLONE_INTO_CGROUP;
+		in->leaf_fd = -1;
 		in->steps.layers = PLAN_LAYER_NAMESPACES;
 		pid = cgroup_clone(&a);
 	}
@@ -259,9 +261,10 @@ static struct init init_base(const struct spawner *s)
 	struct init in = {
 		.steps = { .uid = geteuid(), .gid = getegid(), .privileged = s->privileged, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,
 			   .status_fd = -1, .gate_fd = -1, .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
-			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .order_fd = -1, .oom_fd = -1, .keeper_fd = -1, .root_fd = -1, .void_folder = -1,
-			   .void_file = -1, .master_fd = -1, .slave_fd = -1 },
+			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .order_fd = -1, .oom_fd = -1, .cpu_fd = -1, .keeper_fd = -1, .root_fd = -1,
+			   .void_folder = -1, .void_file = -1, .master_fd = -1, .slave_fd = -1 },
 		.title = s->title,
+		.leaf_fd = -1,
 		.apart = &s->apart,
 		.audit = s->audit_fd >= 0,
 		.reset_oom = s->protected_from_oom,

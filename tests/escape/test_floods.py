@@ -139,6 +139,20 @@ def test_descriptors_on_their_way(home):
         rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
 
 
+def test_processor_time_that_nobody_waits_for(home):
+    """Of children that are reaped by the kernel nothing is left to be counted, but in a cgroup; on a sandbox of its own and on those built ahead."""
+    repository(home)
+    with home.rpc() as rpc:
+        for _ in range(4):
+            started = limited(home, rpc, ["burn_unseen=600000"], limits={"cpuMs": 300, "wallMs": 120000})
+            applied = [e["payload"] for e in rpc.events(processId=started["processId"]) if e["type"] == "sandbox.applied"]
+            if applied[0]["layers"]["cgroup"] != "enforced":
+                rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
+                raise Skip("no cgroup that counts it")
+            end = rpc.wait(started["processId"])
+            assert end["category"] == "timeout" and end["limit"] == "cpu", end
+
+
 def test_a_flood_of_output(home):
     repository(home)
     size = 256 << 20
