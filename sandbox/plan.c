@@ -111,6 +111,11 @@ static int spec_check(const struct plan_spec *spec, size_t *ret_total, struct er
 	return 0;
 }
 
+uint64_t plan_tasks(const struct plan_head *p)
+{
+	return p->pids && p->pids != UINT64_MAX ? p->pids + 1 : p->pids;
+}
+
 int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e)
 {
 	size_t total = 0;

@@ -108,7 +108,7 @@ struct plan_head {
 	uint32_t mounts_off;     /* struct plan_mount[mount_count] */
 	uint64_t tmp_bytes;      /* private /tmp, /var/tmp and /dev/shm together; each EMPTY folder too; 0 = the default */
 	uint64_t memory_bytes;   /* of the tree, by cgroup; 0 = none */
-	uint64_t pids;           /* of the tree, by cgroup; 0 = none */
+	uint64_t pids;           /* of the command's tree, the init not counted; 0 = none */
 	uint64_t cpu_ms;         /* of the whole tree; PLAN_UNLIMITED = none. Enforced by the init */
 	uint64_t open_files;     /* RLIMIT_NOFILE */
 	uint64_t file_bytes;     /* RLIMIT_FSIZE */
@@ -135,6 +135,9 @@ struct plan_spec {
 	uint64_t tmp_bytes, memory_bytes, pids;
 	uint32_t tty_rows, tty_cols;
 };
+
+/* How many tasks the sandbox may have, its init among them; 0 = no limit. */
+uint64_t plan_tasks(const struct plan_head *p);
 
 int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e);
 /* Every length, offset and terminator; bounds on counts; known flags and layers only. */

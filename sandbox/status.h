@@ -45,7 +45,7 @@ struct status_msg {
 	uint32_t layers;         /* READY: enum plan_layer actually in force */
 	uint32_t left_behind;    /* EXITED: processes that were killed after the command ended */
 	uint32_t session;        /* READY: by which audit records name this sandbox; AUDIT_NO_SESSION = not at all */
-	uint32_t reserved;
+	uint32_t tmp_full;       /* EXITED: what the sandbox has for /tmp and the like had no room left in the end */
 	uint64_t user_us, system_us, max_rss_bytes;   /* EXITED: of the whole tree */
 	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
 	uint64_t oom_kills, pids_refused; /* EXITED: what the tree's limits stopped */

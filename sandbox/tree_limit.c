@@ -224,7 +224,7 @@ static int leaf_limit(struct tree_limiter *t, enum tree_limit l, const char *nam
 int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_key *leaf, const struct plan_head *plan,
 		      struct tree_limit_fds *ret, struct err *e)
 {
-	const uint64_t value[TREE_LIMITS] = { [TREE_LIMIT_MEMORY] = plan->memory_bytes, [TREE_LIMIT_PIDS] = plan->pids };
+	const uint64_t value[TREE_LIMITS] = { [TREE_LIMIT_MEMORY] = plan->memory_bytes, [TREE_LIMIT_PIDS] = plan_tasks(plan) };
 	char name[LEAF_NAME_MAX];
 
 	tree_limit_fds_init(ret);

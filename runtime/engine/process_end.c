@@ -143,10 +143,11 @@ static void outcome_members(const struct process *p, struct jw *w)
 	process_outputs_json(p, w);
 	if (p->drain_cut)
 		jw_kbool(w, "drainTimedOut", true);
-	if (p->has_last && (p->last.oom_kills || p->last.pids_refused)) {
+	if (p->has_last && (p->last.oom_kills || p->last.pids_refused || p->last.tmp_full)) {
 		jw_kobj(w, "limitsHit");
 		jw_kuint(w, "memory", p->last.oom_kills);
 		jw_kuint(w, "pids", p->last.pids_refused);
+		jw_kuint(w, "tmp", p->last.tmp_full);
 		jw_obj_end(w);
 	}
 	process_violations_members(p, w);
@@ -227,6 +228,12 @@ static void ending_limit(struct ending *r, const char *limit, uint64_t value)
 	snprintf(r->message, sizeof r->message, "the %s time limit of %llu ms was reached", limit, (unsigned long long)value);
 }
 
+/* By the signal itself, or as a shell tells it of a command. */
+static bool ended_by(const struct status_msg *m, int sig)
+{
+	return WIFSIGNALED(m->wait_status) ? WTERMSIG(m->wait_status) == sig : WEXITSTATUS(m->wait_status) == 128 + sig;
+}
+
 /* It ended badly, and a limit on what it may use stopped something of it: that is the reason to tell. */
 static bool ending_resource(const struct process *p, int sig, struct ending *r)
 {
@@ -242,10 +249,13 @@ static bool ending_resource(const struct process *p, int sig, struct ending *r)
 		r->limit = "pids";
 		snprintf(r->message, sizeof r->message, "the limit on processes was reached: %llu were refused",
 			 (unsigned long long)m->pids_refused);
-	} else if (sig == SIGXFSZ && p->limits.file_bytes != LIMIT_NONE) {
+	} else if (ended_by(m, SIGXFSZ) && p->limits.file_bytes != LIMIT_NONE) {
 		r->limit = "fileBytes";
 		snprintf(r->message, sizeof r->message, "a file would have grown past the limit of %llu bytes",
 			 (unsigned long long)p->limits.file_bytes);
+	} else if (m->tmp_full) {
+		r->limit = "tmpBytes";
+		snprintf(r->message, sizeof r->message, "the private /tmp was full in the end; a larger one is --tmp-size, or sandbox.tmpBytes");
 	} else {
 		return false;
 	}

@@ -35,6 +35,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -295,6 +296,15 @@ static void watch_tree(struct watch *w)
 	}
 }
 
+/* /tmp, /var/tmp and /dev/shm are folders of one file system; in the place of the last no request can put another. */
+static bool tmp_full(const struct init *in)
+{
+	struct statfs s;
+	if (!step_confined(&in->steps) || statfs("/dev/shm", &s) < 0)
+		return false;
+	return (s.f_blocks && !s.f_bavail) || (s.f_files && !s.f_ffree);
+}
+
 static void report_exit(const struct watch *w)
 {
 	struct rusage u;
@@ -304,6 +314,7 @@ static void report_exit(const struct watch *w)
 		.cause = w->cause,
 		.wait_status = w->status,
 		.left_behind = w->left_behind,
+		.tmp_full = tmp_full(w->in),
 		.user_us = (uint64_t)u.ru_utime.tv_sec * 1000000 + (uint64_t)u.ru_utime.tv_usec,
 		.system_us = (uint64_t)u.ru_stime.tv_sec * 1000000 + (uint64_t)u.ru_stime.tv_usec,
 		.max_rss_bytes = (uint64_t)u.ru_maxrss * 1024,

@@ -6,7 +6,7 @@ import pathlib
 import signal
 
 import harness
-from harness import TALKER, RpcError, until
+from harness import TALKER, RpcError, Skip, until
 
 
 def terminal(rpc, process):
@@ -295,6 +295,52 @@ def test_rlimits(home):
         assert rpc.outputs(started["processId"])["stdout"] == b"77\n"
         started, end = rpc.run("head -c 100000 /dev/zero > f; ls -l f | awk '{print $5}'", cwd=home.work, limits={"fileBytes": 4096})
         assert rpc.outputs(started["processId"])["stdout"] == b"4096\n", rpc.outputs(started["processId"])
+
+
+def limited(rpc, command, **more):
+    """The terminal event of what a limit stopped, or None where trees cannot be limited: without root, and no cgroup delegated."""
+    try:
+        started, _ = rpc.run(command, profile="workspace", **more)
+    except harness.RpcError as e:
+        if "cgroup" in str(e) and "limits" in more:
+            return None
+        raise
+    return terminal(rpc, started["processId"])
+
+
+def test_each_limit_has_its_own_reason(home):
+    forks = "import os, time\ntry:\n while True:\n  if os.fork() == 0: time.sleep(1000)\nexcept OSError: os._exit(9)\n"
+    with home.rpc() as rpc:
+        for limit, command, more in (
+            ("memory", ["python3", "-c", "bytearray(300 << 20)"], {"limits": {"memoryBytes": 64 << 20}}),
+            ("memory", "python3 -c 'bytearray(300 << 20)'; exit $?", {"limits": {"memoryBytes": 64 << 20}}),
+            ("pids", ["python3", "-c", forks], {"limits": {"pids": 20}}),
+            ("fileBytes", ["dd", "if=/dev/zero", "of=f", "bs=100000", "count=1"], {"limits": {"fileBytes": 4096}}),
+            ("fileBytes", "head -c 100000 /dev/zero >f; exit $?", {"limits": {"fileBytes": 4096}}),
+            ("tmpBytes", "head -c 3000000 /dev/zero >/tmp/f", {"sandbox": {"tmpBytes": 1 << 20}}),
+            ("tmpBytes", "i=0; while : >/dev/shm/$i; do i=$((i+1)); done", {"sandbox": {"tmpBytes": 1 << 20}}),
+        ):
+            event = limited(rpc, command, cwd=home.work, **more)
+            if not event:
+                continue
+            told = event["payload"]
+            assert event["type"] == "process.failed" and (told["category"], told["limit"]) == ("sandbox", limit), (command, told)
+            assert told["message"] and ("exitCode" in told or "signal" in told), told
+        # Who gets along with it has not failed; that it was met is told all the same.
+        event = limited(rpc, "head -c 3000000 /dev/zero >/tmp/f; exit 0", cwd=home.work, sandbox={"tmpBytes": 1 << 20})
+        assert event["type"] == "process.completed" and event["payload"]["limitsHit"]["tmp"] == 1, event
+        event = limited(rpc, "head -c 3000000 /dev/zero >/tmp/f; rm /tmp/f; exit 1", cwd=home.work, sandbox={"tmpBytes": 1 << 20})
+        assert event["type"] == "process.completed" and event["payload"]["exitCode"] == 1, event
+
+
+def test_the_init_is_not_counted(home):
+    with home.rpc() as rpc:
+        event = limited(rpc, ["true"], cwd=home.work, limits={"pids": 1})
+        if not event:
+            raise Skip("no cgroup for limits of trees")
+        assert event["type"] == "process.completed" and event["payload"]["exitCode"] == 0, event
+        event = limited(rpc, "/bin/true; /bin/true", cwd=home.work, limits={"pids": 2})
+        assert event["type"] == "process.completed" and event["payload"]["exitCode"] == 0, event
 
 
 def test_on_disconnect(home):
