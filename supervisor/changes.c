@@ -168,7 +168,7 @@ static int job_find(struct changes_job *j, uint32_t viewer, struct err *e)
 	if (r > 0)
 		return err_set(e, ERR_NOT_FOUND, "no process '%s'", j->key.id);
 	if (!j->process.cow)
-		return err_set(e, ERR_UNAVAILABLE, "it wrote to the files themselves: it was not a copy-on-write run");
+		return err_set(e, ERR_STATE, "it was not a copy-on-write run (--cow): what it wrote is in the files themselves");
 	if (!j->process.ended)
 		return err_set(e, ERR_STATE, "it is still running: its changes can be looked at, applied or discarded once it has ended");
 	return 0;

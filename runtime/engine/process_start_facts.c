@@ -90,6 +90,8 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_kstr(&w, "turnId", p->turn_id);
 	jw_kstr(&w, "decision", "allow");
 	jw_kstr(&w, "sandboxProfile", p->profile);
+	if (p->plan_kind & PLAN_COW)
+		jw_kbool(&w, "cow", true);
 	jw_kint(&w, "pid", p->pid);
 	jw_key(&w, "outputRefs");
 	process_stream_names(p, &w);

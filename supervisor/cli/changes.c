@@ -97,6 +97,13 @@ static void print_settled(struct jval result, const char *settled, struct buf *o
 	}
 }
 
+static bool holds_any(struct jval list)
+{
+	struct jiter it = jiter_on(list);
+
+	return jiter_next(&it);
+}
+
 int changes_settle(struct cli *c, const char *method, const char *settled)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -112,6 +119,9 @@ int changes_settle(struct cli *c, const char *method, const char *settled)
 	} else {
 		print_settled(a.result, settled, &out);
 	}
+	bool none = !holds_any(jval_get(a.result, "changes")) && !holds_any(jval_get(a.result, "conflicts"));
+	if (none && !out.len)
+		cli_error("there is nothing left of it to be %s", settled);
 	status = show_out(&out);
 	for (struct jiter it = jiter_on(jval_get(a.result, "conflicts")); jiter_next(&it); conflicts++) {
 		mem_auto char *path = jval_strdup(jval_get(it.value, "path")), *reason = jval_strdup(jval_get(it.value, "reason"));

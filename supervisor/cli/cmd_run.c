@@ -266,7 +266,8 @@ int cmd_run(struct cli *c)
 		return detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
 	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, &watch);
-	if (opts_has(o, OPT_run_COW) && !opts_has(o, OPT_run_JSON))
+	bool cow = opts_has(o, OPT_run_COW) || jval_bool(jval_get(a.result, "cow"), false); /* a profile may say so, too */
+	if (cow && !opts_has(o, OPT_run_JSON))
 		changes_hint(c, id);
 	return status;
 }

@@ -375,7 +375,7 @@ def test_what_a_client_says_does_not_stand_in_for_the_changes(home):
 def test_refusals(home):
     with home.rpc() as rpc:
         plain = rpc.run(["true"], cwd=home.work)[0]["processId"]
-        assert rpc.fails("list_changes", {"processId": plain}).data["category"] == "unavailable"
+        assert rpc.fails("list_changes", {"processId": plain}).data["category"] == "invalid_state"
         live = rpc.start(["sleep", "1000"], cwd=home.work, cow=True)["processId"]
         for method in ("list_changes", "apply_changes", "discard_changes"):
             assert rpc.fails(method, {"processId": live}).data["category"] == "invalid_state"
@@ -455,6 +455,17 @@ def test_by_the_command_line(home):
     assert {c["change"] for c in home.cli("diff", "--json", process).json["changes"]} == {"modified", "added"}
     assert "applied   modified" in home.cli("apply", process, "f").text and get(os.path.join(home.work, "f")) == "one\ntwo\n"
     assert "discarded added" in home.cli("discard", process).text and home.cli("diff", process).text == ""
+    done = home.cli("apply", process)
+    assert b"nothing left of it to be applied" in done.err and not done.out, done
+    plain = home.cli("run", "-d", "--", "true").text.strip()
+    home.cli("wait", plain)
+    done = home.cli("diff", plain, status=None)
+    assert done.status == 1 and b"not a copy-on-write run (--cow)" in done.err and b"again later" not in done.err, done
+    # A profile can say it as well as an option.
+    put(os.path.join(home.dir, "policy.json"), '{"profiles": {"careful": {"cow": true}}}')
+    home.cli("call", "reload_policy")
+    done = home.cli("run", "--profile", "careful", "--", "sh", "-c", "echo three >>f")
+    assert b"1 change is kept" in done.err and get(os.path.join(home.work, "f")) == "one\ntwo\n", done
 
 
 @contextlib.contextmanager
