@@ -148,12 +148,12 @@ static struct port_expected port_expect(void *world, uint64_t hint)
 
 /*
  * A start whose facts were not in when the runtime died is begun again, maybe under the same id. What there was of it dies under the key
- * that it had, and whatever still came under that key would die with it.
+ * that it had, and has the folders that go by its id until then: the next try waits for that, under a key of its own.
  */
-static uint32_t last_abandoned(const struct world *w, const char *id)
-{
-	return (uint32_t)(uintptr_t)strmap_get(&w->abandoned, id);
-}
+struct abandoned {
+	uint32_t attempt;    /* the last that was found in the guard's hands and not adopted */
+	bool released;
+};
 
 static void port_launch(void *world, const char *id, const void *plan, size_t plan_len, uint32_t flags,
 			const struct port_streams *streams, int peer_fd)
@@ -166,8 +166,13 @@ static void port_launch(void *world, const char *id, const void *plan, size_t pl
 	h->names.hosts = NULL;
 	h->flags = flags;
 	h->cow = flags & PLAN_COW;
-	h->key.attempt = last_abandoned(world, id);
 	h->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+	const struct abandoned *before = strmap_get(&h->world->abandoned, id);
+	h->key.attempt = before ? before->attempt : 0;
+	if (before && !before->released) {
+		h->launching = h->waits_for_release = true;
+		return;
+	}
 	if (hold_launch(h) < 0) {
 		/* Not from within: the engine is still at its request. */
 		const struct timeval now = { 0 };
@@ -224,8 +229,11 @@ static void on_released(void *world, const struct plan_key *key, bool was_alive)
 {
 	struct hold *h = hold_of(world, key->id);
 	struct world *w = world;
+	struct abandoned *before = strmap_get(&w->abandoned, key->id);
 
 	spawn_link_clean(&w->spawner, key);
+	if (before && before->attempt == key->attempt)
+		before->released = true;
 	if (h && h->waits_for_release && h->key.attempt == key->attempt) {
 		h->waits_for_release = false;
 		launch_try(h);
@@ -482,8 +490,14 @@ static void recovery_abandon(void *world, const struct port_held *held)
 	struct world *w = world;
 	const struct plan_key *key = &item_of(w->takeover, held)->key;
 
-	if (key->attempt > last_abandoned(w, key->id))
-		strmap_put(&w->abandoned, key->id, (void *)(uintptr_t)key->attempt);
+	struct abandoned *a = strmap_get(&w->abandoned, key->id);
+
+	if (!a) {
+		a = mem_zalloc(1, sizeof *a);
+		strmap_put(&w->abandoned, key->id, a);
+	}
+	if (key->attempt > a->attempt)
+		a->attempt = key->attempt;
 	guard_link_release(&w->guard, key);
 }
 
@@ -634,10 +648,16 @@ static void free_hold(void *ctx, const char *id, void *value)
 	hold_free(value, 0);
 }
 
+static void free_abandoned(void *ctx, const char *id, void *value)
+{
+	free(value);
+}
+
 void world_done(struct world *w)
 {
 	strmap_each(&w->holds, free_hold, NULL);
 	strmap_done(&w->holds);
+	strmap_each(&w->abandoned, free_abandoned, NULL);
 	strmap_done(&w->abandoned);
 	known_peers_done(&w->peers);
 	event_free(w->timer);

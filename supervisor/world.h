@@ -37,7 +37,7 @@ struct world {
 	struct proxy_link proxy;
 	int spool_dir;              /* O_DIRECTORY */
 	struct strmap holds;        /* id → struct hold */
-	struct strmap abandoned;    /* id → the last attempt that was found in the guard's hands and not adopted */
+	struct strmap abandoned;    /* id → struct abandoned: what the guard held when we began and nobody adopted */
 	struct known_peers peers;
 	struct event *timer;
 	uint64_t timer_at;          /* UINT64_MAX = not armed */

@@ -326,15 +326,22 @@ static void release_lost(struct process *p)
 	process_free(p);
 }
 
+/* How many starts were cut short; what has ended was only not let go of yet. */
 static size_t abandon_the_rest(struct recovery *r)
 {
+	struct engine *g = r->engine;
 	size_t n = 0;
 
-	for (size_t i = 0; i < r->nheld; i++)
-		if (!r->claimed[i]) {
-			r->ports->abandon(r->engine->o.world, &r->held[i]);
-			n++;
-		}
+	for (size_t i = 0; i < r->nheld; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct process_doc d;
+		struct err e = ERR_INIT;
+
+		if (r->claimed[i])
+			continue;
+		n += view_read(g->o.store, &process_shape, r->held[i].id, &text, &d, &e) != 0 || !process_doc_ended(&d);
+		r->ports->abandon(g->o.world, &r->held[i]);
+	}
 	return n;
 }
 

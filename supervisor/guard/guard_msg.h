@@ -77,7 +77,7 @@ enum guard_kind {
 	GUARD_WITHDRAW = 2, /* key, slots: closes just those (stdin after close_process_stdin) */
 	GUARD_KILL = 3,     /* key: SIGKILL to the init; no answer */
 	GUARD_RELEASE = 4,  /* key → RELEASED */
-	GUARD_NEXT = 5,     /* index → ITEM with the entry at or after index, or END */
+	GUARD_NEXT = 5,     /* index → ITEM with the entry at or after index, or END; one that is being released comes without descriptors */
 	GUARD_READY = 6,    /* the child serves now (resets its restart delay) */
 	GUARD_WANT_PROXY = 7, /* start the proxy, if it is not there; its link comes as PEER */
 	GUARD_WANT_RELOAD = 8, /* → RELOAD, as if SIGHUP had come */

@@ -95,7 +95,7 @@ size_t vault_list(const struct vault_entry *en, int fds[GUARD_SLOT_COUNT], uint3
 {
 	size_t n = 0;
 	*ret_slots = 0;
-	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++) {
+	for (int slot = 0; slot < GUARD_SLOT_COUNT && en->state == VAULT_HELD; slot++) {
 		if (en->fd[slot] < 0)
 			continue;
 		fds[n++] = en->fd[slot];
@@ -162,7 +162,7 @@ void vault_forget(struct vault *v, struct vault_entry *en)
 struct vault_entry *vault_next(const struct vault *v, size_t index)
 {
 	for (size_t i = index; i < v->high; i++) {
-		if (v->entries[i].state == VAULT_HELD)
+		if (v->entries[i].state == VAULT_HELD || v->entries[i].state == VAULT_DYING)
 			return &v->entries[i];
 	}
 	return NULL;

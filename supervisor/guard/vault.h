@@ -42,7 +42,7 @@ struct vault_entry *vault_get(struct vault *v, const struct plan_key *key);
 /* fds in slot order, as many as slots has bits; they are taken over. A slot that was filled is replaced. */
 void vault_deposit(struct vault_entry *en, uint32_t slots, const int *fds, pid_t pid);
 void vault_withdraw(struct vault_entry *en, uint32_t slots);
-/* Fills fds in slot order and says which slots; how many. The descriptors stay the vault's. */
+/* Fills fds in slot order and says which slots; how many: none of one that is not HELD. The descriptors stay the vault's. */
 size_t vault_list(const struct vault_entry *en, int fds[GUARD_SLOT_COUNT], uint32_t *ret_slots);
 
 void vault_kill(const struct vault_entry *en);
@@ -55,7 +55,7 @@ void vault_forget(struct vault *v, struct vault_entry *en);
 /* Ends the connections of the clients' sockets that are held. */
 void vault_hang_up(struct vault *v);
 
-/* The first HELD entry at or after index, or NULL. */
+/* The first HELD or DYING entry at or after index, or NULL. */
 struct vault_entry *vault_next(const struct vault *v, size_t index);
 bool vault_owns_pid(const struct vault *v, pid_t pid);
 

@@ -377,7 +377,7 @@ def test_a_start_that_was_cut_short_is_made_again(home):
     ids = []
     for i in range(25):
         with home.rpc() as rpc:
-            ids += [make(rpc, commandLine="true", cwd=home.work, autoComplete=True) for _ in range(3)]
+            ids += [make(rpc, commandLine="true", cwd=home.work, autoComplete=True, cow=n == 2) for n in range(3)]
             for id in ids[-3:]:
                 rpc.send("start_task", taskId=id)
             time.sleep(i / 5000)    # to meet other moments, not to wait for anything
