@@ -143,7 +143,7 @@ static json_t *with_key(struct link *l, json_t *params, const char *traceparent)
 	json_auto_t *members = json_loadb(key.data, key.len, 0, NULL);
 	if (!params)
 		params = json_object();
-	json_object_update(params, members);
+	json_object_update_missing(params, members); /* a caller may have a key of its own */
 	if (traceparent)
 		json_object_set_new(params, "traceparent", json_string(traceparent));
 	return params;

@@ -65,7 +65,7 @@ const char *session_channel_id(const struct session *s);
 
 /* A reading request. */
 void session_ask(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx);
-/* A mutating one: with an idempotency key, and the caller's traceparent unless NULL. */
+/* A mutating one: with an idempotency key (a new one, unless params has one), and the caller's traceparent unless NULL. */
 void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx);
 /* start_process in this session; if it was forgotten when the answer comes, the process is terminated. */
 void session_start(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx);

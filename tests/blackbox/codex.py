@@ -18,6 +18,10 @@ def uri(path):
     return "file://" + path
 
 
+def live(rpc, session=None):
+    return rpc.call("list_processes", liveOnly=True, **({"sessionId": session} if session else {}))["processes"]
+
+
 def entry(path, access, **more):
     return dict({"path": {"type": "path", "path": uri(path)}, "access": access}, **more)
 

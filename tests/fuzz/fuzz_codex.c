@@ -36,6 +36,8 @@ static json_t *answer_to(const char *method)
 	if (strcmp(method, "get_sandbox") == 0)
 		return json_pack("{sb s{s[s] s[ss] s[s] s[s] ss}}", "confined", 1, "sandboxProfile", "writeRoots", "/w", "readRoots", "/", "/h/.cargo", "hidden", "/home",
 				 "private", "/h", "network", "none");
+	if (strcmp(method, "list_channels") == 0)
+		return json_pack("{s[{ss ss ss}]}", "channels", "channelId", mood & 4 ? "chan_other" : session_channel_id(NULL), "status", "connected", "nativeProtocol", "codex");
 	if (strcmp(method, "list_events") == 0)
 		return json_pack("{s[{sI ss ss s{ss}}] sb}", "events", "sequence", (json_int_t)3, "type", "permission.evaluated", "processId", "proc_0", "payload",
 				 "justification", "Codex call c in thread t, process p", "hasMore", 0);

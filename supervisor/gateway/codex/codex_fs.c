@@ -320,7 +320,7 @@ void codex_fs_launch(struct codex_call *c, const char *operation, const char *fl
 	}
 	if (other)
 		json_array_append_new(command, json_string(other));
-	c->start = json_pack("{so ss}", "command", command, "onDisconnect", "terminate");
+	c->start = json_pack("{so ss ss+}", "command", command, "onDisconnect", "terminate", "justification", "Codex ", c->method->name);
 	if (c->file.len)
 		json_object_set_new(c->start, "stdin", json_string("pipe"));
 	else

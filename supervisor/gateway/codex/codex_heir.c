@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define LINE_BYTES 72
+#define PAGE 1000
 
 void codex_heir_tell(int fd, const char *session_id)
 {
@@ -64,6 +65,7 @@ static bool ask(struct remote *r, const char *method, const char *session_id, co
 	jw_kstr(&w, "sessionId", session_id);
 	if (flag)
 		jw_kbool(&w, flag, true);
+	jw_kuint(&w, "limit", PAGE);
 	jw_obj_end(&w);
 	return remote_call(r, method, &params, ret, &e) == 0;
 }

@@ -14,6 +14,8 @@
 
 #define CODEX_ID_MAX 72
 #define CODEX_NOT_FOUND (-32004)
+#define CODEX_ALREADY_ATTACHED (-32010)
+#define CODEX_FILE_REASON "Codex fs/" /* what the justification of a file method's process begins with; the method's name follows */
 
 struct codex_call;
 struct codex_process;
@@ -41,6 +43,7 @@ struct codex_server {
 	struct strmap by_name, by_id;   /* the client's ids, the daemon's */
 	struct strmap threads;          /* the client's threads: the daemon's ids, as heap strings */
 	struct strmap handles;          /* struct codex_handle */
+	struct strmap file_questions;   /* the daemon's ids of file methods that policy asks about */
 	struct event later;             /* tells what waits until the client has taken more */
 	char *tool;                     /* bailiff-tool */
 };

@@ -1,5 +1,6 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
+#include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 
@@ -16,11 +17,20 @@ static bool is_category(const json_t *error, const char *category)
 	return s && strcmp(s, category) == 0;
 }
 
-static uint64_t number_or(const struct codex_call *c, const char *name, uint64_t otherwise)
+/* A number that may be left out, capped at `most`. false: the call was answered. */
+static bool take_number(struct codex_call *c, const char *name, uint64_t otherwise, uint64_t most, uint64_t *ret)
 {
 	const json_t *v = json_object_get(c->params, name);
+	bool given = v && !json_is_null(v);
 
-	return json_is_integer(v) && json_integer_value(v) >= 0 ? (uint64_t)json_integer_value(v) : otherwise;
+	if (given && (!json_is_integer(v) || json_integer_value(v) < 0)) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "invalid value: `%s` must be a number from 0 on", name);
+		return false;
+	}
+	*ret = given ? (uint64_t)json_integer_value(v) : otherwise;
+	if (*ret > most)
+		*ret = most;
+	return true;
 }
 
 /* ---- reading ---- */
@@ -95,21 +105,21 @@ void codex_process_read(struct codex_call *c)
 	const char *name = codex_call_str(c, "processId");
 	struct codex_process *p = name ? codex_process_of(c) : NULL;
 
-	if (!name)
+	uint64_t after, wait, bytes;
+
+	if (!name || !take_number(c, "afterSeq", 0, SIZE_MAX, &after) || !take_number(c, "waitMs", 0, WAIT_MAX_MS, &wait) ||
+	    !take_number(c, "maxBytes", READ_MAX, READ_MAX, &bytes))
 		return;
-	uint64_t after = number_or(c, "afterSeq", 0), wait = number_or(c, "waitMs", 0);
 	if (!p || codex_process_starting(p)) {
 		codex_call_fail(c, RPC_INVALID_REQUEST, p ? "process id %s is starting" : "unknown process id %s", name);
 		return;
 	}
 	codex_process_hold(p, c);
-	c->max_bytes = number_or(c, "maxBytes", READ_MAX);
-	if (c->max_bytes > READ_MAX)
-		c->max_bytes = READ_MAX;
+	c->max_bytes = bytes;
 	c->chunks = json_array();
 	c->at = after < p->count ? (size_t)after : p->count;
 	if (wait)
-		codex_call_time(c, wait < WAIT_MAX_MS ? wait : WAIT_MAX_MS, on_waited);
+		codex_call_time(c, wait, on_waited);
 	codex_read_step(c);
 }
 
@@ -124,12 +134,30 @@ static void on_written(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_call *c = ctx;
 
-	if (!error)
+	if (!error || is_category(error, "conflict")) { /* conflict: written through an earlier gateway, with other words */
 		answer_status(c, "accepted");
-	else if (is_category(error, "invalid_state") || is_category(error, "not_found"))
+		return;
+	}
+	strmap_del(&c->process->writes, json_string_value(json_object_get(c->params, "writeId")));
+	if (is_category(error, "invalid_state") || is_category(error, "not_found"))
 		answer_status(c, "stdinClosed");
 	else
 		codex_call_fail_daemon(c, error);
+}
+
+/*
+ * A write that is sent once more, because its answer was lost, is not written once more: the id is the daemon's key for it, which
+ * also knows what an earlier gateway of the session wrote.
+ */
+static json_t *write_params(const struct codex_process *p, const char *chunk, const char *write)
+{
+	buf_auto struct buf name = BUF_INIT;
+	char hash[HASH_SHA256_TEXT];
+
+	buf_printf(&name, "%s %s", p->id, write);
+	hash_sha256_text(name.data, name.len, hash);
+	mem_auto char *key = mem_printf("codex-write-%s", hash);
+	return json_pack("{ss ss ss ss}", "processId", p->id, "data", chunk, "encoding", "base64", "idempotencyKey", key);
 }
 
 void codex_process_write(struct codex_call *c)
@@ -141,6 +169,10 @@ void codex_process_write(struct codex_call *c)
 
 	if (!write)
 		return;
+	if (!*write) {
+		codex_call_fail(c, RPC_INVALID_PARAMS, "writeId must not be empty");
+		return;
+	}
 	if (text_base64_decode(chunk, strlen(chunk), &bytes) < 0) {
 		codex_call_fail(c, RPC_INVALID_PARAMS, "chunk is not base64");
 		return;
@@ -150,7 +182,6 @@ void codex_process_write(struct codex_call *c)
 		answer_status(c, !p ? "unknownProcess" : codex_process_starting(p) ? "starting" : "stdinClosed");
 		return;
 	}
-	/* Sent once more because the answer was lost. */
 	if (!bytes.len || strmap_get(&p->writes, write)) {
 		answer_status(c, "accepted");
 		return;
@@ -161,8 +192,7 @@ void codex_process_write(struct codex_call *c)
 	}
 	strmap_put(&p->writes, write, p);
 	codex_process_hold(p, c);
-	session_act(c->server->session, "write_process_stdin", json_pack("{ss ss ss}", "processId", p->id, "data", chunk, "encoding", "base64"),
-		    c->trace[0] ? c->trace : NULL, on_written, c);
+	session_act(c->server->session, "write_process_stdin", write_params(p, chunk, write), c->trace[0] ? c->trace : NULL, on_written, c);
 }
 
 /* ---- ending ---- */

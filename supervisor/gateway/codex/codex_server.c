@@ -11,6 +11,8 @@
 
 #define CALLS_MAX 64u       /* under way, then nothing more is read */
 #define EVENTS_PAGE 1000
+#define CHANNELS_PAGE 1000 /* newest first: who is connected now is among them */
+#define NATIVE_PROTOCOL "codex"
 
 static const struct codex_method methods[] = {
 #define METHOD(name, family, run) { name, family, run },
@@ -22,9 +24,12 @@ static const char *const kept_types[] = {
 	"permission.evaluated", "process.started", "process.output", "process.completed", "process.failed", "process.terminated",
 };
 
+/* What no request can be named for is about request −1, as with Codex's own executor: its clients take no null. */
 static void send_error(struct codex_server *s, const json_t *id, int code, const char *message)
 {
-	s->ops.send(s->ctx, rpc_message_error(RPC_BARE, id, code, message, NULL));
+	json_auto_t *none = json_integer(-1);
+
+	s->ops.send(s->ctx, rpc_message_error(RPC_BARE, id && !json_is_null(id) ? id : none, code, message, NULL));
 }
 
 /* ---- events ---- */
@@ -38,15 +43,25 @@ static bool is_kept(struct jval type)
 }
 
 /*
- * Policy asks about something that is none of the client's processes: a file method. Files are touched often and while nobody
- * looks, so that is a no.
+ * Policy asks about a file method. Files are touched often and while nobody looks, so that is a no. What others ask for in the
+ * same session is theirs.
  */
-static void refuse_question(struct codex_server *s, struct jval event)
+static void note_file_question(struct codex_server *s, struct jval event)
+{
+	char id[CODEX_ID_MAX], why[sizeof(CODEX_FILE_REASON) + 1];
+
+	jval_str(jval_get(event, "processId"), id, sizeof(id));
+	jval_str(jval_path(event, "payload.justification"), why, sizeof(why));
+	if (*id && strncmp(why, CODEX_FILE_REASON, sizeof(CODEX_FILE_REASON) - 1) == 0 && jval_is_str(jval_path(event, "permissionDecision.decision"), "ask"))
+		strmap_put(&s->file_questions, id, s);
+}
+
+static void refuse_file_question(struct codex_server *s, struct jval event)
 {
 	char id[CODEX_ID_MAX];
 
 	jval_str(jval_get(event, "processId"), id, sizeof(id));
-	if (*id && !strmap_get(&s->by_id, id) && !s->backlog)
+	if (*id && strmap_del(&s->file_questions, id))
 		session_act(s->session, "terminate_process", json_pack("{ss ss}", "processId", id, "reason", "file methods do not wait for permission"),
 			    NULL, NULL, NULL);
 }
@@ -55,8 +70,10 @@ static void on_event(void *ctx, struct jval event)
 {
 	struct codex_server *s = ctx;
 
-	if (jval_is_str(jval_get(event, "type"), "permission.requested"))
-		refuse_question(s, event);
+	if (jval_is_str(jval_get(event, "type"), "permission.evaluated"))
+		note_file_question(s, event);
+	else if (jval_is_str(jval_get(event, "type"), "permission.requested"))
+		refuse_file_question(s, event);
 	if (!is_kept(jval_get(event, "type")))
 		return;
 	json_auto_t *e = json_loadb(event.text, event.len, JSON_ALLOW_NUL, NULL);
@@ -70,6 +87,22 @@ static void on_event(void *ctx, struct jval event)
 
 /* ---- the handshake ---- */
 
+static void free_value(void *ctx, const char *key, void *value)
+{
+	free(value);
+}
+
+static void forget_processes(struct codex_server *s)
+{
+	struct codex_process *p;
+
+	while ((p = TAILQ_FIRST(&s->processes)))
+		codex_process_free(p);
+	strmap_each(&s->threads, free_value, NULL);
+	strmap_done(&s->threads);
+	s->threads = STRMAP_INIT;
+}
+
 static void opened(struct codex_server *s)
 {
 	struct codex_call *c = mem_take(&s->opening);
@@ -80,6 +113,7 @@ static void opened(struct codex_server *s)
 }
 
 static void ask_for_events(struct codex_server *s);
+static void close_session(struct codex_server *s);
 
 static void on_events(void *ctx, json_t *result, json_t *error)
 {
@@ -91,8 +125,8 @@ static void on_events(void *ctx, json_t *result, json_t *error)
 	if (!s->opening)
 		return;
 	if (error) {
-		json_decref(mem_take(&s->backlog));
 		codex_call_fail_daemon(mem_take(&s->opening), error);
+		close_session(s);
 		return;
 	}
 	json_array_foreach(events, i, v) {
@@ -124,6 +158,47 @@ static void ask_for_events(struct codex_server *s)
 	session_ask(s->session, "list_events", params, on_events, s);
 }
 
+/* The client may try again, without a session to go on in or with another one. */
+static void close_session(struct codex_server *s)
+{
+	forget_processes(s);
+	s->recovered = 0;
+	session_free(mem_take(&s->session));
+	json_decref(mem_take(&s->backlog));
+}
+
+/* Another gateway still has this session for a client: two would both be told everything, and the first to go would end what is the other's. */
+static bool is_anothers(const struct codex_server *s, const json_t *channel)
+{
+	const char *id = json_string_value(json_object_get(channel, "channelId")), *status = json_string_value(json_object_get(channel, "status"));
+	const char *protocol = json_string_value(json_object_get(channel, "nativeProtocol"));
+
+	return id && status && protocol && strcmp(status, "connected") == 0 && strcmp(protocol, NATIVE_PROTOCOL) == 0 &&
+	       strcmp(id, session_channel_id(s->session)) != 0;
+}
+
+static void on_channels(void *ctx, json_t *result, json_t *error)
+{
+	struct codex_server *s = ctx;
+	const json_t *channels = json_object_get(result, "channels");
+
+	if (!s->opening)
+		return;
+	if (error) {
+		codex_call_fail_daemon(mem_take(&s->opening), error);
+		close_session(s);
+		return;
+	}
+	for (size_t i = 0; i < json_array_size(channels); i++)
+		if (is_anothers(s, json_array_get(channels, i))) {
+			codex_call_fail(mem_take(&s->opening), CODEX_ALREADY_ATTACHED, "session %s is already attached to another connection",
+					session_id(s->session));
+			close_session(s);
+			return;
+		}
+	ask_for_events(s);
+}
+
 static void on_health(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_server *s = ctx;
@@ -133,7 +208,7 @@ static void on_health(void *ctx, json_t *result, json_t *error)
 		return;
 	s->exact = state && strcmp(state, "enforced") == 0;
 	if (s->backlog)
-		ask_for_events(s);
+		session_ask(s->session, "list_channels", json_pack("{ss si}", "sessionId", session_id(s->session), "limit", CHANNELS_PAGE), on_channels, s);
 	else
 		opened(s);
 }
@@ -155,9 +230,7 @@ static void on_ready(void *ctx, const struct err *failed)
 			codex_call_fail(c, RPC_INVALID_REQUEST, "unknown session id %.100s (%s)", resume, failed->message);
 		else
 			codex_call_fail(c, RPC_INTERNAL_ERROR, "bailiff: %s", failed->message);
-		/* It may try again, without or with another one. */
-		session_free(mem_take(&s->session));
-		json_decref(mem_take(&s->backlog));
+		close_session(s);
 		return;
 	}
 	s->ops.lost(s->ctx, failed);
@@ -182,7 +255,7 @@ static void initialize(struct codex_call *c)
 		return;
 	}
 	const struct session_options o = {
-		.base = s->base, .client_name = client, .native_protocol = "codex", .transport = "stdio", .session_id = json_string_value(resume),
+		.base = s->base, .client_name = client, .native_protocol = NATIVE_PROTOCOL, .transport = "stdio", .session_id = json_string_value(resume),
 	};
 	s->backlog = json_is_string(resume) ? json_array() : NULL;
 	s->opening = c;
@@ -234,14 +307,11 @@ static void request(struct codex_server *s, const struct rpc_message *m)
 
 static void notification(struct codex_server *s, const struct rpc_message *m)
 {
-	json_auto_t *none = json_integer(-1);
-
 	if (strcmp(m->method, "initialized") == 0 && s->session) {
 		s->initialized = true;
 		return;
 	}
-	/* As Codex's own executor does, which has no other way to tell of it. */
-	send_error(s, none, RPC_INVALID_REQUEST, strcmp(m->method, "initialized") == 0 ? "received `initialized` notification before `initialize`" :
+	send_error(s, NULL, RPC_INVALID_REQUEST, strcmp(m->method, "initialized") == 0 ? "received `initialized` notification before `initialize`" :
 		   "unexpected notification");
 }
 
@@ -251,7 +321,7 @@ void codex_server_feed(struct codex_server *s, const char *line, size_t len)
 	struct rpc_problem bad;
 
 	if (rpc_message_parse(line, len, RPC_BARE, &m, &bad) < 0) {
-		send_error(s, bad.id, bad.code, bad.message);
+		send_error(s, bad.id, bad.code == RPC_PARSE_ERROR ? RPC_INVALID_REQUEST : bad.code, bad.message);
 		rpc_problem_done(&bad);
 		return;
 	}
@@ -299,11 +369,6 @@ struct codex_server *codex_server_new(struct event_base *base, const struct code
 	return s;
 }
 
-static void free_value(void *ctx, const char *key, void *value)
-{
-	free(value);
-}
-
 /* A client that has gone leaves nothing behind. */
 static void end_processes(struct codex_server *s)
 {
@@ -336,7 +401,6 @@ void codex_server_free(struct codex_server *s)
 	const bool ready = s->session && session_ready(s->session);
 	/* While the daemon is away nothing can be ended: that is left to the heir. */
 	const bool orphans = s->session && !ready && has_live(s);
-	struct codex_process *p;
 	struct codex_call *c;
 
 	if (ready)
@@ -344,8 +408,7 @@ void codex_server_free(struct codex_server *s)
 	s->ops = nothing;
 	while ((c = TAILQ_FIRST(&s->calls)))
 		codex_call_free(c);
-	while ((p = TAILQ_FIRST(&s->processes)))
-		codex_process_free(p);
+	forget_processes(s);
 	if (s->session && !orphans)
 		session_leave(s->session, on_left, (void *)(intptr_t)s->o.heir_fd);
 	else
@@ -353,8 +416,7 @@ void codex_server_free(struct codex_server *s)
 	if (!s->session)
 		codex_heir_dismiss(s->o.heir_fd);
 	codex_handle_free_all(s);
-	strmap_each(&s->threads, free_value, NULL);
-	strmap_done(&s->threads);
+	strmap_done(&s->file_questions);
 	strmap_done(&s->by_name);
 	strmap_done(&s->by_id);
 	json_decref(s->backlog);

@@ -1,0 +1,159 @@
+"""A Codex client that goes, that comes back to what it left, and that shares it with nobody."""
+
+import base64
+import os
+import signal
+
+import harness
+from codex import Codex, CodexError, live, uri
+from harness import until
+
+
+def test_a_client_that_goes_leaves_nothing(home):
+    with home.rpc() as rpc:
+        c = Codex(home)
+        session = c.hello()["sessionId"]
+        c.shell("p", "sleep 1000 & sleep 1000", tty=True)
+        c.shell("q", "trap '' TERM; sleep 1000")
+        assert len(live(rpc, session)) == 2
+        assert c.close() == 0
+        until("its processes are gone", lambda: not live(rpc, session))
+        ends = {e["payload"]["reason"] for e in rpc.events(sessionId=session) if e["type"] == "process.terminated"}
+        assert ends == {"its client has gone"}, ends
+
+
+def test_processes_are_found_again_after_the_gateway_was_killed(home):
+    with home.rpc() as rpc:
+        c = Codex(home)
+        session = c.hello()["sessionId"]
+        c.shell("p", "echo one; read x; echo got $x; read y; exit 7", pipeStdin=True, metadata={"threadId": "t", "toolCallId": "c"})
+        c.run("done", "echo done; exit 2")
+        c.wrote("p", b"one\n")
+        c.kill()
+        with Codex(home) as again:
+            assert again.hello(resumeSessionId=session)["sessionId"] == session
+            assert "already exists" in again.fails("process/start", {"processId": "p", "argv": ["true"], "cwd": uri(home.work), "env": {}, "tty": False}, code=-32600).message
+            ended = again.call("process/read", {"processId": "done", "afterSeq": 0})
+            assert [base64.b64decode(k["chunk"]) for k in ended["chunks"]] == [b"done\n"] and ended["exitCode"] == 2 and ended["nextSeq"] == 4, ended
+            before = again.call("process/read", {"processId": "p", "afterSeq": 0})
+            assert [(k["seq"], base64.b64decode(k["chunk"])) for k in before["chunks"]] == [(1, b"one\n")] and not before["exited"], before
+            assert again.write("p", b"two\n") == "accepted"
+            again.wrote("p", b"got two\n")
+            assert again.about("p")[0]["params"]["seq"] == 2, again.about("p")
+            assert again.write("p", b"\n", "2") == "accepted"
+            assert again.ended("p")[1]["exitCode"] == 7
+        assert live(rpc) == []
+        with Codex(home) as third:
+            assert third.fails("initialize", {"clientName": "x", "resumeSessionId": "sess_none"}, code=-32600).message.startswith("unknown session id sess_none")
+            assert third.hello()["sessionId"] != session
+
+
+def test_a_session_is_one_clients_at_a_time(home):
+    with home.rpc() as rpc, Codex(home) as late:
+        c = Codex(home)
+        session = c.hello()["sessionId"]
+        c.shell("p", "echo one; read x; echo got $x", pipeStdin=True)
+        c.wrote("p", b"one\n")
+        e = late.fails("initialize", {"clientName": "x", "resumeSessionId": session}, code=-32010)
+        assert e.message == f"session {session} is already attached to another connection", e
+        with Codex(home) as other:      # one that was refused leaves nothing of its own, and takes nothing along
+            assert other.fails("initialize", {"clientName": "x", "resumeSessionId": session}, code=-32010)
+            assert other.hello()["sessionId"] != session
+        assert len(live(rpc, session)) == 1
+        c.kill()
+        until("it can have it now", lambda: attached(late, session))
+        late.tell("initialized")
+        assert late.write("p", b"two\n") == "accepted"
+        late.wrote("p", b"got two\n")
+
+
+def attached(c, session):
+    try:
+        return c.call("initialize", {"clientName": "x", "resumeSessionId": session})
+    except CodexError as e:
+        assert e.code == -32010, e
+        return None
+
+
+def test_a_write_is_carried_out_once_whoever_serves_it(home):
+    c = Codex(home)
+    session = c.hello()["sessionId"]
+    c.shell("p", "cat", pipeStdin=True)
+    assert c.write("p", b"one\n", "w1") == "accepted"
+    c.wrote("p", b"one\n")
+    c.kill()        # and the client does not know whether it was written
+    with Codex(home) as again:
+        again.hello(resumeSessionId=session)
+        assert again.write("p", b"one\n", "w1") == "accepted" and again.write("p", b"1\n", "w1") == "accepted"
+        assert again.write("p", b"two\n", "w2") == "accepted"
+        again.wrote("p", b"two\n")
+        assert again.output("p") == b"two\n", again.output("p")
+
+
+class HeldHeir:
+    """The gateway's heir, stopped: its time runs, but it looks only when it is let go on."""
+
+    def __init__(self, c):
+        self.pid = until("there is an heir", lambda: harness.children_of(c.process.pid))[0]
+
+    def __enter__(self):
+        os.kill(self.pid, signal.SIGSTOP)
+        return self
+
+    def __exit__(self, *_):
+        os.kill(self.pid, signal.SIGCONT)
+
+    def gone(self):
+        return not harness.alive(self.pid)
+
+
+def test_an_heir_ends_what_nobody_comes_back_for(home):
+    with home.rpc() as rpc:
+        c = Codex(home, "--linger", "100ms")
+        session = c.hello()["sessionId"]
+        c.shell("p", "sleep 1000")
+        with HeldHeir(c):
+            c.kill()
+            assert len(live(rpc, session)) == 1
+        until("its process is gone", lambda: not live(rpc, session))
+        c = Codex(home, "--linger", "100ms")
+        session = c.hello()["sessionId"]
+        c.shell("p", "sleep 1000")
+        with Codex(home, "--linger", "60s") as again:
+            with HeldHeir(c) as heir:
+                c.kill()
+                again.hello(resumeSessionId=session)
+            until("the heir has looked", heir.gone)
+            assert len(live(rpc, session)) == 1 and not again.call("process/read", {"processId": "p"})["exited"]
+
+
+def test_a_client_that_goes_while_the_runtime_is_away_leaves_nothing(home):
+    c = Codex(home, "--linger", "3s")
+    session = c.hello()["sessionId"]
+    c.shell("p", "sleep 1000")
+    os.kill(home.guard.pid, signal.SIGSTOP)     # or there would be a new one at once
+    try:
+        home.kill_part("runtime")
+        assert c.close() == 0
+    finally:
+        os.kill(home.guard.pid, signal.SIGCONT)
+    with home.rpc() as rpc:
+        until("its process is gone", lambda: not live(rpc, session))
+        ends = [e["payload"]["reason"] for e in rpc.events(sessionId=session) if e["type"] == "process.terminated"]
+        assert ends == ["its client has gone"], ends
+
+
+def test_it_survives_a_new_runtime(home):
+    with Codex(home) as c:
+        c.hello()
+        c.shell("p", "echo one; read x; echo got $x", pipeStdin=True)
+        c.wrote("p", b"one\n")
+        home.kill_part("runtime")
+        assert c.write("p", b"two\n") == "accepted"
+        output, end = c.ended("p")
+        assert output == b"one\ngot two\n" and end["exitCode"] == 0, output
+        assert c.run("q", "echo more")[0] == b"more\n"
+
+
+if __name__ == "__main__":
+    harness.main(globals())
