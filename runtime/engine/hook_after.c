@@ -52,12 +52,9 @@ static int read_words(struct ended *x, struct buf *out)
 		return 0;
 	}
 	jval_str(x->doc.commandRef, ref, sizeof ref);
-	for (size_t before = SIZE_MAX; out->len != before && out->len < WORDS_MAX;) {
-		before = out->len;
-		if (store_output_read(x->engine->o.store, ref, out->len, WORDS_MAX, out, &e) < 0) {
-			log_error("the words of %s cannot be read for its hooks: %s", x->doc.processId, e.message);
-			return -1;
-		}
+	if (store_output_whole(x->engine->o.store, ref, WORDS_MAX, out, &e) < 0) {
+		log_error("the words of %s cannot be read for its hooks: %s", x->doc.processId, e.message);
+		return -1;
 	}
 	return 0;
 }

@@ -12,7 +12,6 @@
 #include "runtime/view/view.h"
 
 #define ITEMS_MOST 50000u
-#define ITEMS_BYTES (8u << 20)
 #define PARALLEL_DEFAULT 4u
 #define PARALLEL_MOST 1024u
 #define PROGRESS_MS 1000u
@@ -273,8 +272,8 @@ static int write_pieces(struct making *k, struct fact *f, struct store_batch *b,
 		mem_auto char *text = json_dumps(piece, JSON_COMPACT);
 		char ref[ID_TEXT_MAX];
 		all += strlen(text);
-		if (all > ITEMS_BYTES)
-			return err_field(e, "items", "must have at most %u bytes together", ITEMS_BYTES);
+		if (all > VIEW_JOB_BYTES)
+			return err_field(e, "items", "must have at most %u bytes together", VIEW_JOB_BYTES);
 		ref_keep(b, &o, text, strlen(text), ref);
 		jw_obj(&f->w);
 		jw_kstr(&f->w, "outputRef", ref);

@@ -98,7 +98,7 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 	char ref[ID_ROOM] = "";
 
 	jval_str(jval_get(a->continuation, "startRef"), ref, sizeof ref);
-	if (store_output_read(g->o.store, ref, 0, START_RECORD_MAX, &text, e) < 0)
+	if (store_output_whole(g->o.store, ref, START_RECORD_MAX, &text, e) < 0)
 		return;
 	json_auto_t *start = json_loadb(buf_cstr(&text), text.len, 0, NULL), *more = json_loadb(open.text, open.len, 0, NULL);
 	if (!start || !more) {

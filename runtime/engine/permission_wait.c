@@ -239,7 +239,7 @@ static void resume(struct engine *g, struct process *p, const struct action_doc 
 	if (c.peer_fd < 0)
 		err_set(&e, ERR_UNAVAILABLE, "it was allowed, but no client of uid %u has connected since the daemon began, so nothing can be run in "
 			"its name", p->by.uid);
-	if (e.code || store_output_read(g->o.store, ref, 0, START_RECORD_MAX, &text, &e) < 0 ||
+	if (e.code || store_output_whole(g->o.store, ref, START_RECORD_MAX, &text, &e) < 0 ||
 	    start_record_read(g, buf_cstr(&text), text.len, &record, &e) < 0) {
 		permission_fail(p, &e);
 		return;

@@ -108,7 +108,7 @@ json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, str
 
 	if (!ref[0])
 		v = d->safeArgs.type == JT_OBJECT ? json_loadb(d->safeArgs.text, d->safeArgs.len, 0, NULL) : json_object();
-	else if (store_output_read(g->o.store, ref, 0, TOOL_ARGS_MAX, &text, e) < 0)
+	else if (store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, e) < 0)
 		return NULL;
 	else
 		v = json_loadb(buf_cstr(&text), text.len, 0, NULL);

@@ -540,7 +540,7 @@ static void use_of(struct engine *g, const struct action_doc *a, struct tool_use
 	jval_str(jval_get(c, "callId"), call, ID_ROOM);
 	jval_str(jval_get(c, "argumentsRef"), ref, sizeof ref);
 	jval_str(jval_get(by, "role"), role, sizeof role);
-	*args = store_output_read(g->o.store, ref, 0, TOOL_ARGS_MAX, &text, &e) == 0 ? json_loadb(buf_cstr(&text), text.len, 0, NULL) : NULL;
+	*args = store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, &e) == 0 ? json_loadb(buf_cstr(&text), text.len, 0, NULL) : NULL;
 	*ret_turn = jval_is_str(jval_get(c, "from"), "turn");
 	*ret = (struct tool_use){ .tool = tool, .call_id = call, .arguments = *args, .part = (int)jval_int(jval_get(c, "part"), -1),
 		.runner = jval_bool(jval_get(c, "client"), false) ? "client" : NULL, .connection = jval_uint(jval_get(c, "connection"), 0),

@@ -20,7 +20,7 @@ static json_t *stored(struct engine *g, const struct turn_doc *d, const char *me
 	buf_auto struct buf text = BUF_INIT;
 	json_t *all, *v;
 
-	if (store_output_read(g->o.store, d->inputRef, 0, 2 * TURN_INPUT_MAX, &text, e) < 0)
+	if (store_output_whole(g->o.store, d->inputRef, 2 * TURN_INPUT_MAX, &text, e) < 0)
 		return NULL;
 	all = json_loadb(buf_cstr(&text), text.len, 0, NULL);
 	if (!all)

@@ -140,3 +140,18 @@ int store_output_read(struct store *s, const char *output_ref, uint64_t offset, 
 	}
 	return 0;
 }
+
+int store_output_whole(struct store *s, const char *output_ref, size_t most, struct buf *out, struct err *e)
+{
+	size_t start = out->len, before;
+
+	do {
+		before = out->len;
+		if (store_output_read(s, output_ref, before - start, READ_MAX, out, e) < 0 ||
+		    (out->len - start > most && err_set(e, ERR_EXHAUSTED, "'%s' has more than %zu bytes", output_ref, most) < 0)) {
+			out->len = start;
+			return -1;
+		}
+	} while (out->len - before == READ_MAX);
+	return 0;
+}

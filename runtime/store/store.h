@@ -173,6 +173,8 @@ int store_model_scan_ahead(struct store *s, uint8_t kind, const char *prefix,
 
 /* A range of an output: inline or from its spool file, each chunk checked. Short at the end of what is durable. ERR_CORRUPT, ERR_EXPIRED. */
 int store_output_read(struct store *s, const char *output_ref, uint64_t offset, size_t length, struct buf *out, struct err *e);
+/* All of one that has at most `most` bytes, however long a range may be at a time; a longer one is ERR_EXHAUSTED. */
+int store_output_whole(struct store *s, const char *output_ref, size_t most, struct buf *out, struct err *e);
 
 /* ---- upkeep ---- */
 

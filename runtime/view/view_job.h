@@ -32,6 +32,7 @@ extern const struct view_shape job_item_shape;
 void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JOB_ITEM_KEY_MAX]);
 
 #define VIEW_JOB_PIECE 256u /* items in one of inputRefs */
+#define VIEW_JOB_BYTES (8u << 20) /* all items of a job together */
 /* The items of one piece as they were given: a JSON array of {itemId, …}. 0, or −1. */
 int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, struct buf *out, struct err *e);
 

@@ -7,8 +7,6 @@
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 
-#define PIECE_BYTES (4u << 20)
-
 static bool visible(uint32_t uid, uint64_t owner)
 {
 	return uid == VIEW_ANY_UID || owner == uid;
@@ -24,7 +22,7 @@ int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, str
 		if (i != piece)
 			continue;
 		view_word(ref, jval_get(it.value, "outputRef"));
-		return store_output_read(s, ref, 0, PIECE_BYTES, out, e) < 0 ? err_wrap(e, "read the items of job '%s'", d->jobId) : 0;
+		return store_output_whole(s, ref, VIEW_JOB_BYTES, out, e) < 0 ? err_wrap(e, "read the items of job '%s'", d->jobId) : 0;
 	}
 	return err_set(e, ERR_CORRUPT, "job '%s' has no items at %llu", d->jobId, (unsigned long long)(piece * VIEW_JOB_PIECE));
 }
@@ -88,7 +86,7 @@ static int write_items(struct store *s, const struct job_doc *d, uint64_t from, 
 
 	jw_karr(w, "items");
 	while (index < end && w->buf->len < VIEW_PAGE_BYTES) {
-		uint64_t at = index / VIEW_JOB_PIECE * VIEW_JOB_PIECE;
+		uint64_t at = index / VIEW_JOB_PIECE * VIEW_JOB_PIECE, before = index;
 
 		buf_reset(&piece);
 		if (view_job_piece(s, d, index / VIEW_JOB_PIECE, &piece, e) < 0)
@@ -96,8 +94,8 @@ static int write_items(struct store *s, const struct job_doc *d, uint64_t from, 
 		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); index < end && jiter_next(&it); at++)
 			if (at == index && write_item(s, d, it.value, index++, w, e) < 0)
 				return -1;
-		if (at <= index - 1 && index % VIEW_JOB_PIECE && index < end)
-			break; /* a piece that is shorter than it should be */
+		if (index == before)
+			return err_set(e, ERR_CORRUPT, "job '%s' has no item %llu", d->jobId, (unsigned long long)index);
 	}
 	jw_arr_end(w);
 	if (index < d->itemCount) {

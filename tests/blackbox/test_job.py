@@ -255,6 +255,20 @@ def test_ten_thousand_items(home):
         assert home.cli("store", "verify").status == 0
 
 
+def test_long_items(home):
+    with home.rpc() as rpc:
+        items = [{"itemId": f"i{n}", "input": f"{n} " + "x" * 20000} for n in range(300)]
+        items[200] = {"itemId": "i200", "command": ["sh", "-c", "echo ran # " + "x" * 20000]}
+        id = rpc.call("create_job", items=items, maxParallel=1)["jobId"]
+        seen, cursor = [], None
+        while cursor or not seen:
+            page = job(rpc, id, limit=100, **({"cursor": cursor} if cursor else {}))
+            seen, cursor = seen + page["items"], page.get("nextCursor")
+        assert [i["itemId"] for i in seen] == [i["itemId"] for i in items]
+        ran = harness.until("the one with a command has run", lambda: [i for i in job(rpc, id, cursor="200", limit=1)["items"] if i["status"] == "completed"])
+        assert out(rpc, ran[0]) == b"ran\n", ran
+
+
 def test_the_command_line(home):
     id = home.cli("job", "create", "--wait", "-j", "2", "--", "sh", "-c", 'echo "$1"', "-", "{item}", stdin=b"one\ntwo\n\nthree\n").text.strip()
     assert id.startswith("job_")

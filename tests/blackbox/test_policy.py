@@ -95,6 +95,16 @@ def test_it_waits_until_somebody_allows_it():
         valid(home, rpc)
 
 
+def test_a_long_command_waits_as_well():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        long = [f"{n}-" + "x" * 240 for n in range(4500)]
+        started = ask(rpc, home, "touch", *long)
+        rpc.call("respond_action", actionId=started["actionId"], decision="allow")
+        done = rpc.wait(started["processId"])
+        assert done["status"] == "completed" and done["exitCode"] == 0, done
+        assert len(os.listdir(home.work)) == len(long)
+
+
 def test_denied_by_a_person():
     with Policed(ASK) as home, home.rpc() as rpc:
         started = ask(rpc, home, "touch", "made")

@@ -1,5 +1,6 @@
 """Tools: bailiff's own inside the turn's sandbox, registered ones done by their client, and what clients report themselves."""
 
+import base64
 import json
 import os
 import signal
@@ -122,6 +123,33 @@ def test_files(home):
         kinds = [s["kind"] for s in turn_of(rpc, turn)[1]["steps"]]
         assert kinds.count("artifact") == 6 and kinds.count("tool") == 9, kinds
         valid(home, rpc)
+
+
+def test_long_arguments(home):
+    with home.rpc() as rpc:
+        turn, long = open_turn(rpc, home), "line of a long file\n" * 70000
+
+        def tool(name, **arguments):
+            return rpc.call("invoke_tool", turnId=turn["turnId"], toolName=name, arguments=arguments)
+        assert tool("write_file", path="long", content=long)["status"] == "completed"
+        patch = "*** Begin Patch\n*** Add File: patched\n" + "".join(f"+{line}\n" for line in long.splitlines()) + "*** End Patch\n"
+        assert tool("apply_patch", patch=patch)["status"] == "completed"
+        for name in ("long", "patched"):
+            with open(os.path.join(home.work, name)) as f:
+                assert f.read() == long, name
+        assert rpc.fails("invoke_tool", turnId=turn["turnId"], toolName="write_file", arguments={"path": "x", "content": long * 4}, code=-32602).data["field"] == "arguments"
+
+
+def test_a_file_with_zeroes_is_no_text(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+        with open(os.path.join(home.work, "zeroes"), "wb") as f:
+            f.write(b"a\0b\nc\n")
+
+        def read(**more):
+            return result(rpc, rpc.call("invoke_tool", turnId=turn["turnId"], toolName="read_file", arguments={"path": "zeroes", **more}))
+        assert read()["encoding"] == "base64" and base64.b64decode(read()["content"]) == b"a\0b\nc\n", read()
+        assert read(offset=1)["encoding"] == "utf8" and read(offset=1)["content"] == "c\n"
 
 
 def test_the_sandbox_holds_for_file_tools(home):

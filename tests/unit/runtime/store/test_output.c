@@ -124,6 +124,36 @@ static void at_most_a_mebibyte_at_once_in(struct rig *r)
 }
 RIG_TEST(at_most_a_mebibyte_at_once)
 
+static void or_all_of_it_in(struct rig *r)
+{
+	static const size_t sizes[] = { 0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20 };
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	rig_open(r);
+	for (size_t i = 0; i < countof(sizes); i++) {
+		struct spool_file f = SPOOL_FILE_INIT;
+		char ref[16];
+
+		snprintf(ref, sizeof(ref), "out_%zu", i);
+		spool_at(r, ref, 0, &f);
+		spool_fill(&f, sizes[i]);
+		if (sizes[i])
+			cite(r, ref, f.fd, 0, sizes[i]);
+		buf_reset(&out);
+		buf_str(&out, "before");
+		ck_assert_msg(store_output_whole(r->s, ref, sizes[i], &out, &e) == 0, "%s", e.message);
+		ck_assert_uint_eq(out.len, 6 + sizes[i]);
+		for (size_t k = 0; k < sizes[i]; k++)
+			ck_assert(out.data[6 + k] == (char)(k * 31 >> 3));
+		buf_reset(&out);
+		ck_assert_int_eq(store_output_whole(r->s, ref, sizes[i] - 1, &out, &e), sizes[i] ? -1 : 0);
+		ck_assert_uint_eq(out.len, 0);
+		spool_done(&f);
+	}
+}
+RIG_TEST(or_all_of_it)
+
 static void a_flipped_byte_is_found_in(struct rig *r)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
@@ -322,6 +352,6 @@ RIG_TEST(names_stay_inside)
 
 int main(void)
 {
-	return SUITE("output", what_was_cited_is_read, at_most_a_mebibyte_at_once, a_flipped_byte_is_found, inline_comes_first,
+	return SUITE("output", what_was_cited_is_read, at_most_a_mebibyte_at_once, or_all_of_it, a_flipped_byte_is_found, inline_comes_first,
 		     expired_is_gone, the_middle_is_left_out_and_counted, a_file_made_aside_goes_unless_it_was_cited, holes, names_stay_inside);
 }
