@@ -85,6 +85,12 @@ static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, si
 	*ret_more = p < end;
 }
 
+/* Zeroes are valid characters, but no program that reads text expects them. */
+static bool is_text(const char *s, size_t n)
+{
+	return text_utf8_valid(s, n) && !memchr(s, '\0', n);
+}
+
 int tool_read_file(struct jval args, struct jw *w, struct err *e)
 {
 	mem_auto char *path = jval_strdup(jval_get(args, "path"));
@@ -101,7 +107,7 @@ int tool_read_file(struct jval args, struct jw *w, struct err *e)
 		len = text_utf8_cut(buf_cstr(&text) + at, TOOL_SHOWN_MAX);
 		more = true;
 	}
-	bool base64 = jval_is_str(jval_get(args, "encoding"), "base64") || !text_utf8_valid(buf_cstr(&text) + at, len);
+	bool base64 = jval_is_str(jval_get(args, "encoding"), "base64") || !is_text(buf_cstr(&text) + at, len);
 	for (size_t i = 0; i < text.len; i++)
 		lines += text.data[i] == '\n';
 	lines += text.len && text.data[text.len - 1] != '\n';
