@@ -79,13 +79,14 @@ def test_a_command_runs_inside_bailiffs_sandbox_and_the_facts_prove_it(home):
 def test_commands_of_one_of_its_threads_share_one_of_ours(home):
     with Codex(home) as c, home.rpc() as rpc:
         session = c.hello()["sessionId"]
+        started = lambda: [e for e in rpc.events(sessionId=session) if e["type"] == "process.started"]
         for i in range(3):
             c.run(f"p{i}", "true", metadata={"threadId": "t1", "toolCallId": f"c{i}"})
+            rpc.wait(started()[-1]["processId"])    # its end is told a moment before the daemon is done with it
         c.shell("busy", "sleep 60", metadata={"threadId": "t1", "toolCallId": "c8"})
         c.run("beside", "true", metadata={"threadId": "t1", "toolCallId": "c9"})
-        threads = [e["threadId"] for e in rpc.events(sessionId=session) if e["type"] == "process.started"]
-        # Now and then the daemon is not quite done with the one before: then there is one more.
-        assert len(threads) == 5 and len(set(threads[:4])) <= 2, threads
+        threads = [e["threadId"] for e in started()]
+        assert len(threads) == 5 and len(set(threads[:4])) == 1 and threads[4] != threads[3], threads
 
 
 # ---- processes ----
