@@ -272,6 +272,11 @@ static void find_webhook(struct runtime *r)
 	r->webhook = NULL;
 }
 
+static bool audit_is_ours(const struct runtime *r)
+{
+	return strcmp(r->o->audit_state, "on") == 0;
+}
+
 static void engine_start(struct runtime *r)
 {
 	char boot[40];
@@ -301,6 +306,7 @@ static void engine_start(struct runtime *r)
 		.webhook_program = r->webhook,
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
+		.violations = audit_is_ours(r),
 		.secrets = r->secrets.path,
 		.nsecrets = r->secrets.npath,
 		.secret_folders = r->secrets.folder,
@@ -308,11 +314,6 @@ static void engine_start(struct runtime *r)
 	};
 	r->engine = engine_new(&o);
 	r->world.engine = r->engine;
-}
-
-static bool audit_is_ours(const struct runtime *r)
-{
-	return strcmp(r->o->audit_state, "on") == 0;
 }
 
 /* Nobody is told again and again what is so by choice. */

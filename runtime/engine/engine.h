@@ -105,6 +105,7 @@ struct engine_options {
 	const char *webhook_program;      /* sends hooks of type http, likewise */
 	const char *boot_id;
 	uint32_t owner_uid;               /* of the system session */
+	bool violations;                  /* what the kernel refuses will be told (engine_on_violation) */
 	const char *const *secrets;       /* bailiff's own files and folders: never visible inside. Kept by the caller */
 	size_t nsecrets;
 	const char *const *secret_folders; /* that hold them */

@@ -16,6 +16,7 @@
 #include "runtime/store/spool.h"
 #include "runtime/view/view.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -213,7 +214,9 @@ static void ending_failed_step(const struct process *p, struct ending *r)
 	r->category = r->turn_category = spawn ? "spawn" : "sandbox";
 	r->stage = step ? step->name : "unknown";
 	r->error = p->last.error;
-	if (p->last.path[0])
+	if (at == STEP_LIMITS && p->last.error == EOPNOTSUPP && p->last.path[0])
+		snprintf(r->message, sizeof r->message, "%s: %s", r->stage, p->last.path); /* says by itself what is not supported */
+	else if (p->last.path[0])
 		snprintf(r->message, sizeof r->message, "%s: %s: %s", r->stage, p->last.path, strerror(p->last.error));
 	else
 		snprintf(r->message, sizeof r->message, "%s: %s", r->stage, strerror(p->last.error));

@@ -22,6 +22,7 @@ static int sandbox_fact(const struct process *p, struct store_batch *b)
 	for (unsigned i = 0; profile_layer_name(i); i++)
 		jw_kstr(&f.w, profile_layer_name(i), layer_state(p, 1u << i));
 	jw_obj_end(&f.w);
+	jw_kstr(&f.w, "violations", p->engine->o.violations ? "enforced" : "unavailable");
 	jw_kstr(&f.w, "planHash", p->plan_hash);
 	struct jw m = jw_on(&f.members);
 	jw_kraw(&m, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));

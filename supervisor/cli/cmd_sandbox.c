@@ -138,6 +138,7 @@ static void applied_text(struct jval payload, struct buf *out)
 
 	show_head(profile, out);
 	pairs("layers", jval_get(payload, "layers"), out);
+	line("violations", jval_get(payload, "violations"), out);
 	line("plan", jval_get(payload, "planHash"), out);
 	jw_arr(&w);
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++)

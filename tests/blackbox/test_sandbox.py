@@ -461,6 +461,7 @@ def test_the_facts_say_what_was_applied(home):
         assert profile["violationRefs"] == [] and profile["processLimits"]["pids"] > 0, profile
         for layer in WALL:
             assert applied["payload"]["layers"][layer] == "enforced", applied["payload"]["layers"]
+        assert applied["payload"]["violations"] == rpc.call("get_health")["violations"]["state"] == "unavailable", applied
         start = [e for e in events if e["type"] == "process.started"][0]
         assert start["payload"]["planHash"] == applied["payload"]["planHash"] and start["payload"]["profile"] == "workspace"
         assert started["sandboxProfile"] == "workspace"
@@ -560,6 +561,7 @@ def test_required_layers(home):
         assert done.status == 0, done.err
     else:
         assert done.status != 0, "a limit that cannot be enforced was left out"
+        assert b"a pids limit cannot be enforced here: " in done.err and b"not supported" not in done.err, done.err
 
 
 def test_the_environment_is_told_without_its_values(home):

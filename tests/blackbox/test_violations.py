@@ -146,6 +146,7 @@ def test_each_kind_is_told_exactly():
         assert events[-1]["type"] in ("process.completed", "turn.failed", "thread.updated") and \
             max(i for i, e in enumerate(events) if e["type"] == "sandbox.violation") < \
             [e["type"] for e in events].index("process.completed")
+        assert [e["payload"]["violations"] for e in events if e["type"] == "sandbox.applied"] == ["enforced"], events
         completed = [e for e in events if e["type"] == "process.completed"][0]
         assert completed["payload"]["violationCount"] == len(wanted), completed
         harness.validate(harness.event_validators(), events)
