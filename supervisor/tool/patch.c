@@ -309,7 +309,7 @@ static int diff_file(struct reader *r, struct err *e)
 	if (old && new && strcmp(old, new) != 0)
 		f->move_to = mem_take(&new);
 	f->path = old ? mem_take(&old) : mem_take(&new);
-	if (check_path(r, f->path, e) < 0)
+	if (check_path(r, f->path, e) < 0 || (f->move_to && check_path(r, f->move_to, e) < 0))
 		return -1;
 	while (next_starts(r, "@@ -") && read_line(r))
 		if (diff_hunk(r, f, e) < 0)

@@ -73,6 +73,7 @@ START_TEST(what_does_not_apply_is_said)
 	ck_assert_ptr_nonnull(strstr(applied("*** Begin Patch\n*** Frob: f\n*** End Patch\n", ""), "line 2"));
 	ck_assert_ptr_nonnull(strstr(applied("--- a/f\n+++ b/f\n@@ -1,2 +1 @@\n-a\n", "a\n"), "ends early"));
 	ck_assert_ptr_nonnull(strstr(applied("--- a/f\n+++ b/f\n@@ nonsense\n", "a\n"), "hunks"));
+	ck_assert_ptr_nonnull(strstr(applied("--- a/f\n+++ \n", "a\n"), "a path is missing"));
 }
 END_TEST
 
