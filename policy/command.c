@@ -83,24 +83,16 @@ void command_quote(const char *s, size_t n, struct buf *out)
 	}
 }
 
-void command_display(const char *const *argv, size_t argc, struct buf *out)
+void command_display(const char *const *argv, size_t argc, size_t most, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
 
-	for (size_t i = 0; i < argc && text.len <= COMMAND_DISPLAY_MAX; i++) {
-		size_t n = strlen(argv[i]);
-
+	for (size_t i = 0; i < argc; i++) {
 		if (i)
 			buf_byte(&text, ' ');
-		/* Longer than this it is cut below anyway. */
-		command_quote(argv[i], n > COMMAND_DISPLAY_MAX ? text_utf8_cut(argv[i], COMMAND_DISPLAY_MAX + 1) : n, &text);
+		command_quote(argv[i], strlen(argv[i]), &text);
 	}
-	if (text.len <= COMMAND_DISPLAY_MAX) {
-		buf_append(out, buf_cstr(&text), text.len);
-		return;
-	}
-	buf_append(out, text.data, text_utf8_cut(text.data, COMMAND_DISPLAY_MAX));
-	buf_str(out, "…");
+	text_ends(buf_cstr(&text), text.len, most, out);
 }
 
 /* ---- facts ---- */
@@ -198,7 +190,7 @@ void command_json(const char *const *argv, size_t argc, const struct command_fac
 	struct jw w = jw_on(out);
 	size_t used = 0, i;
 
-	command_display(argv, argc, &display);
+	command_display(argv, argc, COMMAND_DISPLAY_MAX, &display);
 	jw_obj(&w);
 	jw_kstrn(&w, "display", buf_cstr(&display), display.len);
 	jw_karr(&w, "argv");

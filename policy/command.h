@@ -8,7 +8,7 @@
 struct buf;
 struct command_facts;
 
-#define COMMAND_DISPLAY_MAX 4096 /* bytes of a display; what is longer ends with … */
+#define COMMAND_DISPLAY_MAX 4096 /* bytes of a display; what is longer is shown by both ends */
 #define COMMAND_PARTS_MAX 32     /* of each list in command_json */
 #define COMMAND_TEXT_MAX 512     /* bytes of a text in these lists */
 #define COMMAND_ARGV_MAX 16384   /* bytes of arguments in command_json; what is longer is left out and said to be */
@@ -17,7 +17,7 @@ struct command_facts;
  * Appends the arguments as a shell would take them, quoted where that is needed. Control characters and bytes that are not
  * UTF-8 appear as $'\xNN', so the text is harmless on a terminal and still means the same command.
  */
-void command_display(const char *const *argv, size_t argc, struct buf *out);
+void command_display(const char *const *argv, size_t argc, size_t most, struct buf *out);
 /* One word, without a limit. */
 void command_quote(const char *s, size_t n, struct buf *out);
 

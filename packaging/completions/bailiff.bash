@@ -122,7 +122,7 @@ _bailiff()
 		;;
 	pending)
 		case $cur in
-		-*) words='--help --json' ;;
+		-*) words='--help --session --json' ;;
 		*) words='' ;;
 		esac
 		;;

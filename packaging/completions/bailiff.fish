@@ -128,6 +128,7 @@ complete -c bailiff -n '__fish_seen_subcommand_from tool' -l turn -r -d 'the tur
 complete -c bailiff -n '__fish_seen_subcommand_from tool' -l json -d 'as JSON'
 complete -c bailiff -n '__fish_seen_subcommand_from tool' -a 'list invoke'
 complete -c bailiff -n __fish_use_subcommand -a pending -d 'list what waits for an answer'
+complete -c bailiff -n '__fish_seen_subcommand_from pending' -l session -r -d 'only what this session waits for'
 complete -c bailiff -n '__fish_seen_subcommand_from pending' -l json -d 'as JSON'
 complete -c bailiff -n __fish_use_subcommand -a approve -d 'answer yes to what is pending'
 complete -c bailiff -n '__fish_seen_subcommand_from approve' -l note -r -d 'for the record'

@@ -66,6 +66,22 @@ size_t text_utf8_cut(const char *s, size_t n)
 	return n;
 }
 
+void text_ends(const char *s, size_t n, size_t most, struct buf *out)
+{
+	size_t head, tail = n - most / 3;
+
+	if (n <= most) {
+		buf_append(out, s, n);
+		return;
+	}
+	head = text_utf8_cut(s, most - most / 3);
+	while (tail < n && ((unsigned char)s[tail] & 0xc0) == 0x80)
+		tail++;
+	buf_append(out, s, head);
+	buf_printf(out, " … [%zu bytes left out] … ", tail - head);
+	buf_append(out, s + tail, n - tail);
+}
+
 static const char base64_chars[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void text_base64_encode(const void *src, size_t n, struct buf *out)

@@ -15,6 +15,11 @@ size_t text_utf8_len(const char *s, size_t n);
 bool text_utf8_valid(const char *s, size_t n);
 /* The longest prefix of at most n bytes that does not cut a character in two (for previews). */
 size_t text_utf8_cut(const char *s, size_t n);
+/*
+ * All of it, or of what is longer about so many bytes: both ends, and how much lies between them. Whoever is shown a text to judge must not
+ * take its beginning for the whole, and padding would hide whatever follows it.
+ */
+void text_ends(const char *s, size_t n, size_t most, struct buf *out);
 
 void text_base64_encode(const void *p, size_t n, struct buf *out);
 int text_base64_decode(const char *s, size_t n, struct buf *out); /* −1 if it is not base64 */

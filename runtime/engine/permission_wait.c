@@ -9,6 +9,7 @@
 #include "policy/decision.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
 #include "runtime/engine/action.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
@@ -17,6 +18,8 @@
 #include "runtime/engine/ref.h"
 #include "runtime/engine/start_record.h"
 #include "runtime/view/view.h"
+
+#define PROMPT_SHOWN 2048u
 
 /* ---- asking ---- */
 
@@ -76,6 +79,7 @@ static void waiting_result(const struct process *p, uint64_t sequence, struct bu
 	jw_kstr(&w, "turnId", p->turn_id);
 	jw_kstr(&w, "decision", "ask");
 	jw_kraw(&w, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	jw_kstr(&w, "prompt", p->prompt);
 	jw_kstr(&w, "sandboxProfile", p->profile);
 	jw_karr(&w, "outputRefs");
 	jw_arr_end(&w);
@@ -113,13 +117,27 @@ static void on_asked(void *ctx, const struct store_result *r)
 		permission_withdraw(p, NULL, true);
 }
 
+/* What a tool of ours is to do is in what it reads. */
+static char *prompt_of(const struct process *p, const struct start_request *r)
+{
+	struct buf out = BUF_INIT;
+
+	if (r->tool && r->stdin_text) {
+		buf_printf(&out, "%s in %s (profile %s): ", r->tool, p->cwd, p->profile);
+		text_ends(r->stdin_text, strlen(r->stdin_text), PROMPT_SHOWN, &out);
+	} else {
+		buf_printf(&out, "run in %s (profile %s): %s", p->cwd, p->profile, p->display);
+	}
+	return buf_take(&out);
+}
+
 void permission_ask(struct process *p, const struct start_request *r, const struct caller *c)
 {
 	struct engine *g = p->engine;
 	struct store_batch *b = store_batch_new(g->o.store);
 	const struct ref_owner owner = { .uid = p->uid, .session_id = p->session_id, .thread_id = p->thread_id, .turn_id = p->turn_id, .kind = "process",
 		.id = p->id, .media_type = "application/json" };
-	buf_auto struct buf start = BUF_INIT, next = BUF_INIT, prompt = BUF_INIT, result = BUF_INIT;
+	buf_auto struct buf start = BUF_INIT, next = BUF_INIT, result = BUF_INIT;
 	struct start_request copy = *r;
 	char ref[ID_TEXT_MAX];
 	struct err e = ERR_INIT;
@@ -132,14 +150,14 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 	session_facts(p, b);
 	permission_fact(p, b);
 	if (p->command_ref)
-		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
+		ref_keep_as(b, &owner, p->command_ref, p->command_full.data, p->command_full.len); /* to be read by who is asked */
 	ref_keep(b, &owner, start.data, start.len, ref);
 	continuation(p, ref, &next);
-	buf_printf(&prompt, "run in %s (profile %s): %s", p->cwd, p->profile, p->display);
+	p->prompt = prompt_of(p, r);
 	const struct action_spec s = {
 		.kind = ACTION_KIND_PERMISSION, .uid = p->uid, .session_id = p->session_id, .thread_id = p->thread_id, .turn_id = p->turn_id,
 		.task_id = p->task_id[0] ? p->task_id : NULL, .process_id = p->id, .tool_call_id = p->tool_call_id[0] ? p->tool_call_id : NULL,
-		.trace_id = c->trace_id, .request_id = c->request_id, .action_type = "permission", .prompt = buf_cstr(&prompt),
+		.trace_id = c->trace_id, .request_id = c->request_id, .action_type = "permission", .prompt = p->prompt,
 		.policy_json = p->decision_json, .continuation_json = next.data, .timeout_ms = c->no_person ? g->o.ask_alone_ms : g->o.ask_ms,
 		.by = p->by,
 	};

@@ -145,6 +145,7 @@ struct process {
 	struct err *failure;      /* why it did not come to a start, while that is written */
 	char *record;             /* its start, if it may be made again (start_record.h) */
 	char *command_json, *display, *command_line, *cwd, *justification;
+	char *prompt;                    /* what a person is asked, if one is */
 	char *command_ref;        /* the whole argv behind a ref, when it is too long for an event */
 	struct buf command_full;
 	char *profile;            /* its name */

@@ -298,6 +298,7 @@ void process_free(struct process *p)
 	free(p->lasting_json);
 	free(p->command_json);
 	free(p->display);
+	free(p->prompt);
 	free(p->command_line);
 	free(p->cwd);
 	free(p->justification);

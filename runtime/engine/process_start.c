@@ -26,6 +26,7 @@
 #define KIND_PIDS (1u << 31)
 #define ENVIRONMENT_TOLD 200u /* names of variables in events */
 #define HOOKS_BESIDES 4096u /* processes of hooks, beyond maxProcesses */
+#define DISPLAY_MAX 2048u
 #define COMMAND_INLINE_MAX (16u * 1024) /* argv's JSON in events; longer ones go behind a ref */
 
 struct process *process_new(struct engine *g, const char *id)
@@ -157,15 +158,15 @@ static void environment_build(struct process *p, const struct start_request *r, 
 
 static void command_take(struct process *p, const char *const *argv, size_t argc)
 {
-	buf_auto struct buf display = BUF_INIT;
+	struct buf display = BUF_INIT;
 	struct jw w = jw_on(&p->command_full);
 
 	jw_arr(&w);
 	for (size_t i = 0; i < argc; i++)
 		jw_str(&w, argv[i]);
 	jw_arr_end(&w);
-	command_display(argv, argc, &display);
-	p->display = mem_strndup(display.data, text_utf8_cut(display.data, display.len < 2048 ? display.len : 2048));
+	command_display(argv, argc, DISPLAY_MAX, &display);
+	p->display = buf_take(&display);
 	if (p->command_full.len <= COMMAND_INLINE_MAX) {
 		p->command_json = buf_take(&p->command_full);
 		return;

@@ -5,15 +5,20 @@
 
 void ref_keep(struct store_batch *b, const struct ref_owner *o, const void *p, size_t n, char ret_ref[ID_TEXT_MAX])
 {
+	id_make(ID_KIND_OUTPUT, ret_ref);
+	ref_keep_as(b, o, ret_ref, p, n);
+}
+
+void ref_keep_as(struct store_batch *b, const struct ref_owner *o, const char *ref, const void *p, size_t n)
+{
 	struct fact f;
 
-	id_make(ID_KIND_OUTPUT, ret_ref);
-	store_batch_inline(b, ret_ref, p, n);
+	store_batch_inline(b, ref, p, n);
 	fact_open(&f, EVENT_OUTPUT_SPILLED, o->uid, o->session_id, o->thread_id, o->turn_id);
-	f.draft.ids[ID_OUTPUT] = ret_ref;
+	f.draft.ids[ID_OUTPUT] = ref;
 	f.draft.ids[ID_TASK] = o->task_id;
 	f.draft.ids[ID_TOOL_CALL] = o->tool_call_id;
-	jw_kstr(&f.w, "outputRef", ret_ref);
+	jw_kstr(&f.w, "outputRef", ref);
 	jw_kstr(&f.w, "stream", "ref");
 	jw_kuint(&f.w, "bytes", n);
 	jw_kuint(&f.w, "limit", REF_INLINE_MAX);

@@ -22,6 +22,7 @@ struct ref_owner {
 	const char *media_type;    /* NULL = text/plain */
 };
 void ref_keep(struct store_batch *b, const struct ref_owner *o, const void *p, size_t n, char ret_ref[ID_TEXT_MAX]);
+void ref_keep_as(struct store_batch *b, const struct ref_owner *o, const char *ref, const void *p, size_t n); /* one that was made before */
 
 #define REF_INLINE_MAX 2048u
 /*

@@ -11,6 +11,7 @@
 #include "policy/understand.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
 #include "runtime/base/path.h"
 #include "runtime/engine/action.h"
 #include "runtime/engine/deed.h"
@@ -28,6 +29,8 @@
 #include <limits.h>
 
 /* One call on its way to its verdict. */
+#define ARGUMENTS_SHOWN 2048u /* of what a person is asked about */
+
 struct tool_judging {
 	TAILQ_ENTRY(tool_judging) link;
 	struct tool_use use;          /* its strings and arguments are ours */
@@ -231,7 +234,8 @@ static void ask(struct engine *g, struct tool_judging *j, const struct turn_doc 
 	evaluated_fact(j, t, d->batch);
 	ref_keep(d->batch, &owner, args, strlen(args), ref);
 	continuation(j, ref, &next);
-	buf_printf(&prompt, "call the client's tool %s with %.1000s", j->use.tool, args);
+	buf_printf(&prompt, "call the client's tool %s with ", j->use.tool);
+	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &prompt);
 	const struct action_spec s = {
 		.kind = ACTION_KIND_TOOL, .uid = (uint32_t)t->uid, .session_id = t->sessionId, .thread_id = t->threadId, .turn_id = t->turnId,
 		.task_id = t->taskId[0] ? t->taskId : NULL, .tool_call_id = j->call_id, .request_id = j->use.request_id, .action_type = "permission",

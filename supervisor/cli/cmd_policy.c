@@ -233,37 +233,55 @@ static int lint(struct cli *c)
 
 /* ---- explain and suggest ---- */
 
-/* The facts about a process, or about the one that an action is about. */
-static int facts_of(struct cli *c, const char *given, struct remote_answer *ret)
+/* What the facts must be about: a process, or a call that a client does itself. */
+struct explained {
+	char process_id[TARGET_ID_MAX], turn_id[TARGET_ID_MAX], call_id[TARGET_ID_MAX];
+};
+
+static int explained_find(struct cli *c, const char *given, struct explained *ret)
 {
-	remote_answer_auto struct remote_answer actions = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT, query = BUF_INIT;
+	buf_auto struct buf action = BUF_INIT;
+
+	*ret = (struct explained){ 0 };
+	if (strncmp(given, "act_", 4) != 0)
+		return target_process(c, given, ret->process_id);
+	if (record_find(c, "list_actions", "actions", "actionId", given, &action) < 0)
+		return -1;
+	struct jval a = jval_of(action.data, action.len);
+	jval_str(jval_get(a, "processId"), ret->process_id, sizeof(ret->process_id));
+	jval_str(jval_get(a, "turnId"), ret->turn_id, sizeof(ret->turn_id));
+	jval_str(jval_get(a, "toolCallId"), ret->call_id, sizeof(ret->call_id));
+	if (ret->process_id[0] || ret->call_id[0])
+		return 0;
+	cli_error("'%s' is about no process and no tool", given);
+	return -1;
+}
+
+/* What was decided about a process, about what an action is about; as an array. */
+static int facts_of(struct cli *c, const char *given, struct buf *ret)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf query = BUF_INIT;
 	struct jw w = jw_on(&query);
-	char id[TARGET_ID_MAX] = "";
+	struct explained of;
 	struct err e = ERR_INIT;
 
-	if (strncmp(given, "act_", 4) == 0) {
-		buf_str(&params, "{\"limit\":1000}");
-		if (cli_call(c, "list_actions", &params, &actions, &e) < 0)
-			return cli_fail(c, -1, &e, "%s", given);
-		for (struct jiter it = jiter_on(jval_get(actions.result, "actions")); jiter_next(&it) && !id[0];)
-			if (jval_is_str(jval_get(it.value, "actionId"), given))
-				jval_str(jval_get(it.value, "processId"), id, sizeof(id));
-		if (!id[0]) {
-			cli_error("'%s' is about no process", given);
-			return -1;
-		}
-	} else if (target_process(c, given, id) < 0) {
+	if (explained_find(c, given, &of) < 0)
 		return -1;
-	}
 	jw_obj(&w);
-	jw_kstr(&w, "processId", id);
+	jw_kstr(&w, of.process_id[0] ? "processId" : "turnId", of.process_id[0] ? of.process_id : of.turn_id);
 	jw_kuint(&w, "limit", 1000);
 	jw_kstrv(&w, "types", (const char *const[]){ "permission.evaluated", "permission.requested", "permission.resolved", "process.completed", "process.failed",
 		"process.terminated", "hook.completed", "hook.failed" }, 8);
 	jw_obj_end(&w);
-	if (cli_call(c, "list_events", &query, ret, &e) < 0)
+	if (cli_call(c, "list_events", &query, &a, &e) < 0)
 		return cli_fail(c, -1, &e, "%s", given);
+	struct jw list = jw_on(ret);
+	jw_arr(&list);
+	for (struct jiter it = jiter_on(jval_get(a.result, "events")); jiter_next(&it);)
+		if (of.process_id[0] || jval_is_str(jval_get(it.value, "toolCallId"), of.call_id))
+			jw_raw(&list, it.value.text, it.value.len);
+	jw_arr_end(&list);
 	return 0;
 }
 
@@ -277,7 +295,22 @@ static void explain_hook(struct jval payload, struct buf *out)
 	show_line("process", jval_get(payload, "processId"), out);
 }
 
-static void explain_event(struct jval ev, struct buf *out)
+/* A command that is too long for the facts is kept beside them, and whoever is to allow it may want to read all of it. */
+static void show_whole(struct cli *c, struct jval payload, struct buf *out)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jval ref = jval_get(payload, "commandRef");
+	struct err e = ERR_INIT;
+
+	if (ref.type != JT_STRING)
+		return;
+	buf_printf(&params, "{\"outputRef\":%.*s,\"length\":%u}", (int)ref.len, ref.text, 1u << 20);
+	if (cli_call(c, "read_output", &params, &a, &e) == 0)
+		show_line("whole", jval_get(a.result, "data"), out);
+}
+
+static void explain_event(struct cli *c, struct jval ev, struct buf *out)
 {
 	struct jval payload = jval_get(ev, "payload"), type = jval_get(ev, "type");
 
@@ -293,6 +326,8 @@ static void explain_event(struct jval ev, struct buf *out)
 		show_line("mode", jval_get(payload, "mode"), out);
 	} else if (jval_is_str(type, "permission.requested")) {
 		show_line("asked", jval_get(payload, "actionId"), out);
+		show_line("tool", jval_get(payload, "toolName"), out);
+		show_whole(c, payload, out);
 	} else {
 		show_line("answer", jval_get(payload, "outcome"), out);
 		show_line("by", jval_get(payload, "source"), out);
@@ -303,15 +338,15 @@ static void explain_event(struct jval ev, struct buf *out)
 
 static int explain(struct cli *c)
 {
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf out = BUF_INIT;
+	buf_auto struct buf facts = BUF_INIT, out = BUF_INIT;
 
-	if (facts_of(c, c->opts.args[1], &a) < 0)
+	if (facts_of(c, c->opts.args[1], &facts) < 0)
 		return EXIT_FAILED;
+	const struct jval events = jval_of(facts.data, facts.len);
 	if (as_json(c))
-		return record_show(jval_get(a.result, "events"), true);
-	for (struct jiter it = jiter_on(jval_get(a.result, "events")); jiter_next(&it);)
-		explain_event(it.value, &out);
+		return record_show(events, true);
+	for (struct jiter it = jiter_on(events); jiter_next(&it);)
+		explain_event(c, it.value, &out);
 	if (!out.len)
 		buf_str(&out, "nothing was decided about it\n");
 	return show_out(&out);
@@ -398,16 +433,16 @@ static void suggest_json(struct jval events, struct buf *out)
 
 static int suggest(struct cli *c)
 {
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf out = BUF_INIT;
+	buf_auto struct buf facts = BUF_INIT, out = BUF_INIT;
 
-	if (facts_of(c, c->opts.args[1], &a) < 0)
+	if (facts_of(c, c->opts.args[1], &facts) < 0)
 		return EXIT_FAILED;
+	const struct jval events = jval_of(facts.data, facts.len);
 	if (as_json(c)) {
-		suggest_json(jval_get(a.result, "events"), &out);
+		suggest_json(events, &out);
 		return show_out(&out);
 	}
-	for (struct jiter it = jiter_on(jval_get(a.result, "events")); jiter_next(&it);) {
+	for (struct jiter it = jiter_on(events); jiter_next(&it);) {
 		if (jval_is_str(jval_get(it.value, "type"), "permission.evaluated"))
 			suggest_rules(jval_get(it.value, "payload"), &out);
 		else

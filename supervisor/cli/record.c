@@ -22,9 +22,18 @@ static void cell(struct show_table *t, struct jval element, const struct record_
 	enum show_colour colour = SHOW_PLAIN;
 	size_t n = 0;
 
-	if (v.type == JT_NONE && col->other)
+	if (v.type == JT_NONE && col->other && col->kind != RECORD_IF)
 		v = jval_path(element, col->other);
 	switch (col->kind) {
+	case RECORD_LEFT:
+		show_left(v, now_us, &text);
+		colour = SHOW_DIM;
+		break;
+	case RECORD_IF:
+		if (jval_bool(v, false))
+			buf_str(&text, col->other);
+		colour = SHOW_RED;
+		break;
 	case RECORD_AGO:
 		show_ago(v, now_us, &text);
 		colour = SHOW_DIM;

@@ -15,7 +15,8 @@ struct jw;
 struct record_column {
 	const char *head;
 	const char *path;      /* of the element's member, dotted */
-	enum record_kind { RECORD_WORD, RECORD_ID, RECORD_STATUS, RECORD_AGO, RECORD_COUNT, RECORD_TEXT } kind; /* COUNT: of an array's elements */
+	/* COUNT: of an array's elements; LEFT: the time until then; IF: `other`, where it is true */
+	enum record_kind { RECORD_WORD, RECORD_ID, RECORD_STATUS, RECORD_AGO, RECORD_LEFT, RECORD_COUNT, RECORD_IF, RECORD_TEXT } kind;
 	const char *other;     /* the member where there is none at path; or NULL */
 };
 

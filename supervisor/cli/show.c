@@ -166,23 +166,39 @@ static bool real_us_of(struct jval timestamp, uint64_t *ret)
 	return text[0] && clock_parse(text, ret) == 0;
 }
 
+static void rough_time(uint64_t s, struct buf *out)
+{
+	if (s < 120)
+		buf_printf(out, "%us", (unsigned)s);
+	else if (s < 2 * 3600)
+		buf_printf(out, "%um", (unsigned)(s / 60));
+	else if (s < 2 * 86400)
+		buf_printf(out, "%uh", (unsigned)(s / 3600));
+	else
+		buf_printf(out, "%llud", (unsigned long long)(s / 86400));
+}
+
 void show_ago(struct jval timestamp, uint64_t now_us, struct buf *out)
 {
-	uint64_t then, s;
+	uint64_t then;
 
 	if (!real_us_of(timestamp, &then)) {
 		buf_byte(out, '-');
 		return;
 	}
-	s = now_us > then ? (now_us - then) / 1000000 : 0;
-	if (s < 120)
-		buf_printf(out, "%us ago", (unsigned)s);
-	else if (s < 2 * 3600)
-		buf_printf(out, "%um ago", (unsigned)(s / 60));
-	else if (s < 2 * 86400)
-		buf_printf(out, "%uh ago", (unsigned)(s / 3600));
-	else
-		buf_printf(out, "%llud ago", (unsigned long long)(s / 86400));
+	rough_time(now_us > then ? (now_us - then) / 1000000 : 0, out);
+	buf_str(out, " ago");
+}
+
+void show_left(struct jval timestamp, uint64_t now_us, struct buf *out)
+{
+	uint64_t then;
+
+	if (!real_us_of(timestamp, &then)) {
+		buf_byte(out, '-');
+		return;
+	}
+	rough_time(then > now_us ? (then - now_us) / 1000000 : 0, out);
 }
 
 static void quote(const char *s, struct buf *out)

@@ -51,6 +51,7 @@ void show_list_done(struct show_list *l);
 #define show_list_auto __attribute__((cleanup(show_list_done)))
 
 void show_ago(struct jval timestamp, uint64_t now_us, struct buf *out);     /* "3s ago" */
+void show_left(struct jval timestamp, uint64_t now_us, struct buf *out); /* "12m" */
 /* Of a process: its command as one line, quoted where a shell would need it; not sanitised. */
 void show_command(struct jval process, struct buf *out);
 /* Its duration so far: durationMs, or since startedAt. */

@@ -6,6 +6,7 @@ import signal
 
 import harness
 from harness import until
+from hooks import says
 from mcp import LEGACY, META, MODERN, Mcp, McpError, text_of
 from test_policy import Policed
 
@@ -411,6 +412,22 @@ def test_permission_through_a_legacy_client():
         forwarded, returned = facts_of(rpc, "channel.permission_forwarded"), facts_of(rpc, "channel.permission_returned")
         assert len(forwarded) == 3 and [r["payload"]["decidedBy"] for r in returned] == ["peer"] * 3, returned
         assert [r["payload"]["outcome"] for r in returned] == ["deny", "deny", "allow"], returned
+
+
+def test_the_question_is_about_what_would_run():
+    """A hook may have made something else of what the client has asked for."""
+    hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": says(permissionDecision="ask", updatedInput={"command": "touch changed"})}]},
+                            {"matcher": "Write", "hooks": [{"type": "command", "command": says(permissionDecision="ask", updatedInput={"file_path": "changed", "content": "other words"})}]}]}
+    with Policed({"hooks": hooks}) as home, Mcp(home) as mcp:
+        mcp.initialize(elicitation={})
+        for tool, arguments, shown in (("exec", {"command": "touch made", "cwd": home.work}, "touch changed"),
+                                       ("write_file", {"path": os.path.join(home.work, "made"), "content": "some words"}, "other words")):
+            call = mcp.send("tools/call", name=tool, arguments=arguments)
+            asked = mcp.request()
+            message = asked["params"]["message"]
+            assert shown in message and "changed by a hook" in message and "touch made" not in message and "some words" not in message, message
+            mcp.answer(asked, accept(decision="deny"))
+            assert mcp.reply(call)["isError"]
 
 
 def test_permission_through_a_modern_client():

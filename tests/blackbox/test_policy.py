@@ -438,6 +438,38 @@ def test_the_command_line_asks_explains_and_suggests():
         valid(home, rpc)
 
 
+def test_who_is_asked_sees_what_it_is():
+    """What is too long is shown by both ends, so that nothing hides behind padding; and all of it can be read."""
+    with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc:
+        long = ["sh", "-c", "echo " + 20000 * "a" + "; rm -rf ~"]
+        started = rpc.call("start_process", command=long, cwd=home.work)
+        (action,) = pending(rpc)
+        assert action["prompt"].endswith("; rm -rf ~'") and "bytes left out" in action["prompt"] and len(action["prompt"]) < 2500, action["prompt"]
+        assert started["prompt"] == action["prompt"] and action["policy"]["destructive"], started
+        asked = of(rpc, started["processId"], "permission.requested")[0]["payload"]
+        assert json.loads(rpc.call("read_output", outputRef=asked["commandRef"], length=1 << 20)["data"]) == long
+        text = home.cli("policy", "explain", action["actionId"][:-3]).text
+        assert 20000 * "a" + "; rm -rf ~" in text and "only a backup" in text, text[-500:]
+        # What a tool is to do is in what it is given.
+        turn = rpc.call("submit_turn", input=[{"type": "text", "text": "go"}], options={"cwd": home.work})
+        rpc.send("invoke_tool", turnId=turn["turnId"], toolName="write_file", arguments={"path": "some/file", "content": "some text"})
+        written = until("it is asked", lambda: [a for a in pending(rpc) if a["turnId"] == turn["turnId"]])[0]
+        assert written["prompt"].startswith(f"write_file in {home.work} ") and "some/file" in written["prompt"] and "some text" in written["prompt"], written
+        reported = rpc.call("report_tool_call", status="started", turnId=turn["turnId"], toolName="deploy", arguments={"pad": 9000 * "a", "to": "production"})
+        text = home.cli("policy", "explain", reported["actionId"]).text
+        assert "deploy" in text and "untrusted" in text, text
+        (deploys,) = [a for a in pending(rpc) if a["actionId"] == reported["actionId"]]
+        assert deploys["prompt"].endswith('"to":"production"}'), deploys["prompt"]
+        # A list that people can work with.
+        lines = home.cli("pending").text.splitlines()
+        assert len(lines) == 4 and "destructive" in [line for line in lines if action["actionId"] in line][0], lines
+        mine = home.cli("pending", "--session", turn["sessionId"], "--json").json
+        assert sorted(a["actionId"] for a in mine) == sorted([written["actionId"], reported["actionId"]]), mine
+        home.cli("deny", action["actionId"], written["actionId"], reported["actionId"])
+        assert home.cli("pending", "--json").json == []
+        valid(home, rpc)
+
+
 def test_what_the_sandbox_stopped_can_be_allowed_to_run_again():
     """Mode on_failure; the refusals of the proxy need no audit."""
     with Policed({"permissions": {"defaultMode": "on_failure"}}) as home, home.rpc() as rpc:

@@ -159,17 +159,22 @@ void mcp_place_question(const struct mcp_call *c, const char *what, const char *
 {
 	const json_t *decision = json_object_get(started, "permissionDecision");
 	const char *encoding = json_string_value(json_object_get(c->arguments, "encoding"));
+	const char *changed = json_object_get(decision, "updatedInputRef") ? json_string_value(json_object_get(started, "prompt")) : NULL;
 	char cwd[PATH_MAX];
 	struct err e = ERR_INIT;
 
 	buf_str(out, what);
-	if (len) {
+	if (changed) {
+		/* What runs is what a hook has made of it, and not what the client has asked for. */
+		line(out, "\nchanged by a hook: ", changed, THING_MAX);
+	} else if (len) {
 		buf_str(out, "\n");
 		show(out, thing, len, THING_MAX);
 	}
 	show_env(out, json_object_get(c->arguments, "env"));
 	show_data(out, "its stdin", json_object_get(c->arguments, "stdin"), false);
-	show_data(out, "the content", json_object_get(c->arguments, "content"), encoding && strcmp(encoding, "base64") == 0);
+	if (!changed)
+		show_data(out, "the content", json_object_get(c->arguments, "content"), encoding && strcmp(encoding, "base64") == 0);
 	if (mcp_place_path(c, json_string_value(json_object_get(c->arguments, "cwd")), cwd, &e) == 0)
 		line(out, "\nin ", cwd, sizeof(cwd));
 	line(out, "\nbecause ", json_string_value(json_object_get(decision, "decisionReason")), REASON_MAX);

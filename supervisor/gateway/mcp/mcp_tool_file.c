@@ -309,9 +309,11 @@ static void on_event(struct mcp_call *c, struct jval event)
 	jval_str(jval_get(event, "processId"), process, sizeof(process));
 	jval_str(jval_get(event, "actionId"), action, sizeof(action));
 	jval_str(jval_path(event, "payload.policy.decisionReason"), reason, sizeof(reason));
-	mem_auto char *why = plain_words(c, reason);
-	json_auto_t *waiting = json_pack("{ss ss s{so}}", "processId", process, "actionId", action, "permissionDecision", "decisionReason",
+	mem_auto char *why = plain_words(c, reason), *prompt = jval_strdup(jval_path(event, "payload.prompt"));
+	json_auto_t *waiting = json_pack("{ss ss ss* s{so}}", "processId", process, "actionId", action, "prompt", prompt, "permissionDecision", "decisionReason",
 					 rpc_message_text(why, strlen(why)));
+	if (jval_path(event, "payload.policy.updatedInputRef").type == JT_STRING)
+		json_object_set_new(json_object_get(waiting, "permissionDecision"), "updatedInputRef", json_string(action));
 	ask(c, waiting);
 }
 

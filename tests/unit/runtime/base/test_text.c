@@ -228,6 +228,22 @@ START_TEST(a_name_stays_in_its_line)
 }
 END_TEST
 
+START_TEST(a_long_text_is_shown_by_both_ends)
+{
+	buf_auto struct buf whole = BUF_INIT, ends = BUF_INIT, wide = BUF_INIT;
+
+	text_ends("as it is", 8, 8, &whole);
+	ck_assert_str_eq(whole.data, "as it is");
+	text_ends("beginning, the middle of it, the end", 36, 12, &ends);
+	ck_assert_str_eq(ends.data, "beginnin … [24 bytes left out] …  end");
+	for (size_t most = 1; most < 30; most++) {
+		wide.len = 0;
+		text_ends("äöüäöüäöüäöüäöü", 30, most, &wide);
+		ck_assert(text_utf8_valid(wide.data, wide.len));
+	}
+}
+END_TEST
+
 START_TEST(signals_by_name_and_number)
 {
 	ck_assert_int_eq(text_signal_number("TERM"), SIGTERM);
@@ -257,5 +273,5 @@ int main(void)
 {
 	return SUITE("text", utf8_is_told_from_what_is_not, a_cut_never_splits_a_character, base64_goes_there_and_back,
 		what_is_not_base64_is_refused, durations, sizes, people_can_read_them, globs, nothing_drives_the_terminal, a_name_stays_in_its_line,
-		signals_by_name_and_number);
+		a_long_text_is_shown_by_both_ends, signals_by_name_and_number);
 }
