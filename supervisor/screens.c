@@ -20,7 +20,9 @@
 
 #define SCRATCH (2u << 20)
 #define SKIM_FROM (128u * 1024)  /* with so much to catch up it may be worth to look for what need not be drawn */
-#define PIECE (8u * 1024)        /* fed between looks at the clock */
+#define READ (64u * 1024)        /* at once, if nothing is skimmed */
+#define PIECE_MIN 8u             /* fed between looks at the clock: */
+#define PIECE_CELLS (128u * 1024) /* so many bytes by the screen's cells */
 #define BUDGET_NS 2000000ull     /* of a turn */
 #define REST_US 20000            /* after a full turn while nobody asks: meanwhile what need not be drawn piles up */
 #define ANSWER_NS 50000000ull    /* a client that is about to show the terminal gets there first */
@@ -280,6 +282,15 @@ static void kept_replies(struct screens_kept *k, bool answer)
 	}
 }
 
+/* Three bytes can have every cell drawn anew: the more there are, the sooner the clock must be looked at again. */
+static size_t piece_of(const struct screen *screen)
+{
+	struct screen_info i;
+	screen_info(screen, &i);
+	size_t n = PIECE_CELLS / (i.rows * i.cols);
+	return n > PIECE_MIN ? n : PIECE_MIN;
+}
+
 /* Feeds until it has caught up or the time is over. 1 = there is more, 0 = none, −1. */
 static int kept_feed(struct screens_kept *k, uint64_t until_ns, struct err *e)
 {
@@ -291,7 +302,7 @@ static int kept_feed(struct screens_kept *k, uint64_t until_ns, struct err *e)
 		size_t want = end - at < SCRATCH ? (size_t)(end - at) : SCRATCH, done = 0;
 		/* also again, when enough has come that what was left to be drawn need not be drawn any more */
 		bool skim = want >= SKIM_FROM && (at >= k->skim_from || at + want - k->skim_from >= SKIM_FROM);
-		ssize_t n = kept_read(k, at, skim ? want : want < PIECE * 8 ? want : PIECE * 8, &hole, e);
+		ssize_t n = kept_read(k, at, skim || want < READ ? want : READ, &hole, e);
 
 		if (n < 0)
 			return -1;
@@ -307,7 +318,7 @@ static int kept_feed(struct screens_kept *k, uint64_t until_ns, struct err *e)
 			k->skim_from = at + (uint64_t)n;
 		}
 		while (done < (size_t)n) {
-			size_t piece = (size_t)n - done < PIECE ? (size_t)n - done : PIECE;
+			size_t most = piece_of(k->screen), piece = (size_t)n - done < most ? (size_t)n - done : most;
 
 			screen_feed(k->screen, s->scratch + done, piece);
 			done += piece;

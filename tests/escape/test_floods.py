@@ -165,6 +165,19 @@ def test_a_flood_of_output(home):
         assert size - record[0]["omittedBytes"] <= 3 << 20, record
 
 
+def test_a_screen_that_is_always_drawn_anew(home):
+    """A few bytes have all of a large screen drawn: whoever does that all the time keeps nobody else waiting."""
+    repository(home)
+    with home.rpc() as rpc, home.rpc() as watcher:
+        for rows, cols, sequence in ((131, 1000, "\\033#8"), (131, 1000, "\\033c"), (24, 80, "\\033#8"), (24, 80, "x\\033[9999b")):
+            started = rpc.start(["sh", "-c", f"while :; do printf '{sequence * 200}'; done"], profile="workspace", tty={"rows": rows, "cols": cols})
+            ref = started["outputRefs"][0]["outputRef"]
+            until("there is much to draw", lambda: rpc.call("read_output", outputRef=ref, offset=0, length=32 << 10)["nextOffset"] > 16 << 10)
+            watcher.send("get_screen", processId=started["processId"])
+            answers_quickly(home, f"while {sequence} is drawn on {rows} x {cols}")
+            rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
+
+
 def test_a_flood_of_denials(home):
     """That they are counted is a matter of the violations' tests; here the daemon only has to stand it."""
     repository(home)
