@@ -172,7 +172,18 @@ static struct jval span_doc(struct survey *s, const struct span_row *r, const st
 	return survey_doc(s, r->view, id);
 }
 
-static void write_ids(struct jw *w, const struct survey *s, const struct span_row *r, const struct event_view *ev)
+/* A tool call may be one that only a client knows of (start_process's toolCallId): no span is about that one. */
+static bool is_known(struct survey *s, const struct event_view *ev, enum id_field field)
+{
+	char id[EVIDENCE_ID_MAX];
+
+	if (field != ID_TOOL_CALL)
+		return true;
+	event_id_copy(ev, field, id, sizeof(id));
+	return survey_doc(s, VIEW_TOOL_CALL, id).type != JT_NONE;
+}
+
+static void write_ids(struct jw *w, struct survey *s, const struct span_row *r, const struct event_view *ev)
 {
 	const struct id_text *own = r->id < ID_FIELD_COUNT ? &ev->ids[r->id] : NULL, *span = &ev->ids[ID_SPAN];
 	char id[33], sequence[32];
@@ -185,7 +196,7 @@ static void write_ids(struct jw *w, const struct survey *s, const struct span_ro
 	}
 	jw_kstr(w, "spanId", id);
 	for (size_t i = 0; i < countof(r->parent); i++) {
-		if (r->parent[i] >= ID_FIELD_COUNT || !ev->ids[r->parent[i]].text)
+		if (r->parent[i] >= ID_FIELD_COUNT || !ev->ids[r->parent[i]].text || !is_known(s, ev, r->parent[i]))
 			continue;
 		for (size_t k = 0; k < countof(rows); k++)
 			if (rows[k].id == r->parent[i]) {

@@ -37,6 +37,7 @@
 #define LOOK_BACK 10000u         /* events, at the first start */
 #define BACKOFF_MS 500u
 #define BACKOFF_MAX_MS 30000u
+#define SLICE_MS 250u
 
 static volatile sig_atomic_t asked_to_leave;
 
@@ -49,6 +50,7 @@ struct exporter {
 	uint64_t first_ns;      /* when the oldest of them came */
 	uint64_t sequence;      /* of the last event taken */
 	uint64_t saved;         /* … whose spans were taken */
+	uint64_t started_us;    /* the runtime */
 	uint64_t not_before_us; /* what ended earlier is not exported: nobody asked for it then */
 	uint64_t delay_ms, metrics_ms, metrics_at_ns;
 	char runtime_id[64];
@@ -73,17 +75,42 @@ static void resource_attribute(void *ctx, const char *name, const char *value)
 	jw_obj_end(w);
 }
 
+enum { SERVICE_NAME, SERVICE_VERSION, SERVICE_INSTANCE, SERVICE_ATTRIBUTES };
+static const char *const service_attributes[SERVICE_ATTRIBUTES] = { "service.name", "service.version", "service.instance.id" };
+
+struct resource {
+	struct jw *w;
+	const char *own[SERVICE_ATTRIBUTES]; /* ours; NULL: OTEL_RESOURCE_ATTRIBUTES has it */
+	bool named;                          /* by OTEL_SERVICE_NAME, which counts more */
+};
+
+/* Keys are there once: what is given counts, and ours is left out. */
+static void given_attribute(void *ctx, const char *name, const char *value)
+{
+	struct resource *r = ctx;
+
+	for (size_t i = 0; i < SERVICE_ATTRIBUTES; i++)
+		if (strcmp(name, service_attributes[i]) == 0) {
+			if (i == SERVICE_NAME && r->named)
+				return;
+			r->own[i] = NULL;
+		}
+	resource_attribute(r->w, name, value);
+}
+
 static void write_resource(const struct exporter *x, struct jw *w)
 {
 	const char *name = getenv("OTEL_SERVICE_NAME"), *more = getenv("OTEL_RESOURCE_ATTRIBUTES");
+	const bool named = name && name[0];
+	struct resource r = { .w = w, .own = { named ? name : "bailiff", BAILIFF_VERSION, x->runtime_id }, .named = named };
 
 	jw_kobj(w, "resource");
 	jw_karr(w, "attributes");
-	resource_attribute(w, "service.name", name && name[0] ? name : "bailiff");
-	resource_attribute(w, "service.version", BAILIFF_VERSION);
-	resource_attribute(w, "service.instance.id", x->runtime_id);
 	if (more)
-		(void)post_headers_each(more, resource_attribute, w); /* the same form */
+		(void)post_headers_each(more, given_attribute, &r); /* the same form; configure has looked at it */
+	for (size_t i = 0; i < SERVICE_ATTRIBUTES; i++)
+		if (r.own[i])
+			resource_attribute(w, service_attributes[i], r.own[i]);
 	jw_arr_end(w);
 	jw_obj_end(w);
 }
@@ -124,6 +151,18 @@ static void save_cursor(struct exporter *x)
 	x->saved = x->sequence;
 }
 
+/* In slices, so that a signal that comes just before one does not cost more than that. */
+static void pause_ms(uint64_t ms)
+{
+	const uint64_t until = clock_boot_ns() + ms * 1000000;
+
+	for (uint64_t now; !asked_to_leave && (now = clock_boot_ns()) < until;) {
+		uint64_t left = (until - now) / 1000000 + 1;
+
+		poll(NULL, 0, (int)(left < SLICE_MS ? left : SLICE_MS));
+	}
+}
+
 /* Until it was taken or refused for good; false = asked to leave before that. */
 static bool send_spans(struct exporter *x, const struct buf *body)
 {
@@ -134,7 +173,9 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 		struct err e = ERR_INIT;
 		enum post_result r = post_send(x->post, POST_TRACES, body, &wait, &e);
 
-		if (r == POST_DONE) {
+		if (r == POST_PARTLY)
+			log_warning("the endpoint did not take all of %u spans: %s", x->nspans, e.message);
+		if (r == POST_DONE || r == POST_PARTLY) {
 			if (told)
 				log_info("the endpoint takes spans again");
 			return true;
@@ -148,7 +189,8 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 		told = true;
 		if (asked_to_leave)
 			return false;
-		poll(NULL, 0, (int)(wait > backoff ? wait : backoff)); /* a signal ends it */
+		/* not all exporters at once, when a collector comes back */
+		pause_ms(wait > backoff ? wait : backoff + clock_boot_ns() % (backoff / 4));
 		backoff = backoff * 2 < BACKOFF_MAX_MS ? backoff * 2 : BACKOFF_MAX_MS;
 	}
 }
@@ -182,10 +224,13 @@ static int post_metrics(struct exporter *x, struct err *e)
 		return 0;
 	if (feed_link_call(&x->link, "get_metrics", NULL, &answer, e) < 0)
 		return -1;
-	metric_write(&w, jval_of(answer.data, answer.len), clock_real_us());
+	metric_write(&w, jval_of(answer.data, answer.len), x->started_us, clock_real_us());
 	write_body(x, "resourceMetrics", "scopeMetrics", "metrics", &items, &body);
-	if (post_send(x->post, POST_METRICS, &body, &wait, &why) == POST_REFUSED)
+	enum post_result r = post_send(x->post, POST_METRICS, &body, &wait, &why);
+	if (r == POST_REFUSED || r == POST_PARTLY)
 		log_error("metrics are left out: %s", why.message);
+	if (wait > x->metrics_ms)
+		x->metrics_at_ns = clock_boot_ns() + wait * 1000000;
 	return 0;
 }
 
@@ -241,15 +286,16 @@ static int subscribe_after(struct exporter *x, uint64_t after, struct err *e)
 	return feed_link_call(&x->link, "subscribe_events", &params, &answer, e);
 }
 
-/* The first time: from the start of this runtime on, which may have served others before this process was there. */
-static int begin_with_the_runtime(struct exporter *x, uint64_t last, uint64_t *ret, struct err *e)
+static int ask_when_started(struct exporter *x, struct err *e)
 {
 	struct buf buf_auto answer = BUF_INIT;
+	char text[CLOCK_TEXT_MAX];
 
-	if (feed_link_call(&x->link, "get_metrics", NULL, &answer, e) < 0)
+	if (feed_link_call(&x->link, "get_health", NULL, &answer, e) < 0)
 		return -1;
-	x->not_before_us = clock_real_us() - 1000 * jval_uint(jval_get(jval_of(answer.data, answer.len), "uptimeMs"), 0);
-	*ret = last > LOOK_BACK ? last - LOOK_BACK : 0;
+	jval_str(jval_get(jval_of(answer.data, answer.len), "startedAt"), text, sizeof(text));
+	if (clock_parse(text, &x->started_us) < 0)
+		return err_set(e, ERR_INTERNAL, "the daemon does not say when it started");
 	return 0;
 }
 
@@ -259,8 +305,11 @@ static int subscribe(struct exporter *x, uint64_t last, struct err *e)
 	struct buf buf_auto params = BUF_INIT, answer = BUF_INIT;
 	uint64_t after = last;
 
-	if (cursor_read(GUARD_FD_STORE, x->runtime_id, &after) != 0 && begin_with_the_runtime(x, last, &after, e) < 0)
-		return -1;
+	if (cursor_read(GUARD_FD_STORE, x->runtime_id, &after) != 0) {
+		/* The first time: from the start of this runtime on, which may have served others before this process was there. */
+		x->not_before_us = x->started_us;
+		after = last > LOOK_BACK ? last - LOOK_BACK : 0;
+	}
 	if (after > last)
 		after = last;
 	if (subscribe_after(x, after, e) == 0)
@@ -290,7 +339,8 @@ static int begin(struct exporter *x, struct err *e)
 	span_book_init(&x->book, x->runtime_id);
 	x->book.find_start = find_start;
 	x->book.ctx = x;
-	return subscribe(x, jval_uint(jval_get(r, "lastSequence"), 0), e);
+	uint64_t last = jval_uint(jval_get(r, "lastSequence"), 0);
+	return ask_when_started(x, e) < 0 ? -1 : subscribe(x, last, e);
 }
 
 static int wait_ms(const struct exporter *x)
@@ -342,8 +392,16 @@ static int run(struct exporter *x, struct err *e)
 
 /* ---- beginning ---- */
 
+static void only_look(void *ctx, const char *name, const char *value)
+{
+}
+
 static int configure(struct exporter *x, struct err *e)
 {
+	const char *attributes = getenv("OTEL_RESOURCE_ATTRIBUTES");
+
+	if (attributes && post_headers_each(attributes, only_look, NULL) < 0)
+		return err_set(e, ERR_INVALID, "OTEL_RESOURCE_ATTRIBUTES: not of the form name=value,name=value");
 	if (setting_ms("OTEL_BSP_SCHEDULE_DELAY", DELAY_MS, SETTING_MAX_MS, &x->delay_ms, e) < 0 ||
 	    setting_ms("OTEL_METRIC_EXPORT_INTERVAL", METRICS_MS, SETTING_MAX_MS, &x->metrics_ms, e) < 0)
 		return -1;

@@ -22,10 +22,8 @@ static void write_uint(struct jw *w, const char *key, uint64_t v)
 	jw_kstr(w, key, text);
 }
 
-void metric_write(struct jw *w, struct jval metrics, uint64_t now_us)
+void metric_write(struct jw *w, struct jval metrics, uint64_t since_us, uint64_t now_us)
 {
-	uint64_t since = now_us - 1000 * jval_uint(jval_get(metrics, "uptimeMs"), 0);
-
 	for (size_t i = 0; i < countof(rows); i++) {
 		struct jval v = jval_get(metrics, rows[i].member);
 
@@ -41,7 +39,7 @@ void metric_write(struct jw *w, struct jval metrics, uint64_t now_us)
 		}
 		jw_karr(w, "dataPoints");
 		jw_obj(w);
-		write_uint(w, "startTimeUnixNano", since * 1000);
+		write_uint(w, "startTimeUnixNano", since_us * 1000);
 		write_uint(w, "timeUnixNano", now_us * 1000);
 		write_uint(w, "asInt", jval_uint(v, 0));
 		jw_obj_end(w);

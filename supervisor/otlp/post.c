@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/otlp/setting.h"
@@ -14,20 +15,23 @@
 
 #define TIMEOUT_MS_DEFAULT 10000
 #define TIMEOUT_MS_MAX 600000
-#define ANSWER_MAX 4096u  /* of what an endpoint says about a refusal */
-#define WAIT_MAX_MS (60u * 1000)
+#define ANSWER_MAX 4096u  /* of what an endpoint says */
+#define WAIT_MAX_MS (60u * 60 * 1000)
 
 struct post {
 	CURL *curl;
-	char *url[POST_SIGNALS];
-	struct curl_slist *headers;
+	struct {
+		char *url; /* NULL: not wanted */
+		struct curl_slist *headers;
+		long timeout;
+	} to[POST_SIGNALS];
 	struct buf answer;
 	char problem[CURL_ERROR_SIZE];
 };
 
-static const struct { const char *variable, *path; } signals[POST_SIGNALS] = {
-	[POST_TRACES] = { "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "/v1/traces" },
-	[POST_METRICS] = { "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "/v1/metrics" },
+static const struct { const char *name, *path, *rejected; } signals[POST_SIGNALS] = {
+	[POST_TRACES] = { "TRACES", "/v1/traces", "rejectedSpans" },
+	[POST_METRICS] = { "METRICS", "/v1/metrics", "rejectedDataPoints" },
 };
 
 /* ---- settings ---- */
@@ -91,13 +95,29 @@ int post_headers_each(const char *text, void (*fn)(void *ctx, const char *name, 
 
 static void add_header(void *ctx, const char *name, const char *value)
 {
-	struct post *p = ctx;
+	struct curl_slist **headers = ctx;
 	struct buf buf_auto line = BUF_INIT;
 
 	buf_str(&line, name);
 	buf_str(&line, ": ");
 	buf_str(&line, value);
-	p->headers = curl_slist_append(p->headers, buf_cstr(&line));
+	*headers = curl_slist_append(*headers, buf_cstr(&line));
+}
+
+#define VARIABLE_MAX 64
+
+/* The signal's own variable, or else the one for all signals: its value, or NULL; and its name. */
+static const char *setting(enum post_signal signal, const char *what, char variable[VARIABLE_MAX])
+{
+	const char *value;
+
+	snprintf(variable, VARIABLE_MAX, "OTEL_EXPORTER_OTLP_%s_%s", signals[signal].name, what);
+	value = getenv(variable);
+	if (value && value[0])
+		return value;
+	snprintf(variable, VARIABLE_MAX, "OTEL_EXPORTER_OTLP_%s", what);
+	value = getenv(variable);
+	return value && value[0] ? value : NULL;
 }
 
 static bool is_url(const char *text)
@@ -113,24 +133,88 @@ static bool is_url(const char *text)
 
 static int set_url(struct post *p, enum post_signal signal, struct err *e)
 {
-	const char *own = getenv(signals[signal].variable), *base = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
-	const char *from = own && own[0] ? own : base, *variable = from == own ? signals[signal].variable : "OTEL_EXPORTER_OTLP_ENDPOINT";
+	char variable[VARIABLE_MAX];
+	const char *from = setting(signal, "ENDPOINT", variable);
 	struct buf buf_auto url = BUF_INIT;
 
-	if (!from || !from[0])
+	if (!from)
 		return 0;
 	if (strncmp(from, "http://", 7) != 0 && strncmp(from, "https://", 8) != 0)
 		return err_set(e, ERR_INVALID, "%s: '%.200s' does not start with http:// or https://", variable, from);
 	if (!is_url(from))
 		return err_set(e, ERR_INVALID, "%s: '%.200s' is no URL with a host", variable, from);
 	buf_str(&url, from);
-	if (from != own) {
+	if (!strstr(variable, signals[signal].name)) { /* a signal's own is used as it is */
 		while (url.len && url.data[url.len - 1] == '/')
 			url.len--;
 		buf_str(&url, signals[signal].path);
 	}
-	p->url[signal] = mem_strdup(buf_cstr(&url));
+	p->to[signal].url = mem_strdup(buf_cstr(&url));
 	return 0;
+}
+
+static int set_headers(struct post *p, enum post_signal signal, struct err *e)
+{
+	struct curl_slist **headers = &p->to[signal].headers;
+	char variable[VARIABLE_MAX];
+	const char *given = setting(signal, "HEADERS", variable);
+
+	if (given && post_headers_each(given, add_header, headers) < 0)
+		return err_set(e, ERR_INVALID, "%s: not of the form name=value,name=value", variable);
+	*headers = curl_slist_append(*headers, "Content-Type: application/json");
+	*headers = curl_slist_append(*headers, "Expect:");
+	return 0;
+}
+
+static int set_timeout(struct post *p, enum post_signal signal, struct err *e)
+{
+	char variable[VARIABLE_MAX];
+	uint64_t ms;
+
+	(void)setting(signal, "TIMEOUT", variable);
+	if (setting_ms(variable, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX, &ms, e) < 0)
+		return -1;
+	p->to[signal].timeout = (long)ms;
+	return 0;
+}
+
+/* What asks for something that is not done here: by another protocol, or with other keys than the system's. */
+static int check_means(enum post_signal signal, struct err *e)
+{
+	static const char *const keys[] = { "CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE" };
+	char variable[VARIABLE_MAX];
+	const char *protocol = setting(signal, "PROTOCOL", variable);
+
+	if (protocol && strcmp(protocol, "http/json") != 0 && strcmp(protocol, "http/protobuf") != 0)
+		return err_set(e, ERR_INVALID, "%s: '%.40s' is not spoken here, only http/json", variable, protocol);
+	for (size_t i = 0; i < countof(keys); i++)
+		if (setting(signal, keys[i], variable))
+			return err_set(e, ERR_INVALID, "%s: only the system's certificates are used here", variable);
+	return 0;
+}
+
+/* OTEL_TRACES_EXPORTER and its like: otlp, or none. */
+static int set_wanted(struct post *p, enum post_signal signal, struct err *e)
+{
+	char variable[VARIABLE_MAX];
+
+	snprintf(variable, sizeof(variable), "OTEL_%s_EXPORTER", signals[signal].name);
+	const char *exporter = getenv(variable);
+	if (!exporter || !exporter[0] || strcmp(exporter, "otlp") == 0)
+		return 0;
+	if (strcmp(exporter, "none") != 0)
+		return err_set(e, ERR_INVALID, "%s: '%.40s' is not known here: otlp or none", variable, exporter);
+	free(mem_take(&p->to[signal].url));
+	return 0;
+}
+
+static int set_signal(struct post *p, enum post_signal signal, struct err *e)
+{
+	if (set_url(p, signal, e) < 0 || set_wanted(p, signal, e) < 0)
+		return -1;
+	if (!p->to[signal].url)
+		return 0;
+	return check_means(signal, e) < 0 || set_headers(p, signal, e) < 0 || set_timeout(p, signal, e) < 0 ? -1 : 0;
 }
 
 static size_t on_answer(char *data, size_t size, size_t n, void *ctx)
@@ -142,13 +226,9 @@ static size_t on_answer(char *data, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-static void set_up(struct post *p, long timeout)
+static void set_up(struct post *p)
 {
-	p->headers = curl_slist_append(p->headers, "Content-Type: application/json");
-	p->headers = curl_slist_append(p->headers, "Expect:");
-	curl_easy_setopt(p->curl, CURLOPT_HTTPHEADER, p->headers);
 	curl_easy_setopt(p->curl, CURLOPT_POST, 1L);
-	curl_easy_setopt(p->curl, CURLOPT_TIMEOUT_MS, timeout);
 	curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION, 0L); /* credentials stay where they were sent */
 	curl_easy_setopt(p->curl, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -161,25 +241,17 @@ static void set_up(struct post *p, long timeout)
 int post_new(struct post **ret, struct err *e)
 {
 	struct post *p = mem_zalloc(1, sizeof(*p));
-	const char *headers = getenv("OTEL_EXPORTER_OTLP_HEADERS");
-	uint64_t timeout;
 
 	p->answer = BUF_INIT;
 	for (int i = 0; i < POST_SIGNALS; i++)
-		if (set_url(p, (enum post_signal)i, e) < 0)
+		if (set_signal(p, (enum post_signal)i, e) < 0)
 			goto failed;
-	if (setting_ms("OTEL_EXPORTER_OTLP_TIMEOUT", TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX, &timeout, e) < 0)
-		goto failed;
-	if (headers && post_headers_each(headers, add_header, p) < 0) {
-		err_set(e, ERR_INVALID, "OTEL_EXPORTER_OTLP_HEADERS: not of the form name=value,name=value");
-		goto failed;
-	}
 	p->curl = curl_global_init(CURL_GLOBAL_DEFAULT) == 0 ? curl_easy_init() : NULL;
 	if (!p->curl) {
 		err_set(e, ERR_INTERNAL, "libcurl does not start");
 		goto failed;
 	}
-	set_up(p, (long)timeout);
+	set_up(p);
 	*ret = p;
 	return 0;
 failed:
@@ -191,16 +263,17 @@ void post_free(struct post *p)
 {
 	if (p->curl)
 		curl_easy_cleanup(p->curl);
-	curl_slist_free_all(p->headers);
-	for (int i = 0; i < POST_SIGNALS; i++)
-		free(p->url[i]);
+	for (int i = 0; i < POST_SIGNALS; i++) {
+		curl_slist_free_all(p->to[i].headers);
+		free(p->to[i].url);
+	}
 	buf_done(&p->answer);
 	free(p);
 }
 
 bool post_wanted(const struct post *p, enum post_signal signal)
 {
-	return p->url[signal] != NULL;
+	return p->to[signal].url != NULL;
 }
 
 /* ---- posting ---- */
@@ -210,17 +283,32 @@ static bool may_be_sent_again(long status)
 	return status == 429 || status == 502 || status == 503 || status == 504;
 }
 
-static enum post_result answered(struct post *p, long status, uint64_t *ret_wait_ms, struct err *e)
+/* {"partialSuccess":{"rejectedSpans":"3","errorMessage":"…"}}; with nothing rejected it is a word of advice. */
+static enum post_result taken(const struct post *p, enum post_signal signal, struct err *e)
+{
+	struct jval part = jval_get(jval_of(p->answer.data, p->answer.len), "partialSuccess"), rejected = jval_get(part, signals[signal].rejected);
+	char why[256], text[32];
+
+	jval_str(jval_get(part, "errorMessage"), why, sizeof(why));
+	jval_str(rejected, text, sizeof(text)); /* 64-bit numbers are strings here, but not with everyone */
+	uint64_t number = rejected.type == JT_STRING ? strtoull(text, NULL, 10) : jval_uint(rejected, 0);
+	if (!number && !why[0])
+		return POST_DONE;
+	err_set(e, ERR_UNAVAILABLE, "%llu rejected: %s", (unsigned long long)number, why[0] ? why : "(no reason given)");
+	return POST_PARTLY;
+}
+
+static enum post_result answered(struct post *p, enum post_signal signal, long status, uint64_t *ret_wait_ms, struct err *e)
 {
 	curl_off_t after = 0;
 
 	if (status >= 200 && status < 300)
-		return POST_DONE;
+		return taken(p, signal, e);
 	err_set(e, ERR_UNAVAILABLE, "the endpoint answered %ld: %.300s", status, p->answer.len ? buf_cstr(&p->answer) : "(nothing)");
 	if (!may_be_sent_again(status))
 		return POST_REFUSED;
 	if (curl_easy_getinfo(p->curl, CURLINFO_RETRY_AFTER, &after) == CURLE_OK && after > 0)
-		*ret_wait_ms = (uint64_t)after * 1000 < WAIT_MAX_MS ? (uint64_t)after * 1000 : WAIT_MAX_MS;
+		*ret_wait_ms = after < WAIT_MAX_MS / 1000 ? (uint64_t)after * 1000 : WAIT_MAX_MS;
 	return POST_LATER;
 }
 
@@ -231,7 +319,9 @@ enum post_result post_send(struct post *p, enum post_signal signal, const struct
 	*ret_wait_ms = 0;
 	buf_reset(&p->answer);
 	p->problem[0] = '\0';
-	curl_easy_setopt(p->curl, CURLOPT_URL, p->url[signal]);
+	curl_easy_setopt(p->curl, CURLOPT_URL, p->to[signal].url);
+	curl_easy_setopt(p->curl, CURLOPT_HTTPHEADER, p->to[signal].headers);
+	curl_easy_setopt(p->curl, CURLOPT_TIMEOUT_MS, p->to[signal].timeout);
 	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDS, body->data);
 	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
 	CURLcode r = curl_easy_perform(p->curl);
@@ -240,5 +330,5 @@ enum post_result post_send(struct post *p, enum post_signal signal, const struct
 		return POST_LATER;
 	}
 	curl_easy_getinfo(p->curl, CURLINFO_RESPONSE_CODE, &status);
-	return answered(p, status, ret_wait_ms, e);
+	return answered(p, signal, status, ret_wait_ms, e);
 }

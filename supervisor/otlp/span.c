@@ -17,6 +17,7 @@ enum { KIND_INTERNAL = 1, KIND_CLIENT = 3 };
 
 /* A span on its way: `start` is JT_NONE where nothing is known of it. */
 struct span {
+	struct span_book *book;
 	const struct span_row *row;
 	struct jval start, end;
 	struct jw *w;
@@ -272,7 +273,30 @@ static const struct span_row *row_of(const char *text)
 	return &rows[i];
 }
 
-static void write_ids(struct span *s, const char *runtime_id)
+static bool is_systems(struct jval start)
+{
+	return jval_is_str(jval_path(start, "payload.source"), "system"); /* the runtime's own turn */
+}
+
+/*
+ * Whether there is a span about it, to be a parent. A tool call may be one that only the client knows of (start_process's toolCallId):
+ * what it would be the parent of is then the turn's.
+ */
+static bool has_span(const struct span *s, const struct span_row *row, const char *id)
+{
+	struct buf buf_auto found = BUF_INIT;
+	char key[ID_MAX + 32];
+
+	snprintf(key, sizeof(key), "%s %s", row->kind, id);
+	const struct buf *start = strmap_get(&s->book->open, key);
+	if (!start && s->book->find_start && s->book->find_start(s->book->ctx, row->start, row->id, id, s->end, &found) == 0)
+		start = &found;
+	if (start)
+		return !is_systems(jval_of(start->data, start->len));
+	return row->write != write_tool;
+}
+
+static void write_ids(struct span *s)
 {
 	char id[ID_MAX] = "", span[17];
 
@@ -281,7 +305,7 @@ static void write_ids(struct span *s, const char *runtime_id)
 		derived(s->row->kind, id, 16, span);
 	} else {
 		snprintf(id, sizeof(id), "%llu", (unsigned long long)jval_uint(jval_get(s->end, "sequence"), 0));
-		derived(runtime_id, id, 16, span);
+		derived(s->book->runtime_id, id, 16, span);
 	}
 	jw_kstr(s->w, "spanId", span);
 	for (const char *word = s->row->parents; *word;) {
@@ -289,7 +313,7 @@ static void write_ids(struct span *s, const char *runtime_id)
 
 		id[0] = '\0';
 		jval_str(either(s, parent->id), id, sizeof(id));
-		if (id[0]) {
+		if (id[0] && has_span(s, parent, id)) {
 			derived(parent->kind, id, 16, span);
 			jw_kstr(s->w, "parentSpanId", span);
 			return;
@@ -340,17 +364,17 @@ static void write_status(struct span *s)
 	jw_obj_end(s->w);
 }
 
-static void write_span(const struct span_book *b, const struct span_row *row, struct jval start, struct jval end, struct buf *ret)
+static void write_span(struct span_book *b, const struct span_row *row, struct jval start, struct jval end, struct buf *ret)
 {
 	struct jw w = jw_on(ret);
-	struct span s = { .row = row, .start = start, .end = end, .w = &w, .kind = KIND_INTERNAL };
+	struct span s = { .book = b, .row = row, .start = start, .end = end, .w = &w, .kind = KIND_INTERNAL };
 
 	snprintf(s.name, sizeof(s.name), "%s", row->kind);
 	if (ret->len)
 		buf_str(ret, ",");
 	jw_obj(&w);
 	bool traced = write_trace(&s);
-	write_ids(&s, b->runtime_id);
+	write_ids(&s);
 	write_times(&s);
 	write_attributes(&s, traced);
 	jw_kstr(&w, "name", s.name);
@@ -458,8 +482,8 @@ bool span_book_event(struct span_book *b, struct jval event, struct buf *ret)
 			continue;
 		take_start(b, &rows[i], event, &start);
 		struct jval s = start.len ? jval_of(start.data, start.len) : (struct jval){ 0 };
-		if (jval_is_str(jval_path(s, "payload.source"), "system"))
-			return false; /* the runtime's own turn */
+		if (is_systems(s))
+			return false;
 		write_span(b, &rows[i], s, event, ret);
 		return true;
 	}

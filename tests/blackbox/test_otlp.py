@@ -4,6 +4,7 @@ import http.server
 import json
 import signal
 import threading
+import time
 
 import harness
 from harness import Home, until
@@ -12,24 +13,28 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 class Collector:
-    """Takes what is posted to it; `answers` are the statuses of the next posts of spans, after those 200."""
+    """Takes what is posted to it; `answers` are the statuses of the next posts of spans (or (status, headers, body)), after those 200."""
 
     def __init__(self, port=0):
-        self.posts, self.answers, self.headers, outer = [], [], [], self
+        self.posts, self.answers, self.headers, self.paths, outer = [], [], [], [], self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                status = outer.answers.pop(0) if outer.answers and self.path == "/v1/traces" else 200
+                answer = outer.answers.pop(0) if outer.answers and "resourceSpans" in body else 200
+                status, headers, text = answer if isinstance(answer, tuple) else (answer, {}, {})
+                text = json.dumps(text).encode()
                 outer.headers.append(dict(self.headers))
+                outer.paths.append((time.monotonic(), self.path, dict(self.headers), status))
                 if status == 200:
                     outer.posts.append((self.path, body))
                 self.send_response(status)
-                self.send_header("content-length", "2")
+                for name, value in dict(headers, **{"content-length": str(len(text))}).items():
+                    self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(b"{}")
+                self.wfile.write(text)
 
             def log_message(self, *_):
                 pass
@@ -48,8 +53,8 @@ class Collector:
         self.server.server_close()
 
     def spans(self):
-        return [dict(span, attributes=values(span["attributes"])) for path, body in list(self.posts) if path == "/v1/traces"
-                for r in body["resourceSpans"] for s in r["scopeSpans"] for span in s["spans"]]
+        return [dict(span, attributes=values(span["attributes"])) for _, body in list(self.posts)
+                for r in body.get("resourceSpans", []) for s in r["scopeSpans"] for span in s["spans"]]
 
     def of(self, process):
         """The spans about this process itself."""
@@ -59,8 +64,10 @@ class Collector:
         return until(f"the span of {process} arrives", lambda: self.of(process))[0]
 
     def metrics(self):
-        return {m["name"]: int((m.get("sum") or m["gauge"])["dataPoints"][0]["asInt"]) for path, body in list(self.posts) if path == "/v1/metrics"
-                for r in body["resourceMetrics"] for s in r["scopeMetrics"] for m in s["metrics"]}
+        return {m["name"]: int((m.get("sum") or m["gauge"])["dataPoints"][0]["asInt"]) for m in self.all_metrics()}
+
+    def all_metrics(self):
+        return [m for _, body in list(self.posts) for r in body.get("resourceMetrics", []) for s in r["scopeMetrics"] for m in s["metrics"]]
 
 
 def values(attributes):
@@ -104,6 +111,78 @@ def read_trace(rpc, pack):
         out, offset = out + part["data"], part["nextOffset"]
         if part["eof"]:
             return out
+
+
+def test_it_is_valid_otlp():
+    """Ids in hex, 64-bit numbers as strings, enums as numbers, each key once; sums are cumulative and always begin at the same moment."""
+    with Collector() as collector, exporting(collector.url, OTEL_RESOURCE_ATTRIBUTES="service.name=shop,service.instance.id=i%2C1") as home, home.rpc() as rpc:
+        collector.wait_for(rpc.run(["false"])[0]["processId"])
+        until("metrics, several times", lambda: sum(m["name"] == "bailiff.requests" for m in collector.all_metrics()) >= 3)
+        for _, body in list(collector.posts):
+            for r in body.get("resourceSpans", []) + body.get("resourceMetrics", []):
+                keys = [a["key"] for a in r["resource"]["attributes"]]
+                assert len(keys) == len(set(keys)), keys
+                resource = values(r["resource"]["attributes"])
+                assert resource["service.name"] == "shop" and resource["service.instance.id"] == "i,1", resource
+        for _, body in list(collector.posts):
+            for span in [s for r in body.get("resourceSpans", []) for scope in r["scopeSpans"] for s in scope["spans"]]:
+                keys = [a["key"] for a in span["attributes"]]
+                assert len(keys) == len(set(keys)), keys
+                for name, digits in (("traceId", 32), ("spanId", 16), ("parentSpanId", 16)):
+                    assert name not in span or (len(span[name]) == digits and int(span[name], 16)), span
+                for name in ("startTimeUnixNano", "endTimeUnixNano"):
+                    assert isinstance(span[name], str) and span[name].isdigit(), span
+                assert span["kind"] in (1, 3) and span["status"]["code"] in (1, 2) and span["name"], span
+                assert all(isinstance(a["value"]["intValue"], str) for a in span["attributes"] if "intValue" in a["value"]), span
+        sums = [m["sum"] for m in collector.all_metrics() if "sum" in m]
+        assert all(m["aggregationTemporality"] == 2 and m["isMonotonic"] is True for m in sums), sums
+        starts = {p["startTimeUnixNano"] for m in sums for p in m["dataPoints"]}
+        assert len(starts) == 1, f"a collector would take each for a new beginning: {starts}"
+        home.kill_part("otlp")      # another exporter of the same runtime goes on with the same counters
+        seen = len(collector.posts)
+        until("metrics from the next one", lambda: any("resourceMetrics" in b for _, b in list(collector.posts)[seen:]))
+        assert {p["startTimeUnixNano"] for m in collector.all_metrics() if "sum" in m for p in m["sum"]["dataPoints"]} == starts
+
+
+def test_each_signal_has_its_own_settings():
+    with Collector() as collector, Home(env={
+            "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url + "/all/", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": collector.url + "/mine", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json",
+            "OTEL_EXPORTER_OTLP_HEADERS": "x-one=all,x-two=all", "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "x-one=mine", "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT": "5000",
+            "OTEL_BSP_SCHEDULE_DELAY": "50", "OTEL_METRIC_EXPORT_INTERVAL": "200"}) as home, home.rpc() as rpc:
+        rpc.run(["true"])
+        seen = until("both", lambda: (h := {path: headers for _, path, headers, _ in list(collector.paths)}) and len(h) == 2 and h)
+        assert seen["/all/v1/traces"]["x-one"] == "all" and seen["/all/v1/traces"]["x-two"] == "all", seen
+        assert seen["/mine"]["x-one"] == "mine" and "x-two" not in seen["/mine"], seen
+    with Collector() as collector, exporting(collector.url, OTEL_TRACES_EXPORTER="none") as home, home.rpc() as rpc:
+        rpc.run(["true"])
+        until("metrics", lambda: collector.metrics().get("bailiff.processes.ended"))
+        assert not collector.spans()
+
+
+def test_what_a_collector_says_is_heard():
+    with Collector() as collector, exporting(collector.url, OTEL_METRICS_EXPORTER="none") as home, home.rpc() as rpc:
+        collector.answers = [(200, {}, {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "too old"}})]
+        collector.wait_for(rpc.run(["true"])[0]["processId"])
+        until("it is told", lambda: any("did not take all" in line and "1 rejected: too old" in line for line in home.log()))
+        # It asks for patience, for longer than the exporter would wait by itself.
+        collector.answers = [(429, {"retry-after": "2"}, {})]
+        process = rpc.run(["true"])[0]["processId"]
+        collector.wait_for(process)
+        posts = until("it was asked, and tried again", lambda: [(t, status) for t, _, _, status in collector.paths] if not collector.answers else None)
+        asked = [status for _, status in posts].index(429)
+        assert posts[asked + 1][0] - posts[asked][0] > 1.9, posts
+        assert len(collector.of(process)) == 1
+
+
+def test_a_call_that_only_the_client_knows_is_nobodys_parent():
+    with Collector() as collector, exporting(collector.url) as home, home.rpc() as rpc:
+        started = rpc.call("start_process", command=["true"], toolCallId="call_of_theirs", traceparent=f"00-{TRACE}-{PARENT}-01")
+        span = collector.wait_for(started["processId"])
+        turn = until("the turn's span", lambda: [s for s in collector.spans() if s["name"] == "interaction" and s["attributes"]["bailiff.turnId"] == started["turnId"]])[0]
+        assert span["parentSpanId"] == turn["spanId"] and turn["parentSpanId"] == PARENT and span["traceId"] == TRACE, (span, turn)
+        pack = rpc.call("export_evidence", scope={"turnId": started["turnId"]}, include=["trace"])
+        packed = {s["spanId"]: s for r in json.loads(read_trace(rpc, pack))["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]}
+        assert packed[span["spanId"]]["parentSpanId"] == turn["spanId"], packed
 
 
 def test_a_tool_and_its_process():
@@ -186,6 +265,11 @@ def test_a_wrong_setting_is_told_and_stops_nothing():
                       ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_TIMEOUT": "soon"}, "OTEL_EXPORTER_OTLP_TIMEOUT"),
                       ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_BSP_SCHEDULE_DELAY": "-1"}, "OTEL_BSP_SCHEDULE_DELAY"),
                       ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_METRIC_EXPORT_INTERVAL": "0"}, "OTEL_METRIC_EXPORT_INTERVAL"),
+                      ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL"),
+                      ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_METRICS_HEADERS": "x"}, "OTEL_EXPORTER_OTLP_METRICS_HEADERS"),
+                      ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_RESOURCE_ATTRIBUTES": "a"}, "OTEL_RESOURCE_ATTRIBUTES"),
+                      ({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://127.0.0.1:9", "OTEL_EXPORTER_OTLP_CERTIFICATE": "/x"}, "OTEL_EXPORTER_OTLP_CERTIFICATE"),
+                      ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_METRICS_EXPORTER": "console"}, "OTEL_METRICS_EXPORTER"),
                       ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "collector:4318/v1/traces"}, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
                       ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://:4318"}, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")):
         with Home(env=env) as home, home.rpc() as rpc:

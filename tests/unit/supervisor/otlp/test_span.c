@@ -61,7 +61,8 @@ END_TEST
 
 static int from_the_log(void *ctx, const char *type, const char *id_member, const char *id, struct jval like, struct buf *ret)
 {
-	ck_assert_str_eq(type, "process.started");
+	if (strcmp(type, "process.started") != 0)
+		return -1;
 	ck_assert_str_eq(id_member, "processId");
 	ck_assert_str_eq(id, "proc_1");
 	buf_str(ret, STARTED);
@@ -73,6 +74,25 @@ START_TEST(a_forgotten_start_is_asked_for)
 	book.find_start = from_the_log;
 	ck_assert(take(COMPLETED));
 	ck_assert(says("\"name\":\"make\"") && !says("bailiff.start"));
+}
+END_TEST
+
+#define CALLED "{\"type\":\"process.completed\",\"turnId\":\"turn_1\",\"toolCallId\":\"call_1\",\"processId\":\"proc_1\",\"payload\":{\"exitCode\":0}}"
+#define TOOL_SPAN "\"parentSpanId\":\"e9e3fa2882095ad0\""
+#define TURN_SPAN "\"parentSpanId\":\"645a6e6ec95efbf2\""
+
+START_TEST(a_parent_is_one_that_there_is)
+{
+	ck_assert(take(CALLED)); /* the call is the client's own: nothing was heard of it */
+	ck_assert(says(TURN_SPAN) && !says(TOOL_SPAN));
+	buf_reset(&out);
+	ck_assert(!take("{\"type\":\"tool.started\",\"toolCallId\":\"call_1\",\"payload\":{\"toolName\":\"x\"}}"));
+	ck_assert(take(CALLED));
+	ck_assert(says(TOOL_SPAN));
+	buf_reset(&out);
+	ck_assert(!take("{\"type\":\"turn.submitted\",\"turnId\":\"turn_1\",\"payload\":{\"source\":\"system\"}}"));
+	ck_assert(take(COMPLETED));
+	ck_assert(!says("parentSpanId"));
 }
 END_TEST
 
@@ -142,6 +162,7 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "spans", setup, teardown, 120, SUITE_TESTS(a_span_is_written_at_its_end, an_unknown_start_is_told, a_forgotten_start_is_asked_for,
+			a_parent_is_one_that_there_is,
 			the_runtimes_own_turn_is_none, many_open_spans_are_bounded, two_spans_are_separated, headers, a_cursor_belongs_to_its_store) },
 	};
 
