@@ -168,6 +168,9 @@ static void decide_by_rules(const struct policy_request *r, const struct judged 
 	else if (v->effect == RULE_DENY)
 		say(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s%s", command_text(r, v), why ? "a rule: " : "", why ? why : rule->text,
 		    origin);
+	else if (v->effect == RULE_ASK && v->handed)
+		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' has words that the rule '%.80s'%s is about, and it is not known what the program does with them",
+		    command_text(r, v), rule->text, origin);
 	else if (v->effect == RULE_ASK && v->maybe)
 		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' has words that are only known when it runs, and may be what the rule '%.80s'%s is about",
 		    command_text(r, v), rule->text, origin);

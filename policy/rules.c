@@ -1,3 +1,4 @@
+#include "policy/disguise.h"
 #include "policy/rules.h"
 #include "policy/rules_index.h"
 
@@ -92,6 +93,7 @@ static void hit(struct asking *a, const struct policy_rule *r, enum rule_match m
 		v->effect = effect;
 		v->nhits = 0;
 		v->maybe = m == RULE_MAYBE;
+		v->handed = false;
 		v->command = command;
 	}
 	for (size_t i = 0; i < v->nhits; i++)
@@ -104,7 +106,7 @@ static void hit(struct asking *a, const struct policy_rule *r, enum rule_match m
 /* What is done with each Bash rule whose first words are the text's. */
 typedef void (*candidate_fn)(void *ctx, const struct policy_rule *r);
 
-static void each_candidate(const struct policy_rules *s, const char *text, candidate_fn fn, void *ctx)
+static void each_beginning(const struct policy_rules *s, const char *text, candidate_fn fn, void *ctx)
 {
 	char key[RULE_TEXT_MAX + 1];
 
@@ -119,6 +121,11 @@ static void each_candidate(const struct policy_rules *s, const char *text, candi
 		for (size_t i = 0; b && i < b->count; i++)
 			fn(ctx, &s->rule[b->rule[i]]);
 	}
+}
+
+static void each_candidate(const struct policy_rules *s, const char *text, candidate_fn fn, void *ctx)
+{
+	each_beginning(s, text, fn, ctx);
 	for (size_t i = 0; i < s->nanywhere; i++)
 		fn(ctx, &s->rule[s->anywhere[i]]);
 }
@@ -179,15 +186,15 @@ static void stop_text(struct asking *a, const char *text, size_t known, int comm
 	}
 }
 
-/* The words joined by blanks, the folder of the program left out if `bare`; returns where the known ones end, SIZE_MAX if all are. */
-static size_t join(const struct command_simple *c, bool bare, struct buf *out)
+/* The words as they are, joined by blanks; returns where the known ones end, SIZE_MAX if all are. */
+static size_t join(const struct command_simple *c, struct buf *out)
 {
 	size_t known = SIZE_MAX;
 
 	for (size_t i = 0; i < c->argc; i++) {
 		if (!c->argv[i] && known == SIZE_MAX)
 			known = out->len;
-		buf_str(out, i == 0 && bare && c->name ? c->name : c->plain[i]);
+		buf_str(out, c->plain[i]);
 		if (i + 1 < c->argc)
 			buf_byte(out, ' ');
 	}
@@ -208,18 +215,82 @@ static void stop_prefix(struct asking *a, const struct policy_rules *s, const st
 	}
 }
 
+/* Another command among the words of one. */
+struct handing {
+	struct asking *asking;
+	const struct command_simple *command;
+	const char *text;
+	int index;
+	bool may_run, looked;
+};
+
+static void stop_handed(void *ctx, const struct policy_rule *r)
+{
+	struct handing *h = ctx;
+	struct rules_verdict *v = h->asking->verdict;
+
+	if (r->effect == RULE_ALLOW || v->effect >= RULE_ASK || !rule_text_matches(r, h->text))
+		return;
+	if (!h->looked)
+		h->may_run = disguise_may_run(h->command);
+	h->looked = true;
+	if (!h->may_run)
+		return;
+	hit(h->asking, r, RULE_MAYBE, h->index);
+	v->handed = true;
+}
+
+static void stop_handed_text(void *ctx, const char *text)
+{
+	struct handing *h = ctx;
+
+	h->text = text;
+	for (size_t i = 0; i < h->asking->nsets && h->asking->verdict->effect < RULE_ASK && !(h->looked && !h->may_run); i++)
+		each_beginning(h->asking->set[i], text, stop_handed, h);
+}
+
+/* The same in another guise (disguise.h). */
+static void stop_disguised(struct asking *a, const struct command_simple *c, int index)
+{
+	struct handing h = { .asking = a, .command = c, .index = index };
+	mem_auto char *key = mem_printf("\002%s", c->name ? c->name : "");
+
+	for (size_t i = 0; i < a->nsets; i++) {
+		const struct rule_bucket *b = strmap_get(&a->set[i]->begins, key);
+
+		for (size_t k = 0; b && k < b->count; k++)
+			if (disguise_options_match(a->set[i]->rule[b->rule[k]].pattern, c))
+				hit(a, &a->set[i]->rule[b->rule[k]], RULE_MATCH, index);
+	}
+	if (c->operand > 1 && c->plain[c->operand][0] != '-') {
+		buf_auto struct buf text = BUF_INIT;
+		size_t known = disguise_join(c, true, &text);
+
+		stop_text(a, buf_cstr(&text), known, index);
+	}
+	buf_auto struct buf second = BUF_INIT;
+	if (disguise_second(c, &second)) {
+		h.may_run = h.looked = true;
+		stop_handed_text(&h, buf_cstr(&second));
+		h.looked = false;
+	}
+	if (a->verdict->effect < RULE_ASK)
+		disguise_each(c, stop_handed_text, &h);
+}
+
 /* What refuses or asks. */
 static void stop_command(struct asking *a, const struct command_simple *c, int index)
 {
 	buf_auto struct buf plain = BUF_INIT, bare = BUF_INIT;
-	size_t known = join(c, false, &plain);
+	size_t known = join(c, &plain);
 
 	stop_text(a, c->text, SIZE_MAX, index);
 	stop_text(a, buf_cstr(&plain), known, index);
 	if (c->name && c->argv[0] && strcmp(c->name, c->argv[0]) != 0) {
-		known = join(c, true, &bare);
+		known = disguise_join(c, false, &bare);
 		stop_text(a, buf_cstr(&bare), known, index);
 	}
+	stop_disguised(a, c, index);
 	for (size_t i = 0; i < a->nsets; i++)
 		stop_prefix(a, a->set[i], c, index);
 }

@@ -1,5 +1,6 @@
 #include "policy/rules_index.h"
 
+#include "policy/disguise.h"
 #include "policy/rules.h"
 #include "runtime/base/mem.h"
 
@@ -55,6 +56,11 @@ static void index_bash(struct policy_rules *s, size_t index)
 		list_add(&s->anywhere, &s->nanywhere, index);
 	} else {
 		mem_auto char *key = mem_strndup(r->pattern, certain);
+		bucket_add(s, key, index);
+	}
+	/* By its program once more, if options make it: they may stand elsewhere. */
+	if (r->effect > RULE_ALLOW && r->pattern && disguise_has_options(r->pattern)) {
+		mem_auto char *key = mem_printf("\002%.*s", (int)strcspn(r->pattern, " "), r->pattern);
 		bucket_add(s, key, index);
 	}
 	if (r->effect > RULE_ALLOW && r->pattern)

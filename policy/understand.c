@@ -163,7 +163,7 @@ static size_t list(struct reading *r, const struct command_word *w, size_t n, co
 	f->command[f->ncommands] = (struct command_simple){
 		.name = a->name, .argv = argv, .plain = plain, .argc = n, .text = text_of(r, w, n), .parent = at->parent,
 		.wrappers = at->wrappers, .nwrappers = at->nwrappers, .context = at->context, .flags = at->flags,
-		.line = at->line, .column = at->column,
+		.line = at->line, .column = at->column, .operand = a->noperands ? (size_t)(a->operand[0] - a->word) : 0,
 	};
 	/* /proc/self/exe -c … is the shell itself. */
 	if (n && (!w[0].value || strncmp(w[0].value, "/proc/", 6) == 0 || strncmp(w[0].value, "/dev/fd/", 8) == 0))

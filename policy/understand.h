@@ -68,6 +68,7 @@ struct command_simple {
 	const char *const *argv;      /* argc of them; NULL where a word is not known */
 	const char *const *plain;     /* the same, with unknown words as written */
 	size_t argc;                  /* 0: only assignments and redirections */
+	size_t operand;               /* index of the first word behind the program that is no option; 0: there is none */
 	const char *text;             /* the words, quoted where needed: what rules match and people see */
 	const char *writes;           /* its redirections into files, written alike; NULL: there are none */
 	const char *const *assign;    /* "NAME=value" before the command, unknown values as written */

@@ -1,0 +1,145 @@
+/* The command that a rule is about, written in other ways: what stops it, what asks, and what is something else. */
+
+#include "policy/decision.h"
+#include "policy/understand.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "tests/unit/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char rules_text[] =
+	"{\"permissions\":{\"deny\":[\"Bash(git push:*)\",\"Bash(rm -rf:*)\",\"Bash(shutdown:*)\",\"Bash(docker run --privileged *)\",\"Bash(curl -X POST:*)\","
+	"\"Bash(chmod -R 777:*)\",\"Bash(git commit --amend:*)\",\"Bash(npm publish)\",\"Bash(terraform apply -auto-approve:*)\",\"Bash(kubectl delete:*)\"]}}";
+
+static const struct {
+	const char *line, *answer;
+} rows[] = {
+	/* options before the subcommand */
+	{ "git push", "deny" },
+	{ "git -C . push", "deny" },
+	{ "git -C a -C b push origin", "deny" },
+	{ "git --no-pager push", "deny" },
+	{ "git -p push", "deny" },
+	{ "git --git-dir=x --work-tree y push", "deny" },
+	{ "git --namespace x push", "deny" },
+	{ "/usr/bin/git -C . push", "deny" },
+	{ "sudo git -C . push", "deny" },
+	{ "git --an-option-of-tomorrow x push", "ask" },
+	{ "git -C push status", "allow" },
+	{ "git -C . status", "allow" },
+	{ "git log push", "allow" },
+	{ "git stash push", "allow" },
+	{ "git --no-pager log -n 3", "allow" },
+	{ "npm publish", "deny" },
+	{ "npm --silent publish", "deny" },
+	{ "npm publish --dry-run", "allow" },
+	{ "kubectl -n x delete pod y", "deny" },
+	{ "kubectl --context y delete pod z", "deny" },
+	{ "kubectl get delete", "allow" },
+	/* options in another order, cluster or length */
+	{ "rm -rf x", "deny" },
+	{ "rm -fr x", "deny" },
+	{ "rm -r -f x", "deny" },
+	{ "rm x -rf", "deny" },
+	{ "rm -vrf x", "deny" },
+	{ "rm -R --force x", "deny" },
+	{ "rm --recursive --force x", "deny" },
+	{ "rm --rec --f x", "deny" },
+	{ "/bin/rm -f -r x", "deny" },
+	{ "rm -r x", "allow" },
+	{ "rm -f x", "allow" },
+	{ "rm -- -rf", "allow" },
+	{ "docker run -it --privileged x", "deny" },
+	{ "docker -D run --privileged x", "deny" },
+	{ "docker run -it x", "allow" },
+	{ "curl -XPOST h", "deny" },
+	{ "curl -s --request=POST h", "deny" },
+	{ "curl -X GET h", "allow" },
+	{ "chmod 777 -R x", "deny" },
+	{ "chmod --recursive 777 x", "deny" },
+	{ "chmod -R 755 x", "allow" },
+	{ "git commit -m x --amend", "deny" },
+	{ "git commit -m \"$(cat message)\"", "allow" },
+	{ "git commit -m --amendment", "allow" },
+	{ "terraform -chdir=x apply -var a -auto-approve", "deny" },
+	{ "terraform apply", "allow" },
+	/* the words of a command, given to a program */
+	{ "mytool shutdown now", "ask" },
+	{ "mytool --user x -- /sbin/shutdown now", "ask" },
+	{ "mytool -c 'shutdown now'", "ask" },
+	{ "mytool --run='shutdown now'", "ask" },
+	{ "./deploy.sh git push", "ask" },
+	{ "fakeroot -s f shutdown", "deny" },
+	{ "fakeroot --an-option-of-tomorrow f shutdown", "ask" },
+	{ "npx -c 'git push'", "ask" },
+	{ "npm exec -- git push", "ask" },
+	{ "bwrap --ro-bind / / shutdown", "ask" },
+	{ "hyperfine ls 'shutdown now'", "ask" },
+	{ "echo shutdown now", "allow" },
+	{ "grep -rn shutdown src", "allow" },
+	{ "grep 'git push' docs/x.md", "allow" },
+	{ "make shutdown", "allow" },
+	{ "npm run shutdown", "allow" },
+	{ "systemctl status shutdown", "allow" },
+	{ "mytool shutdowns", "allow" },
+	{ "git commit -m 'git push later'", "allow" },
+};
+
+static void decide(const struct policy_rules *rules, const char *line, int mode, struct policy_decision *ret)
+{
+	const struct understand_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
+	command_facts_auto struct command_facts f = { 0 };
+	const struct policy_request q = { .cwd = o.cwd, .workspace = o.workspace, .home = o.home, .mode = mode, .facts = &f, .rules = rules, .profile = "workspace" };
+
+	command_understand_line(line, strlen(line), &o, &f);
+	policy_decide(&q, ret);
+}
+
+START_TEST(rules_that_stop_see_through_disguises)
+{
+	struct policy_rules rules = RULES_INIT;
+	struct policy_decision d;
+	struct err e = ERR_INIT;
+	unsigned bad = 0;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", rules_text, sizeof rules_text - 1, &e), 0);
+	for (size_t i = 0; i < countof(rows); i++) {
+		decide(&rules, rows[i].line, MODE_DEFAULT, &d);
+		if (strcmp(policy_answer_name(d.answer), rows[i].answer) != 0) {
+			fprintf(stderr, "%s: %s, not %s: %s\n", rows[i].line, policy_answer_name(d.answer), rows[i].answer, d.reason);
+			bad++;
+		}
+	}
+	decide(&rules, "mytool shutdown now", MODE_DEFAULT, &d);
+	ck_assert_str_eq(d.reason, "'mytool shutdown now' has words that the rule 'Bash(shutdown:*)' is about, and it is not known what the program does with them");
+	ck_assert_uint_eq(d.nrules, 1);
+	policy_rules_done(&rules);
+	ck_assert_uint_eq(bad, 0);
+}
+END_TEST
+
+/* What allows is taken as it stands. */
+START_TEST(rules_that_allow_do_not)
+{
+	static const char text[] = "{\"permissions\":{\"allow\":[\"Bash(git status)\",\"Bash(tar -x:*)\",\"Bash(ls:*)\"]}}";
+	static const char *const lines[] = { "git -C / status", "tar f -x", "tar --to-command=y -x f", "mytool ls", "tar -I y -x f" };
+	struct policy_rules rules = RULES_INIT;
+	struct policy_decision d;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, sizeof text - 1, &e), 0);
+	for (size_t i = 0; i < countof(lines); i++) {
+		decide(&rules, lines[i], MODE_UNTRUSTED, &d);
+		ck_assert_msg(d.answer == POLICY_ASK || d.source == POLICY_BY_CLASSIFIER, "%s: %s", lines[i], d.reason);
+	}
+	policy_rules_done(&rules);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("disguise", rules_that_stop_see_through_disguises, rules_that_allow_do_not);
+}
