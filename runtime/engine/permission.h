@@ -50,6 +50,7 @@ void permission_withdraw(struct process *p, const char *reason, bool stopping);
 /* Its end is on a failure of the sandbox, and the mode is on_failure: offers to run it again with what it lacked. */
 void permission_offer_retry(struct process *p);
 void permission_recover(struct engine *g);
+void permission_go_on(struct engine *g); /* … once things are started again */
 void permission_done(struct engine *g);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * A process that waits for a person. In the log it is an open action whose continuation says where the start is written down
  * (start_record.h) and what it is bound to; in memory only who waits for it. After a restart the same is made again from the
- * actions that are open.
+ * actions that are open, and what was allowed and had not come to its start is started.
  */
 
 #include "runtime/engine/permission.h"
@@ -18,6 +18,9 @@
 #include "runtime/engine/ref.h"
 #include "runtime/engine/start_record.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_ids.h"
+
+#define RECOVER_MAX 4096u
 
 #define PROMPT_SHOWN 2048u
 
@@ -375,7 +378,7 @@ bool permission_was_ended(struct engine *g, const struct start_request *r)
 	return (r->approval || r->hooked) && (!p || p->state != PROCESS_WAITING);
 }
 
-static void restore(struct engine *g, const struct action_doc *a)
+static struct process *restore(struct engine *g, const struct action_doc *a)
 {
 	struct process *p = process_new(g, a->processId);
 	struct jval owner = jval_get(a->continuation, "owner"), by = jval_get(a->continuation, "by");
@@ -401,6 +404,7 @@ static void restore(struct engine *g, const struct action_doc *a)
 	p->stdin_pipe = true; /* whether it has one is known when it runs */
 	if (p->owns_turn)
 		strmap_put(&g->busy_threads, p->thread_id, p);
+	return p;
 }
 
 struct waiting_list {
@@ -437,4 +441,42 @@ void permission_recover(struct engine *g)
 			restore(g, &a);
 	}
 	free(l.ids);
+}
+
+/* The answer is in, and the runtime died before the start was: no gate was opened, so nothing of it has happened. */
+static void start_allowed(struct engine *g, const char *process_id)
+{
+	buf_auto struct buf process_text = BUF_INIT, text = BUF_INIT;
+	struct process_doc d;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (engine_process(g, process_id) || view_read_ahead(g->o.store, &process_shape, process_id, &process_text, &d, &e) != 0 ||
+	    strcmp(d.status, "waiting_permission") != 0)
+		return;
+	if (action_read(g, d.actionId, &text, &a, &e) != 0 || strcmp(a.status, "pending") == 0 || strcmp(a.processId, process_id) != 0)
+		return;
+	resume(g, restore(g, &a), &a);
+}
+
+/* Such a one keeps its turn open. */
+void permission_go_on(struct engine *g)
+{
+	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
+	const struct view_ids_query open = { .kind = VIEW_LIVE_TURN, .prefix = "", .max = RECOVER_MAX };
+	struct err e = ERR_INIT;
+
+	if (view_ids(g->o.store, &open, &turns, NULL, &e) < 0)
+		log_error("look for processes that were allowed: %s", e.message);
+	for (size_t i = 0; i < turns.n; i++) {
+		view_ids_auto struct view_ids processes = VIEW_IDS_INIT;
+		char prefix[VIEW_ID_MAX + 1];
+		const struct view_ids_query of_turn = { .kind = VIEW_TURN_PROCESS, .prefix = prefix, .max = RECOVER_MAX };
+
+		(void)snprintf(prefix, sizeof prefix, "%s/", turns.id[i]);
+		if (view_ids(g->o.store, &of_turn, &processes, NULL, &e) < 0)
+			log_error("look for processes that were allowed: %s", e.message);
+		for (size_t k = 0; k < processes.n; k++)
+			start_allowed(g, processes.id[k]);
+	}
 }

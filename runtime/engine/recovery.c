@@ -388,6 +388,7 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 
 void engine_go_on(struct engine *g)
 {
+	permission_go_on(g);
 	hook_recover(g);
 	task_recover(g);
 	job_recover(g);

@@ -138,6 +138,33 @@ def test_it_waits_through_restarts():
             valid(home, rpc)
 
 
+def test_what_was_allowed_runs_although_the_runtime_dies():
+    """The answer is in the log, the start is not: it is made by the next runtime, once."""
+    with Policed({"permissions": {"ask": ["Bash(touch:*)", "Bash(tee:*)", "Edit(asked.txt)"]}}) as home:
+        with home.rpc() as rpc:
+            plain = ask(rpc, home, "touch", "plain")
+            task = rpc.call("create_task", objective="x", commandLine="echo once | tee -a task", cwd=home.work, autoComplete=True)["taskId"]
+            rpc.call("start_task", taskId=task)
+            turn = rpc.call("submit_turn", input=[{"type": "tool_call", "toolName": "write_file", "arguments": {"path": "asked.txt", "content": "hello"}}],
+                            options={"cwd": home.work})
+            actions = until("three are asked about", lambda: len(pending(rpc)) == 3 and pending(rpc))
+            spawner = home.kill_part("spawner", signal.SIGSTOP)
+            for action in actions:
+                rpc.call("respond_action", actionId=action["actionId"], decision="allow")
+            rpc.call("get_health")
+        home.kill_part("runtime")
+        os.kill(spawner, signal.SIGCONT)
+        with home.rpc() as rpc:
+            assert rpc.wait(plain["processId"])["status"] == "completed"
+            until("the task has ended", lambda: rpc.call("get_task", taskId=task)["status"] == "completed")
+            until("the turn has ended", lambda: [e for e in rpc.events() if e["type"] == "turn.completed" and e["turnId"] == turn["turnId"]])
+            made = {name: open(os.path.join(home.work, name)).read() for name in os.listdir(home.work)}
+            assert made == {"plain": "", "task": "once\n", "asked.txt": "hello"}, made
+            assert not pending(rpc)
+            harness.check_log(rpc.events())
+            valid(home, rpc)
+
+
 def test_what_was_allowed_is_what_runs():
     """Between the question and the answer the profile got wider: what would run is not what was shown."""
     wider = dict(ASK, profiles={"p": {"writeRoots": ["/opt"]}})
