@@ -106,7 +106,23 @@ def test_an_agent_is_told_what_it_can_act_on(home):
         assert told["truncated"] and told["bytes"] == 300_000 and len(base64.b64decode(told["content"])) == 999 and "not all of it" in text, (told, text)
         told, text = mcp.tell("read_file", path="text", encoding="base64")
         assert base64.b64decode(told["content"]) == b"one\n" and not told["truncated"] and "not all" not in text, told
+        assert "b25lCg==" in text, "not every client shows its model the structured content"
+        for tool, arguments, said, *unsaid in (
+                ("exec", {"command": "true", "profile": "nope"}, "there is no profile 'nope'", "ps with"), ("read_file", {"path": "."}, "exec can list it", "correct the"),
+                ("diff", {"processId": process}, "exec with cow: true holds changes back", "Try again", "wait and ps"), ("apply", {"processId": process}, "exec with cow: true", "bailiff apply"),
+                ("screen", {"processId": process}, "exec with tty: true gives it one", "wait and ps"), ("write_file", {"path": "/etc/x", "content": "x"}, "a person has to widen the profile"),
+                ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: text\n@@\n-none\n+x\n*** End Patch\n"}, "(read_file) and make the patch from that.\nNothing was changed.", "modified"),
+                ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: text\n@@\n-one\n+x\n*** Delete File: none\n*** End Patch\n"}, "not changed: text\nNothing was changed.", "deleted"),
+                ("exec", {"command": "sleep 1000", "timeoutMs": 100}, "larger timeoutMs", "hint")):
+            text = text_of(mcp.call(tool, error=True, **arguments))
+            assert said in text and not any(w in text for w in unsaid), (tool, arguments, text)
+        assert mcp.tell("apply_patch", patch="*** Begin Patch\n*** Update File: text\n*** Move to: moved\n@@\n-one\n+two\n*** End Patch\n", dryRun=True)[1] == \
+            "would be moved text to moved\nNothing was changed.\n"
+        told, text = mcp.tell("write_file", path="/tmp/lost", content="x")
+        assert "/tmp/lost is gone again" in text and "gone" not in mcp.tell("write_file", path=os.path.join(home.work, "stays"), content="x")[1], text
         mcp.call("kill", processId=process)
+        assert "It had ended before." in text_of(mcp.call("kill", processId=process))
+        assert mcp.mcp.call("tools/call", name="ps", arguments=None)["structuredContent"] == {"processes": []}
         assert mcp.mcp.fails("prompts/get", name="run-tests", arguments={"command": 5}).code == -32602
         assert mcp.mcp.fails("prompts/get", name="run-tests", arguments={"comand": "make"}).code == -32602
         assert mcp.mcp.fails("resources/read", uri=f"bailiff://changes/{process}").code == -32002, "it was no copy-on-write run"
@@ -115,7 +131,7 @@ def test_an_agent_is_told_what_it_can_act_on(home):
 
 
 def test_an_agent_cannot_choose_another_tree(home):
-    """A command may write to the tree of its folder: to name one is to ask for what writeRoots asks for."""
+    """A command may write to the tree of its folder: to name one is to ask for what only a person can give."""
     other, inner = os.path.join(home.dir, "other"), os.path.join(home.work, "inner")
     os.makedirs(other)
     os.makedirs(os.path.join(inner, "deep"))
@@ -125,7 +141,7 @@ def test_an_agent_cannot_choose_another_tree(home):
             for folder in (other, "../..", "/opt", "/usr"):
                 assert mcp.exec("pwd", cwd=folder)[0]["exitCode"] == 0
                 told, text = mcp.exec("touch made", error=True, cwd=folder)
-                assert told["exitCode"] != 0 and "where this client works" in text and "writeRoots" in text, text
+                assert told["exitCode"] != 0 and "where this client works" in text and "--cwd" in text and "hint" not in told, text
             assert not os.listdir(other)
             assert "profile" in mcp.exec("true", error=True, cwd=other, profile="workspace")[1]
             for folder in ("..", "deep", home.work, inner + "/deep/.."):
@@ -302,7 +318,7 @@ def test_the_sandbox_refuses():
         with Raw(home) as mcp:
             told, text = mcp.exec("echo x >/etc/hosts; exit 1", error=True)
             assert any("/etc" in d["what"] and "outside the write roots" in d["what"] for d in told["denials"]), told
-            assert "denied: " in text and '"writeRoots":["/etc"]' in told["toAllow"] and told["toAllow"] in text, text
+            assert "denied: " in text and '{"workspace":{"writeRoots":["/etc"],"extends":"workspace"}}' in told["toAllow"] and told["toAllow"] in text, text
 
 
 def test_a_guess_where_refusals_are_not_seen(home):

@@ -70,6 +70,7 @@ static void tell_end(const json_t *p, struct buf *out)
 	} else if (is(p, "status", "failed") && str(p, "limit")[0]) {
 		buf_printf(out, "Stopped by its %s limit", str(p, "limit"));
 		tell_after(p, out);
+		buf_printf(out, "%s%s", message[0] ? ": " : "", message);
 	} else if (is(p, "status", "failed")) {
 		buf_printf(out, "Failed: %s", message);
 	} else if (is(p, "status", "lost")) {
@@ -87,6 +88,17 @@ static void tell_end(const json_t *p, struct buf *out)
 	buf_str(out, ".\n");
 }
 
+/* The argument of exec's that sets a limit; NULL = none does. */
+static const char *more_of(const char *limit)
+{
+	static const char *const arguments[][2] = { { "wall", "timeoutMs" }, { "idle", "idleTimeoutMs" }, { "memory", "memoryBytes" } };
+
+	for (size_t i = 0; i < countof(arguments); i++)
+		if (strcmp(arguments[i][0], limit) == 0)
+			return arguments[i][1];
+	return NULL;
+}
+
 /* How to go on; "" when there is nothing to go on with. */
 static void tell_next(const json_t *p, struct buf *out)
 {
@@ -98,6 +110,8 @@ static void tell_next(const json_t *p, struct buf *out)
 	} else if (!mcp_report_has_ended(p)) {
 		buf_printf(out, "Go on with {\"processId\":\"%s\"}: wait for it, read_output for more of what it printed, %s%skill to end it.", id,
 			   strcmp(input, "none") == 0 ? "" : "write_stdin to type, ", strcmp(input, "tty") == 0 ? "screen to see its terminal, " : "");
+	} else if (more_of(str(p, "limit"))) {
+		buf_printf(out, "To give it more, call exec with a larger %s.", more_of(str(p, "limit")));
 	} else if (json_is_true(json_object_get(p, "cow")) && is(p, "status", "completed")) {
 		buf_printf(out, "What it changed is held back. Call diff with {\"processId\":\"%s\"} to review it, then apply or discard.", id);
 	}
@@ -121,22 +135,32 @@ static void tell_status(const struct mcp_report *r, const char *next, struct buf
 
 /* ---- what was refused ---- */
 
-static void tell_needs(const struct refusal_needs *n, struct buf *out)
+static json_t *one(const char *given, const char *otherwise)
 {
-	buf_auto struct buf host = BUF_INIT, options = BUF_INIT;
+	json_t *word = given && *given ? json_string(given) : NULL;
+
+	return json_pack("[o]", word ? word : json_string(otherwise)); /* what is not UTF-8 cannot be told here */
+}
+
+/* An agent gets no more than its profile gives, whatever it asks for, so what is told is for the person who writes profiles. */
+static void tell_needs(const struct refusal_needs *n, const char *profile, struct buf *out)
+{
+	buf_auto struct buf host = BUF_INIT;
+	json_auto_t *wider = json_object();
 
 	refusal_host(n, &host);
 	if (n->write)
-		buf_printf(&options, "\"writeRoots\":[\"%s\"]", n->folder[0] == '/' ? n->folder : "PATH");
+		json_object_set_new(wider, "writeRoots", one(n->folder[0] == '/' ? n->folder : "", "PATH"));
 	if (n->read)
-		buf_printf(&options, "%s\"readRoots\":[\"PATH\"]", options.len ? ", " : "");
-	if (host.len)
-		buf_printf(&options, "%s\"allowHosts\":[\"%s\"]", options.len ? ", " : "", host.data);
-	else if (n->network)
-		buf_printf(&options, "%s\"allowHosts\":[\"HOST:PORT\"] (through a proxy) or \"network\":\"host\"", options.len ? ", " : "");
-	if (options.len)
-		buf_printf(out, "exec with %s and a justification, where the policy lets agents ask for more; otherwise a person has to widen the profile.",
-			   options.data);
+		json_object_set_new(wider, "readRoots", one("", "PATH"));
+	if (host.len || n->network)
+		json_object_set_new(wider, "network", json_pack("{so}", "allow", one(buf_cstr(&host), "HOST:PORT")));
+	if (!json_object_size(wider))
+		return;
+	json_object_set_new(wider, "extends", json_string(profile));
+	json_auto_t *policy = json_pack("{s{sO}}", "profiles", profile, wider);
+	mem_auto char *text = json_dumps(policy, JSON_COMPACT);
+	buf_printf(out, "a person has to widen the profile, in policy.json: %s. An agent cannot; if it is needed, ask them.", text);
 }
 
 static bool has(const json_t *array, const char *key, const char *text)
@@ -151,7 +175,7 @@ static bool has(const json_t *array, const char *key, const char *text)
 }
 
 /* An array of {what}, each once; and what would allow them. */
-static json_t *denials_of(const json_t *violations, struct buf *ret_allow)
+static json_t *denials_of(const json_t *violations, const char *profile, struct buf *ret_allow)
 {
 	struct refusal_needs needs = { 0 };
 	json_t *found = json_array();
@@ -168,7 +192,7 @@ static json_t *denials_of(const json_t *violations, struct buf *ret_allow)
 		if (json_array_size(found) < DENIALS_MAX && !has(found, "what", buf_cstr(&words)))
 			json_array_append_new(found, json_pack("{so}", "what", rpc_message_text(buf_cstr(&words), words.len)));
 	}
-	tell_needs(&needs, ret_allow);
+	tell_needs(&needs, *profile ? profile : "workspace", ret_allow);
 	return found;
 }
 
@@ -189,16 +213,17 @@ static void tell_denials(const json_t *denials, size_t all, const char *allow, s
  * Where the kernel's refusals cannot be seen (they take root and audit), what programs say about them still can. A guess, and told
  * as one.
  */
+#define NO_NETWORK "perhaps the sandbox: there is no network. For some, a person has to widen the profile."
 static const struct {
 	const char *says, *hint;
 } guesses[] = {
-	{ "Read-only file system", "perhaps the sandbox: only the working tree and /tmp can be written. exec with \"writeRoots\" asks for more." },
-	{ "Network is unreachable", "perhaps the sandbox: there is no network. exec with \"allowHosts\" asks for some." },
-	{ "Could not resolve host", "perhaps the sandbox: there is no network. exec with \"allowHosts\" asks for some." },
+	{ "Read-only file system", "perhaps the sandbox: only the working tree and /tmp can be written. For more, a person has to widen the profile." },
+	{ "Network is unreachable", NO_NETWORK },
+	{ "Could not resolve host", NO_NETWORK },
 	{ "Failed to connect to 127.0.0.1", "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
 	{ "Failed to connect to localhost", "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
 	{ "could not write config file .git/config", "perhaps the sandbox: .git/config and .git/hooks are protected." },
-	{ "Temporary failure in name resolution", "perhaps the sandbox: there is no network. exec with \"allowHosts\" asks for some." },
+	{ "Temporary failure in name resolution", NO_NETWORK },
 };
 
 static const char *guess(const struct mcp_report *r)
@@ -325,7 +350,7 @@ json_t *mcp_report_result(const struct mcp_report *r)
 {
 	const json_t *violations = json_object_get(r->process, "violations");
 	buf_auto struct buf text = BUF_INIT, allow = BUF_INIT, next = BUF_INIT;
-	json_auto_t *denials = denials_of(violations, &allow);
+	json_auto_t *denials = denials_of(violations, str(r->process, "sandboxProfile"), &allow);
 	json_t *content = json_array(), *structured;
 
 	tell_next(r->process, &next);
@@ -334,7 +359,7 @@ json_t *mcp_report_result(const struct mcp_report *r)
 		tell_status(r, buf_cstr(&next), &text);
 	tell_denials(denials, json_array_size(violations), buf_cstr(&allow), &text);
 	structured = structured_of(r, buf_cstr(&next), denials, buf_cstr(&allow));
-	const char *hint = went_wrong(r) && !json_array_size(denials) ? guess(r) : NULL;
+	const char *hint = went_wrong(r) && !json_array_size(denials) && !r->note ? guess(r) : NULL;
 	if (hint) {
 		buf_printf(&text, "%s\n", hint);
 		json_object_set_new(structured, "hint", json_string(hint));

@@ -80,7 +80,7 @@ void mcp_method_tools_list(struct mcp_call *c)
 void mcp_method_tools_call(struct mcp_call *c)
 {
 	const json_t *name = json_object_get(c->params, "name");
-	json_t *arguments = json_object_get(c->params, "arguments");
+	json_t *given = json_object_get(c->params, "arguments"), *arguments = json_is_null(given) ? NULL : given;
 	const struct mcp_tool *t = json_is_string(name) ? mcp_tool_find(c->mcp->o.config->fixtures, json_string_value(name)) : NULL;
 	struct err e = ERR_INIT;
 

@@ -62,7 +62,9 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 			json_object_set(row, "diff", json_object_get(v, "diff"));
 		json_array_append_new(rows, row);
 	}
-	if (!words.len)
+	if (!words.len && json_array_size(json_object_get(c->arguments, "paths")))
+		buf_str(&words, "Nothing is held back at these paths. Without paths, all changes are listed.\n");
+	else if (!words.len)
 		buf_str(&words, "Nothing is held back: it changed nothing, or all of it was applied or discarded.\n");
 	else
 		buf_str(&words, "These changes are held back. apply makes them real, discard forgets them; both take paths.\n\n");
@@ -144,22 +146,13 @@ static void ask(struct mcp_call *c, const char *message)
 	mcp_call_ask(c, NULL, on_answered);
 }
 
-static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
+static void ask_about(struct mcp_call *c, const json_t *changes)
 {
-	const struct settling *s = settling_of(c);
-	const json_t *changes = json_object_get(result, "changes"), *v;
 	buf_auto struct buf list = BUF_INIT;
+	const json_t *v;
 	size_t i;
 
-	if (error) {
-		mcp_call_sorry_up(c, s->verb, error);
-		return;
-	}
-	if (!json_array_size(changes)) {
-		refuse(c, "nothing", "Nothing is held back that could be settled.");
-		return;
-	}
-	buf_str(&list, s->question);
+	buf_str(&list, settling_of(c)->question);
 	json_array_foreach(changes, i, v) {
 		if (i == SHOWN_PATHS)
 			break;
@@ -171,15 +164,29 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 	ask(c, list.data);
 }
 
-void mcp_tool_settle(struct mcp_call *c)
+static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 {
 	const struct settling *s = settling_of(c);
+	const json_t *changes = json_object_get(result, "changes");
 
-	if (!mcp_call_can(c, "elicitation.form")) {
+	if (error) {
+		mcp_call_sorry_up(c, s->verb, error);
+	} else if (!json_array_size(changes)) {
+		refuse(c, "nothing", json_array_size(json_object_get(c->arguments, "paths")) ? "Nothing is held back at these paths." :
+				     "Nothing is held back that could be settled.");
+	} else if (!mcp_call_can(c, "elicitation.form")) {
 		mem_auto char *words = mem_printf("This takes a person, and this client cannot ask one. They can run: bailiff %s %s", s->verb,
 						  text(c->arguments, "processId"));
 		refuse(c, "needs_person", words);
-	} else if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle")) {
+	} else {
+		ask_about(c, changes);
+	}
+}
+
+/* Whether there is anything to settle is looked at first: nobody is bothered for nothing. */
+void mcp_tool_settle(struct mcp_call *c)
+{
+	if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle") && mcp_call_can(c, "elicitation.form")) {
 		ask(c, ""); /* the answer is there */
 	} else {
 		mcp_call_unanswered(c);

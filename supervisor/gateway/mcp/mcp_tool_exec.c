@@ -122,8 +122,8 @@ static char *place_note(const struct mcp_call *c)
 
 	if (mcp_place_path(c, json_string_value(arg(c, "cwd")), cwd, &e) < 0 || mcp_place_is_own(c, cwd, tree))
 		return NULL;
-	return mem_printf("%s is outside of %s, where this client works, so nothing could be written there. To ask for leave, give writeRoots; "
-			  "to work there, the user has to start the client there, or bailiff with --cwd DIR.", cwd, tree);
+	return mem_printf("%s is outside of %s, where this client works, so nothing could be written there. To work there, the user has "
+			  "to start the client there, or bailiff with --cwd DIR.", cwd, tree);
 }
 
 /* NULL: *e says what is wrong. */

@@ -10,6 +10,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/mcp/mcp_follow.h"
 #include "supervisor/gateway/mcp/mcp_memory.h"
@@ -18,9 +19,11 @@
 #include "supervisor/gateway/mcp/mcp_session.h"
 #include "supervisor/gateway/rpc_message.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define READ_LINES 2000             /* of a file, unless more is asked for */
 #define READ_BYTES 100000
@@ -74,14 +77,60 @@ static void finish(struct mcp_call *c, const struct buf *words, json_t *structur
 	mcp_call_finish(c, result);
 }
 
-static void tell_files(const json_t *files, struct buf *out)
+static bool is(const json_t *o, const char *key, const char *word)
+{
+	return strcmp(text(o, key), word) == 0;
+}
+
+/* What became of each file; `said` was told already. */
+static void tell_files(const json_t *files, const char *said, struct buf *out)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(files, i, v) {
+		const char *path = text(v, "path"), *from = text(v, "movedFrom");
+
+		if (is(v, "status", "failed")) {
+			if (strcmp(text(v, "message"), said) != 0)
+				buf_printf(out, "%s: %s\n", path, text(v, "message"));
+		} else if (is(v, "status", "not_applied")) {
+			buf_printf(out, "not changed: %s\n", path);
+		} else {
+			buf_printf(out, "%s%s %s%s%s\n", is(v, "status", "checked") ? "would be " : "", text(v, "change"), *from ? from : path, *from ? " to " : "",
+				   *from ? path : "");
+		}
+	}
+}
+
+static bool any_has_status(const json_t *files, const char *status)
 {
 	const json_t *v;
 	size_t i;
 
 	json_array_foreach(files, i, v)
-		buf_printf(out, "%s %s%s%s%s%s\n", text(v, "change"), text(v, "path"), text(v, "status")[0] ? ": " : "", text(v, "status"),
-			   text(v, "message")[0] ? ", " : "", text(v, "message"));
+		if (is(v, "status", status))
+			return true;
+	return false;
+}
+
+/* A /tmp is the call's own: whoever thinks that a file is there for the next command has to hear of it. */
+static void tell_lost(const struct mcp_call *c, const json_t *files, struct buf *out)
+{
+	static const char *const private[] = { "/tmp", "/var/tmp", "/dev/shm" };
+	struct err ignored = ERR_INIT;
+	char path[PATH_MAX];
+	struct stat st;
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach(files, i, v) {
+		if (is(v, "change", "deleted") || is(v, "status", "checked") || mcp_place_path(c, text(v, "path"), path, &ignored) < 0)
+			continue;
+		for (size_t k = 0; k < countof(private); k++)
+			if (path_within(private[k], path) && lstat(path, &st) < 0 && errno == ENOENT)
+				buf_printf(out, "%s is gone again: each call and each command has a %s of its own. Write to the working tree instead.\n", path, private[k]);
+	}
 }
 
 /* The policy names the program that does it, which means nothing to a model: "write_file is denied by Edit(x)". */
@@ -92,22 +141,35 @@ static char *plain_words(const struct mcp_call *c, const char *message)
 	return rest ? mem_printf("%s %s", c->name, rest + 2) : mem_strdup(message);
 }
 
-/* What the tool would do about it, and what to give it for that. */
+/* What to do about it, by what the tool says; where nothing here fits, its own advice. */
 static const char *advice_of(const struct mcp_call *c, const json_t *error)
 {
+	static const struct {
+		const char *tool, *category, *says, *advice;
+	} rows[] = {
+		{ "write_file", "not_found", "write '", "createFolders: true makes the folders that are missing." },
+		{ "read_file", NULL, "is larger than", "exec can show a part of it, for example with sed -n, head -c or tail -c." },
+		{ "read_file", NULL, "is a folder", "exec can list it, for example with ls." },
+		{ "apply_patch", NULL, "its lines are not there", "Look at the file as it is now (read_file) and make the patch from that." },
+		{ "apply_patch", NULL, "is to be added", "Use *** Update File for what is there, or write_file." },
+		{ "apply_patch", "tool", "patch: is neither", "A patch begins with *** Begin Patch and ends with *** End Patch, or it is a unified diff." },
+		{ NULL, "sandbox", "", "The sandbox or the file's mode does not allow it. Only the working tree can be written, without .git/config and .git/hooks; "
+				       "for more a person has to widen the profile, which needs an operator." },
+		{ NULL, "tool", "", "" }, /* the message says what is wrong with the arguments */
+	};
 	const char *message = text(error, "message");
 
-	if (strcmp(c->name, "write_file") == 0 && strstr(message, "there is no such file or folder") && !json_is_true(json_object_get(c->arguments, "createFolders")))
-		return "createFolders: true makes the folders that are missing.";
-	if (strcmp(c->name, "read_file") == 0 && strstr(message, "is larger than"))
-		return "exec can show a part of it, for example with sed -n, head -c or tail -c.";
+	for (size_t i = 0; i < countof(rows); i++)
+		if ((!rows[i].tool || strcmp(c->name, rows[i].tool) == 0) && (!rows[i].category || is(error, "category", rows[i].category)) &&
+		    strstr(message, rows[i].says))
+			return rows[i].advice;
 	return text(error, "advice");
 }
 
 static void finish_failed(struct mcp_call *c, const json_t *answer)
 {
 	const json_t *error = json_object_get(((struct file_call *)c->data)->ended, "error"), *files = json_object_get(answer, "files");
-	bool denied = strcmp(text(error, "category"), "permission") == 0;
+	bool denied = is(error, "category", "permission");
 	const char *advice = advice_of(c, error);
 	mem_auto char *message = plain_words(c, text(error, "message"));
 	buf_auto struct buf words = BUF_INIT;
@@ -116,7 +178,9 @@ static void finish_failed(struct mcp_call *c, const json_t *answer)
 	buf_printf(&words, "%s: %s.\n", denied ? "Denied" : "Failed", message);
 	if (*advice && !denied)
 		buf_printf(&words, "%s\n", advice);
-	tell_files(files, &words);
+	tell_files(files, text(error, "message"), &words);
+	if (json_array_size(files) && !any_has_status(files, "applied"))
+		buf_str(&words, "Nothing was changed.\n");
 	if (files)
 		json_object_set(s, "files", (json_t *)files);
 	finish(c, &words, s, true);
@@ -153,6 +217,8 @@ static void finish_bytes(struct mcp_call *c, const json_t *answer)
 	buf_printf(&words, "%s %s (%lld bytes). Its bytes are in the structured content, as base64.\n", text(answer, "path"),
 		   json_object_get(c->arguments, "encoding") && strcmp(text(c->arguments, "encoding"), "base64") == 0 ? "was read as bytes" : "is no text",
 		   (long long)json_integer_value(json_object_get(answer, "bytes")));
+	if (json_object_get(c->arguments, "encoding"))
+		buf_printf(&words, "%.*s\n", (int)n, text(answer, "content"));
 	if (n < all || lines)
 		buf_str(&words, "[not all of it; exec can show any part, for example with tail -c, head -c and base64]\n");
 	finish(c, &words, json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", text(answer, "path"), "encoding", text(answer, "encoding"), "content",
@@ -193,9 +259,10 @@ static void finish_written(struct mcp_call *c, const json_t *answer)
 	json_t *files = json_object_get(answer, "files");
 	buf_auto struct buf words = BUF_INIT;
 
-	tell_files(files, &words);
-	if (!words.len)
-		buf_str(&words, "Nothing changed.\n");
+	tell_files(files, "", &words);
+	tell_lost(c, files, &words);
+	if (!words.len || any_has_status(files, "checked"))
+		buf_str(&words, "Nothing was changed.\n");
 	finish(c, &words, json_pack("{ss sO*}", "status", "completed", "files", files), false);
 }
 

@@ -222,10 +222,14 @@ void mcp_tool_write_stdin(struct mcp_call *c)
 static void on_killed(struct mcp_call *c, json_t *result, json_t *error)
 {
 	/* One that has ended before is as good. */
+	const struct mcp_follow_options o = {
+		.process_id = arg(c, "processId"), .budget = mcp_follow_budget(c), .ended_is_fine = true, .note = error ? "It had ended before." : NULL,
+	};
+
 	if (error && json_integer_value(json_object_get(error, "code")) != INVALID_STATE)
 		mcp_call_sorry_up(c, "end the process", error);
 	else
-		follow(c, arg(c, "processId"), 0, true);
+		mcp_follow(c, &o);
 }
 
 static void on_signalled(struct mcp_call *c, json_t *result, json_t *error)

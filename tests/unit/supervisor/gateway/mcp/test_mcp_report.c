@@ -31,7 +31,9 @@ START_TEST(how_it_ended)
 	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":2,\"durationMs\":15}", true, &b), "Exit code 2 after 0.01 s.\n");
 	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"signal\":\"SEGV\"}", true, &b), "Killed by signal SEGV.\n");
 	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"timeout\",\"limit\":\"idle\",\"message\":\"m\"}", true, &b),
-			 "Stopped by its idle limit.\n");
+			 "Stopped by its idle limit: m.\nTo give it more, call exec with a larger idleTimeoutMs.\n");
+	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"timeout\",\"limit\":\"cpu\",\"message\":\"m\"}", true, &b),
+			 "Stopped by its cpu limit: m.\n");
 	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"permission\",\"message\":\"no\"}", true, &b), "Not run: no.\n");
 	ck_assert_ptr_nonnull(strstr(told("{\"processId\":\"proc_1\",\"status\":\"lost\"}", true, &b), "not known"));
 	ck_assert_ptr_nonnull(strstr(told("{\"processId\":\"proc_1\",\"status\":\"running\",\"stdin\":\"none\"}", false, &b), "Still running as proc_1"));
@@ -51,7 +53,11 @@ START_TEST(what_was_refused)
 	     "{\"kind\":\"network\",\"operation\":\"connect\",\"host\":\"a.example\",\"port\":443,\"source\":\"proxy\","
 	     "\"reason\":\"not in the allowed hosts\"}]}", false, &b);
 	ck_assert_ptr_nonnull(strstr(b.data, "denied: write /etc/hosts (outside the write roots)\ndenied: connect a.example:443 (not in the allowed hosts)\nto allow it: "));
-	ck_assert_ptr_nonnull(strstr(b.data, "\"writeRoots\":[\"/etc\"], \"allowHosts\":[\"a.example:443\"]"));
+	ck_assert_ptr_nonnull(strstr(b.data, "in policy.json: {\"profiles\":{\"workspace\":{\"writeRoots\":[\"/etc\"],"
+				     "\"network\":{\"allow\":[\"a.example:443\"]},\"extends\":\"workspace\"}}}"));
+	told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":0,\"sandboxProfile\":\"ci\",\"violations\":["
+	     "{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/a\\\"b/c\",\"reason\":\"outside the write roots\"}]}", false, &b);
+	ck_assert_ptr_nonnull(strstr(b.data, "{\"profiles\":{\"ci\":{\"writeRoots\":[\"/a\\\"b\"],\"extends\":\"ci\"}}}"));
 }
 END_TEST
 
