@@ -189,6 +189,8 @@ def test_long_output_is_shown_by_its_ends(home):
         assert told["stdout"].startswith("1\n2\n") and told["stdout"].endswith("99999\n100000\n") and len(told["stdout"]) < 1100, told["stdout"]
         assert f"{out['omittedBytes']} bytes left out" in told["stdout"] and out["bytes"] == 588895 and out["omittedBytes"] > 587000, out
         assert told["stderr"] == "é\n", "a short stream is not cut for a long one"
+        bytes_, text = mcp.exec("head -c 200000 /dev/urandom; echo over >&2")
+        assert bytes_["outputs"][0]["omittedBytes"] == 200000 - 256 and "this is no text" in text and len(text) < 2000 and bytes_["stderr"] == "over\n", text
         # What was left out can be read; nothing is lost or doubled where it was cut.
         head = told["stdout"].split("[…")[0]
         part, _ = mcp.tell("read_output", processId=told["processId"], stream="stdout", offset=len(head), length=50)

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define BYTES_SHOWN 256u /* of what is no text */
+
 static uint64_t length_of(const struct mcp_excerpt *x)
 {
 	return x->total > x->from ? x->total - x->from : 0;
@@ -47,7 +49,7 @@ struct shown {
 	size_t first;      /* bytes of the beginning */
 	size_t at, last;   /* of the end: so many, from there on */
 	size_t held;       /* of a character at the very end, which is not complete yet */
-	bool gap;
+	bool gap, bytes;   /* something is left out; … because it is no text */
 };
 
 static size_t whole(const char *bytes, size_t n)
@@ -55,11 +57,31 @@ static size_t whole(const char *bytes, size_t n)
 	return n ? text_utf8_cut(bytes, n) : 0;
 }
 
+/*
+ * Whether it is mostly bytes that would be written as \xNN: an image, an archive. Of these four times the budget would say nothing to
+ * a model. Zeroes do not count, they are not written at all; and a little of anything can be shown.
+ */
+static bool is_no_text(const struct buf *b)
+{
+	size_t odd = 0;
+
+	for (size_t i = 0, n; i < b->len; i += n) {
+		unsigned char c = (unsigned char)b->data[i];
+
+		n = text_utf8_len(b->data + i, b->len - i);
+		odd += !n || (c && c < ' ' && !strchr("\t\n\r\b\f\a\033", c));
+		n += !n;
+	}
+	return b->len > BYTES_SHOWN && odd > b->len / 4;
+}
+
 static struct shown shown_of(const struct mcp_excerpt *x)
 {
 	const struct buf *first = &x->first, *last = &x->last;
 	struct shown s = { .first = first->len, .gap = length_of(x) > first->len + last->len };
 
+	if (is_no_text(first))
+		return (struct shown){ .first = BYTES_SHOWN, .gap = true, .bytes = true };
 	while (s.at < last->len && s.at < 3 && ((unsigned char)last->data[s.at] & 0xc0) == 0x80)
 		s.at++;
 	s.last = last->len - s.at;
@@ -105,7 +127,8 @@ void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out)
 	if (s.gap) {
 		if (out->len > start && out->data[out->len - 1] != '\n')
 			buf_byte(out, '\n');
-		buf_printf(out, "[… %" PRIu64 " bytes left out …]\n", mcp_excerpt_omitted(x));
+		buf_printf(out, s.bytes ? "[… %" PRIu64 " bytes left out: this is no text; file, xxd, base64 or iconv tell more …]\n" : "[… %" PRIu64 " bytes left out …]\n",
+			   mcp_excerpt_omitted(x));
 	}
 	show(buf_cstr(&x->last) + s.at, s.last, out);
 }

@@ -6,7 +6,8 @@
  * between counted. Several streams share one budget; a short one is shown whole before a long one is cut.
  *
  * Offsets and counts are of the stream's own bytes. The text is made readable: sequences for terminals are left out, characters
- * are whole, and no control character comes through; the exact bytes are in the resource.
+ * are whole, and no control character comes through; the exact bytes are in the resource. Of what is no text at all only the
+ * beginning is shown.
  */
 
 #include "runtime/base/buf.h"

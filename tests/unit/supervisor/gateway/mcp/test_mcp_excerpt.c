@@ -1,5 +1,6 @@
 #include "supervisor/gateway/mcp/mcp_excerpt.h"
 
+#include "runtime/base/mem.h"
 #include "tests/unit/suite.h"
 
 #include <string.h>
@@ -104,6 +105,37 @@ START_TEST(half_a_character_waits)
 }
 END_TEST
 
+START_TEST(what_is_no_text)
+{
+	static const struct {
+		const char *repeated;
+		size_t n;
+		bool text;
+	} cases[] = {
+		{ "\x80\xff\x01 ", 4, false }, { "\x01", 1, false }, { "word\xe4 ", 6, true }, { "\0a", 2, true }, { "\033[31m\r\n", 7, true }, { "é€𝄞", 9, true },
+	};
+
+	for (size_t i = 0; i < countof(cases); i++)
+		for (int open = 0; open < 2; open++) {
+			struct mcp_excerpt x = { .open = open };
+			buf_auto struct buf bytes = BUF_INIT, out = BUF_INIT;
+
+			while (bytes.len < 5000)
+				buf_append(&bytes, cases[i].repeated, cases[i].n);
+			x.total = bytes.len;
+			mcp_excerpt_plan(&x, 1, 3000);
+			fill(&x, bytes.data, bytes.len);
+			mcp_excerpt_text(&x, &out);
+			ck_assert_msg((strstr(out.data, "this is no text") == NULL) == cases[i].text, "%zu: %s", i, out.data);
+			ck_assert_uint_lt(out.len, 5000);
+			ck_assert_uint_eq(mcp_excerpt_end(&x), bytes.len);
+			if (!cases[i].text)
+				ck_assert_uint_eq(mcp_excerpt_omitted(&x), bytes.len - 256);
+			mcp_excerpt_done(&x);
+		}
+}
+END_TEST
+
 START_TEST(last_line)
 {
 	static const struct {
@@ -124,5 +156,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("mcp_excerpt", budgets_are_shared, ends_and_what_lies_between, whole_characters, half_a_character_waits, last_line);
+	return SUITE("mcp_excerpt", budgets_are_shared, ends_and_what_lies_between, whole_characters, half_a_character_waits, what_is_no_text, last_line);
 }
