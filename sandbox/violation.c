@@ -602,6 +602,12 @@ static bool is_python_cache(const char *path)
 	return strstr(path, "/__pycache__/") || ends_with(path, "__pycache__");
 }
 
+/* cargo locks its cache of packages where it may, and builds without where it may not. */
+static bool is_cargo_lock(const struct violation *v)
+{
+	return strcmp(v->comm, "cargo") == 0 && strcmp(v->operation, "create") == 0 && v->directory && ends_with(v->path, ".cargo");
+}
+
 bool violation_is_benign(const struct violation *v)
 {
 	/* Files that shells and tools read at their start if they can. */
@@ -620,6 +626,8 @@ bool violation_is_benign(const struct violation *v)
 			return true;
 	}
 	if ((strcmp(v->operation, "create") == 0 || strcmp(v->operation, "write") == 0) && is_python_cache(v->path))
+		return true;
+	if (is_cargo_lock(v))
 		return true;
 	/* Giving files away takes root anywhere; cp -a and tar try it and go on. A read-only tree says EROFS instead. */
 	return v->error == EPERM && strstr(v->syscall, "chown");

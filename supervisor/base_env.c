@@ -1,10 +1,12 @@
 #include "supervisor/base_env.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/mem.h"
 
 #include <pwd.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define KEEP_NS 5000000000ull
@@ -21,6 +23,20 @@ static void add(struct buf *out, const char *name, const char *value)
 	buf_byte(out, '\0');
 }
 
+/* The system's programs first, then those that people install into their homes: of what profiles show there (profiles.def), where programs are. */
+static void add_path(struct buf *out, const char *home)
+{
+	static const char *const folders[] = {
+		".local/bin", ".cargo/bin", "go/bin", ".pyenv/shims", ".pyenv/bin", ".rbenv/shims", ".rbenv/bin", ".asdf/shims", ".asdf/bin", ".bun/bin",
+		".deno/bin", ".volta/bin", ".dotnet", ".ghcup/bin", ".juliaup/bin", ".local/share/mise/shims", ".local/share/pnpm",
+	};
+
+	buf_str(out, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	for (size_t i = 0; home && i < countof(folders); i++)
+		buf_printf(out, ":%s/%s", home, folders[i]);
+	buf_byte(out, '\0');
+}
+
 static void build(uint32_t uid, struct buf *out)
 {
 	struct passwd pw, *found = NULL;
@@ -28,9 +44,11 @@ static void build(uint32_t uid, struct buf *out)
 
 	if (getpwuid_r(uid, &pw, text, sizeof text, &found) != 0)
 		found = NULL;
-	add(out, "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	const char *home = found && found->pw_dir && found->pw_dir[0] == '/' ? found->pw_dir : "/";
+	bool own = home[1] && !strchr(home, ':');
+	add_path(out, own ? home : NULL);
 	add(out, "LANG", "C.UTF-8");
-	add(out, "HOME", found && found->pw_dir ? found->pw_dir : "/");
+	add(out, "HOME", home);
 	add(out, "SHELL", "/bin/sh");
 	if (found && found->pw_name) {
 		add(out, "USER", found->pw_name);

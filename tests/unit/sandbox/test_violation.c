@@ -307,6 +307,13 @@ START_TEST(everyday_refusals)
 		struct violation x = sample(rows[i].operation, rows[i].path);
 		ck_assert_msg(violation_is_benign(&x) == rows[i].benign, "%s %s", rows[i].operation, rows[i].path);
 	}
+	struct violation lock = sample("create", "/root/.cargo");
+	lock.directory = true;
+	ck_assert(!violation_is_benign(&lock));
+	snprintf(lock.comm, sizeof lock.comm, "cargo");
+	ck_assert(violation_is_benign(&lock));
+	snprintf(lock.path, sizeof lock.path, "/root/.cargo/bin");
+	ck_assert(!violation_is_benign(&lock));
 	struct violation own = sample("metadata", "/srv/x");
 	snprintf(own.syscall, sizeof own.syscall, "fchownat");
 	own.error = EPERM;
