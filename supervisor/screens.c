@@ -21,7 +21,7 @@
 #define SCRATCH (2u << 20)
 #define SKIM_FROM (128u * 1024)  /* with so much to catch up it may be worth to look for what need not be drawn */
 #define READ (64u * 1024)        /* at once, if nothing is skimmed */
-#define PIECE_MIN 8u             /* fed between looks at the clock: */
+#define PIECE_MIN 4u             /* fed between looks at the clock: */
 #define PIECE_CELLS (128u * 1024) /* so many bytes by the screen's cells */
 #define BUDGET_NS 2000000ull     /* of a turn */
 #define REST_US 20000            /* after a full turn while nobody asks: meanwhile what need not be drawn piles up */

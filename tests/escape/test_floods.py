@@ -174,7 +174,7 @@ def test_a_screen_that_is_always_drawn_anew(home):
             ref = started["outputRefs"][0]["outputRef"]
             until("there is much to draw", lambda: rpc.call("read_output", outputRef=ref, offset=0, length=32 << 10)["nextOffset"] > 16 << 10)
             watcher.send("get_screen", processId=started["processId"])
-            answers_quickly(home, f"while {sequence} is drawn on {rows} x {cols}")
+            answers_quickly(home, f"while {sequence} is drawn on {rows} x {cols}", limit=1)  # which was many seconds
             rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
 
 
