@@ -10,7 +10,9 @@ struct reader {
 	const char *p, *end;
 	size_t number;                /* of the line that was read last */
 	const char *line;
-	size_t len;
+	size_t len;                   /* without its carriage return */
+	bool returned;                /* it has one */
+	bool returns;                 /* so has the first: they are the patch's, not the files' */
 	struct patch *patch;
 	size_t hunks;
 };
@@ -23,9 +25,10 @@ static bool read_line(struct reader *r)
 	r->line = r->p;
 	r->len = (size_t)((nl ? nl : r->end) - r->p);
 	r->p = nl ? nl + 1 : r->end;
-	if (r->len && r->line[r->len - 1] == '\r')
-		r->len--;
-	r->number++;
+	r->returned = r->len && r->line[r->len - 1] == '\r';
+	r->len -= r->returned;
+	if (!r->number++)
+		r->returns = r->returned;
 	return true;
 }
 
@@ -80,12 +83,13 @@ static struct patch_hunk *hunk_add(struct reader *r, struct patch_file *f, struc
 	return &f->hunks[f->nhunks++];
 }
 
-static void line_add(struct patch_hunk *h, char kind, const char *text, size_t len)
+/* The line that was read, but for its first `skip` bytes. */
+static void line_add(const struct reader *r, struct patch_hunk *h, char kind, size_t skip)
 {
 	/* Doubling: a hunk may be long. */
 	if ((h->nlines & (h->nlines - 1)) == 0)
 		h->lines = mem_realloc(h->lines, (h->nlines ? 2 * h->nlines : 1) * sizeof(*h->lines));
-	h->lines[h->nlines++] = (struct patch_line){ kind, text, len };
+	h->lines[h->nlines++] = (struct patch_line){ kind, r->line + skip, r->len - skip + (r->returned && !r->returns) };
 }
 
 void patch_done(struct patch *p)
@@ -134,7 +138,7 @@ static int envelope_added(struct reader *r, struct patch_file *f, struct err *e)
 	if (!h)
 		return -1;
 	while (next_starts(r, "+") && read_line(r))
-		line_add(h, '+', r->line + 1, r->len - 1);
+		line_add(r, h, '+', 1);
 	return 0;
 }
 
@@ -159,9 +163,9 @@ static int envelope_hunk(struct reader *r, struct patch_file *f, bool headed, st
 			break;
 		(void)read_line(r);
 		if (r->len == 0)
-			line_add(h, ' ', r->line, 0); /* an empty context line whose space was lost */
+			line_add(r, h, ' ', 0); /* an empty context line whose space was lost */
 		else if (strchr(" -+", r->line[0]))
-			line_add(h, r->line[0], r->line + 1, r->len - 1);
+			line_add(r, h, r->line[0], 1);
 		else
 			return bad(r, e, "expected a line that starts with ' ', '-' or '+'");
 	}
@@ -286,7 +290,7 @@ static int diff_hunk(struct reader *r, struct patch_file *f, struct err *e)
 		}
 		if (!strchr(" -+", kind) || (kind != '+' && !nold) || (kind != '-' && !nnew))
 			return bad(r, e, "the hunk does not have as many lines as its @@ line says");
-		line_add(h, kind, r->line + (r->len > 0), r->len ? r->len - 1 : 0);
+		line_add(r, h, kind, r->len > 0);
 		nold -= kind != '+';
 		nnew -= kind != '-';
 	}

@@ -62,7 +62,8 @@ void patch_done(struct patch *p);
 
 /*
  * The text of a file with its hunks applied. A hunk is found where it says it is, else at the nearest place where its old lines
- * stand; then with spaces at the ends of lines ignored. ERR_CONFLICT names the hunk.
+ * stand; then with spaces at the ends of lines ignored. What it adds to a text of lines that all end with a carriage return gets one, too,
+ * unless it has some itself. ERR_CONFLICT names the hunk.
  */
 int patch_text(const struct patch_file *f, const char *old, size_t old_len, struct buf *ret, struct err *e);
 

@@ -130,6 +130,7 @@ struct writer {
 	struct buf *out;
 	const struct text_lines *old;
 	bool newline;
+	bool returned;                /* its last line was given a carriage return */
 };
 
 static void keep(struct writer *w, size_t at)
@@ -137,13 +138,37 @@ static void keep(struct writer *w, size_t at)
 	buf_append(w->out, w->old->line[at].text, w->old->line[at].len);
 	buf_byte(w->out, '\n');
 	w->newline = at + 1 < w->old->count || w->old->ended;
+	w->returned = false;
 }
 
-static void add(struct writer *w, const struct patch_line *l, bool newline)
+static void add(struct writer *w, const struct patch_line *l, bool newline, bool returns)
 {
 	buf_append(w->out, l->text, l->len);
-	buf_byte(w->out, '\n');
+	buf_str(w->out, returns ? "\r\n" : "\n");
 	w->newline = newline;
+	w->returned = returns;
+}
+
+static bool has_return(const char *p, size_t n)
+{
+	return n && p[n - 1] == '\r';
+}
+
+/*
+ * Every line of the text ends with a carriage return, and the hunk, whose writer saw none, has them nowhere. A unified diff that has
+ * no line of the text in it may mean what it says.
+ */
+static bool lacks_returns(const struct text_lines *t, const struct patch_hunk *h)
+{
+	if (h->old_line && !old_count(h))
+		return false;
+	for (size_t i = 0; i < h->nlines; i++)
+		if (has_return(h->lines[i].text, h->lines[i].len))
+			return false;
+	for (size_t i = 0; i < t->count; i++)
+		if (!has_return(t->line[i].text, t->line[i].len) && (i + 1 < t->count || t->ended))
+			return false;
+	return t->count > !t->ended;
 }
 
 int patch_text(const struct patch_file *f, const char *old, size_t old_len, struct buf *ret, struct err *e)
@@ -165,9 +190,10 @@ int patch_text(const struct patch_file *f, const char *old, size_t old_len, stru
 		}
 		while (at < where)
 			keep(&w, at++);
+		bool returns = lacks_returns(&t, h);
 		for (size_t k = 0; k < h->nlines; k++) {
 			if (h->lines[k].kind == '+')
-				add(&w, &h->lines[k], !h->no_newline);
+				add(&w, &h->lines[k], !h->no_newline, returns);
 			else if (h->lines[k].kind == ' ')
 				keep(&w, at); /* as it stands in the file */
 			at += h->lines[k].kind != '+';
@@ -175,8 +201,10 @@ int patch_text(const struct patch_file *f, const char *old, size_t old_len, stru
 	}
 	while (r == 0 && at < t.count)
 		keep(&w, at++);
-	if (r == 0 && !w.newline && ret->len)
-		ret->data[--ret->len] = '\0';
+	if (r == 0 && !w.newline && ret->len) {
+		ret->len -= w.returned ? 2 : 1;
+		ret->data[ret->len] = '\0';
+	}
 	free(t.line);
 	return r;
 }

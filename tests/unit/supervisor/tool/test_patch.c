@@ -62,6 +62,24 @@ START_TEST(hunks_go_where_their_lines_stand)
 }
 END_TEST
 
+START_TEST(carriage_returns_are_kept)
+{
+	ck_assert_str_eq(applied(UPDATE("@@\n a\n-b\n+B\n+C\n"), "a\r\nb\r\nc\r\n"), "a\r\nB\r\nC\r\nc\r\n");
+	ck_assert_str_eq(applied(UPDATE("@@\n+new\n"), "a\r\nb\r\n"), "a\r\nb\r\nnew\r\n");
+	ck_assert_str_eq(applied(UPDATE("@@\n-a\n+A\n"), "a\r\nb"), "A\r\nb");
+	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n\\ No newline at end of file\n", "a\r\nb\r\n"), "a\r\nB");
+	/* A text of both sorts of lines, a patch that has some itself, and one that says nothing of the text. */
+	ck_assert_str_eq(applied(UPDATE("@@\n-a\n+A\n"), "a\r\nb\n"), "A\nb\n");
+	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\r\n-b\r\n+a\n+b\n", "a\r\nb\r\n"), "a\nb\n");
+	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+new\n", "a\r\nb\r\n"), "a\r\nnew\nb\r\n");
+	/* Those of a patch whose every line has one are its own. */
+	ck_assert_str_eq(applied("*** Begin Patch\r\n*** Update File: f\r\n@@\r\n-a\r\n+A\r\n*** End Patch\r\n", "a\nb\n"), "A\nb\n");
+	ck_assert_str_eq(applied("*** Begin Patch\r\n*** Update File: f\r\n@@\r\n-a\r\n+A\r\n*** End Patch\r\n", "a\r\nb\r\n"), "A\r\nb\r\n");
+	ck_assert_str_eq(applied("*** Begin Patch\n*** Add File: f\n+a\r\n*** End Patch\n", ""), "a\r\n");
+	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\r\n-b\r\n+B\r\n", "a\r\nb\r\n"), "a\r\nB\r\n");
+}
+END_TEST
+
 START_TEST(what_does_not_apply_is_said)
 {
 	ck_assert_ptr_nonnull(strstr(applied(UPDATE("@@\n-nope\n+x\n"), "a\n"), "hunk 1 of 'f' does not apply"));
@@ -115,6 +133,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("patch", an_envelope_updates_adds_and_deletes, hunks_go_where_their_lines_stand, what_does_not_apply_is_said,
+	return SUITE("patch", an_envelope_updates_adds_and_deletes, hunks_go_where_their_lines_stand, carriage_returns_are_kept, what_does_not_apply_is_said,
 		     unified_diffs_apply, patch_is_the_inverse_of_diff);
 }
