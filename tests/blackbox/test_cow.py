@@ -411,13 +411,13 @@ def test_folders_without_end(home):
     """Deeper than is looked, or with longer names: said so, never applied by halves in silence, and gone when they are given up."""
     cow = os.path.join(home.dir, "cow")
     with home.rpc() as rpc:
-        deep, long = run(rpc, home, NEST.format(count=300, name="d")), run(rpc, home, NEST.format(count=40, name="n" * 200))
+        deep, long = run(rpc, home, NEST.format(count=270, name="d")), run(rpc, home, NEST.format(count=40, name="n" * 200))
         for process in (deep, long):
             _, conflicts = settle(rpc, home, "apply_changes", process)
             assert len(conflicts) == 1, conflicts
             assert settle(rpc, home, "discard_changes", process)[1] == {}
         until("the folders are gone", lambda: os.listdir(cow) == [])
-        process = run(rpc, home, NEST.format(count=300, name="e"))
+        process = run(rpc, home, NEST.format(count=270, name="e"))
         new = run(rpc, home, "true")
         rpc.call("prune_store", beforeSequence=rpc.call("get_process", processId=new)["endSequence"])
         until("what retention removes is gone", lambda: process not in os.listdir(cow))
