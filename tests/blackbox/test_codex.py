@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import signal
 import tempfile
 
 import harness
@@ -530,6 +531,14 @@ def test_what_policy_asks_about_waits_for_an_answer():
         assert c.until("its end", lambda: c.replies.pop(request, None))["error"]["code"] == -32600
         until("the question is gone", lambda: not rpc.call("list_actions", status="pending")["actions"])
         assert not os.path.exists(home.work + "/made") and live(rpc) == []
+        # Nor does one that is ended before the daemon has said anything about it.
+        runtime = home.kill_part("runtime", signal.SIGSTOP)
+        request, running = c.send("process/start", dict(params, processId="early")), c.send("process/start", dict(params, processId="runs", argv=["sleep", "1000"]))
+        assert [c.call("process/terminate", {"processId": name}) for name in ("early", "runs")] == [{"running": False}] * 2
+        os.kill(runtime, signal.SIGCONT)
+        assert c.until("its end", lambda: c.replies.pop(request, None))["error"]["code"] == -32600
+        assert c.reply(running)["processId"] == "runs" and c.ended("runs")[1]["exitCode"] == 137
+        until("nothing of it is left", lambda: live(rpc) == [] and not rpc.call("list_actions", status="pending")["actions"])
 
 
 def test_nobody_answers():

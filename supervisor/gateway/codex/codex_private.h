@@ -128,6 +128,7 @@ struct codex_process {
 	char ref[CODEX_STREAMS][CODEX_ID_MAX];
 	bool tty, stdin_open;
 	struct codex_call *start;       /* not answered yet */
+	bool unwanted;                  /* ended by its client before the daemon's id was known */
 	bool answered;                  /* things may be told about it */
 	bool reading;
 	struct codex_chunk *chunk;      /* the piece with sequence number i + 1 */
@@ -148,6 +149,8 @@ void codex_process_bind(struct codex_process *p, const char *id);
 /* It never ran: its name is free again. */
 void codex_process_drop(struct codex_process *p);
 void codex_process_answered(struct codex_process *p);
+/* Ends it; if it waits for permission, its start is answered. */
+void codex_process_end(struct codex_process *p);
 /* Takes an event of the session. */
 void codex_process_fold(struct codex_server *s, const json_t *event);
 /* After the events from before this connection: nothing of them is told again. */

@@ -238,6 +238,14 @@ static void on_terminated(void *ctx, json_t *result, json_t *error)
 		codex_call_fail_daemon(c, error);
 }
 
+static void end_process(struct codex_process *p, const char *trace, session_reply_fn fn, void *ctx)
+{
+	session_act(p->server->session, "terminate_process", json_pack("{ss ss ss}", "processId", p->id, "signal", "KILL", "reason", "Codex ended it"),
+		    trace, fn, ctx);
+	if (p->start && p->start->asked)
+		codex_call_fail(p->start, RPC_INVALID_REQUEST, "it was ended before anybody allowed it");
+}
+
 void codex_process_terminate(struct codex_call *c)
 {
 	const char *name = codex_call_str(c, "processId");
@@ -245,14 +253,18 @@ void codex_process_terminate(struct codex_call *c)
 
 	if (!name)
 		return;
-	/* One that waits for permission must not begin later, when nobody wants it any more. */
+	/* One that is being started or waits for permission must not begin later, when nobody wants it any more. */
+	if (p && !p->id[0])
+		p->unwanted = true;
 	if (!p || !p->id[0] || p->ended) {
 		codex_call_reply(c, json_pack("{sb}", "running", 0));
 		return;
 	}
 	codex_process_hold(p, c);
-	session_act(c->server->session, "terminate_process", json_pack("{ss ss ss}", "processId", p->id, "signal", "KILL", "reason", "Codex ended it"),
-		    c->trace[0] ? c->trace : NULL, on_terminated, c);
-	if (p->start && p->start->asked)
-		codex_call_fail(p->start, RPC_INVALID_REQUEST, "it was ended before anybody allowed it");
+	end_process(p, c->trace[0] ? c->trace : NULL, on_terminated, c);
+}
+
+void codex_process_end(struct codex_process *p)
+{
+	end_process(p, NULL, NULL, NULL);
 }

@@ -46,12 +46,18 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 		return;
 	}
 	codex_process_bind(p, id ? id : "");
-	if (!status || strcmp(status, "waiting_permission") != 0) {
+	/* What the events say of it is the answer then. */
+	c->asked = status && strcmp(status, "waiting_permission") == 0;
+	if (p->unwanted) {
+		bool answered = c->asked;
+		codex_process_end(p);
+		if (answered)
+			return;
+	}
+	if (!c->asked) {
 		answer_started(c);
 		return;
 	}
-	/* What the events say of it is the answer. */
-	c->asked = true;
 	(void)snprintf(c->action, sizeof(c->action), "%s", action ? action : "");
 	codex_call_time(c, c->server->o.approval_ms, on_unanswered);
 }
