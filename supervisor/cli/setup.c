@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,71 +16,11 @@
 
 #define KEPT_SUFFIX ".before-bailiff"
 
-/* ---- JSON ---- */
-
-static json_t *server_of(enum setup_form form, const struct setup_entry *entry)
-{
-	json_t *server = json_object(), *args = json_pack("[s]", "mcp");
-
-	if (form == SETUP_VSCODE_SERVERS)
-		json_object_set_new(server, "type", json_string("stdio"));
-	json_object_set_new(server, "command", json_string(entry->program));
-	json_object_set_new(server, "args", args);
-	if (entry->home)
-		json_object_set_new(server, "env", json_pack("{s:s}", "BAILIFF_HOME", entry->home));
-	return server;
-}
-
-/* As deep as the file's own first indented line; 2 where there is none. */
-static size_t indent_of(const char *present)
-{
-	const char *line = present ? strchr(present, '\n') : NULL;
-	size_t n = line ? strspn(line + 1, " ") : 0;
-
-	return n >= 1 && n <= 8 ? n : 2;
-}
-
-static bool is_blank(const char *text)
-{
-	return !text || text[strspn(text, " \t\r\n")] == '\0';
-}
-
-static int merge_json(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e)
-{
-	const char *member = form == SETUP_VSCODE_SERVERS ? "servers" : "mcpServers";
-	json_error_t where;
-	json_auto_t *root = is_blank(present) ? json_object() : json_loads(present, JSON_REJECT_DUPLICATES, &where);
-
-	if (!root)
-		return err_set(e, ERR_INVALID, "line %d, column %d: %s", where.line, where.column, where.text);
-	if (!json_is_object(root))
-		return err_set(e, ERR_INVALID, "line 1, column 1: it is not an object");
-	json_t *servers = json_object_get(root, member);
-	if (servers && !json_is_object(servers))
-		return err_set(e, ERR_INVALID, "\"%s\" is not an object", member);
-	if (!servers) {
-		servers = json_object();
-		json_object_set_new(root, member, servers);
-	}
-	json_t *had = json_object_get(servers, "bailiff");
-	json_auto_t *server = server_of(form, entry);
-	if (had && json_equal(had, server)) {
-		buf_str(ret, present); /* not a byte changes */
-		return 0;
-	}
-	json_object_set(servers, "bailiff", server);
-	char *text = json_dumps(root, JSON_INDENT(indent_of(present)));
-	buf_str(ret, text);
-	buf_str(ret, "\n");
-	free(text);
-	return 0;
-}
-
 int setup_merge(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e)
 {
 	if (form == SETUP_CODEX_ENVIRONMENTS)
 		return setup_merge_toml(present, entry, ret, e);
-	return merge_json(form, present, entry, ret, e);
+	return setup_merge_json(form, present, entry, ret, e);
 }
 
 /* ---- the file ---- */
@@ -126,13 +65,15 @@ int setup_write(const char *path, const struct buf *text, bool *ret_kept_old, st
 		if (make_folders(real, e) < 0)
 			return -1;
 	}
-	mode_t mode = stat(real, &st) == 0 ? st.st_mode & 0777 : 0644;
+	const bool had = stat(real, &st) == 0;
+	const mode_t mode = had ? st.st_mode & 0777 : 0644;
 	if (keep_old(real, ret_kept_old, e) < 0)
 		return -1;
 	mem_auto char *fresh = mem_printf("%s.XXXXXX", real);
 	fd_auto int fd = mkostemp(fresh, O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, errno, "make a file beside '%s'", real);
+	(void)!fchown(fd, had ? st.st_uid : (uid_t)-1, had ? st.st_gid : (gid_t)-1); /* where that may be said, it stays its owner's */
 	if (fchmod(fd, mode) < 0 || fd_write_all(fd, text->data, text->len) < 0 || fsync(fd) < 0 || rename(fresh, real) < 0) {
 		err_sys(e, errno, "write '%s'", real);
 		unlink(fresh);

@@ -18,14 +18,16 @@ struct setup_entry {
 
 enum setup_form {
 	SETUP_MCP_SERVERS,        /* {"mcpServers":{"bailiff":{…}}} */
-	SETUP_VSCODE_SERVERS,     /* {"servers":{"bailiff":{…}}} */
+	SETUP_COMMENTED_MCP_SERVERS, /* the same, by a client that takes comments */
+	SETUP_VSCODE_SERVERS,     /* {"servers":{"bailiff":{…}}}; comments, and commas before closing brackets */
 	SETUP_CODEX_ENVIRONMENTS, /* TOML: [[environments]] id = "bailiff" */
 };
 
 /* ERR_INVALID says where the present text is not what it should be, as "line 3, column 7: …". */
 int setup_merge(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e);
 
-/* setup_toml.c */
+/* setup_json.c, setup_toml.c */
+int setup_merge_json(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e);
 int setup_merge_toml(const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e);
 
 /*

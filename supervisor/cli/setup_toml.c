@@ -50,10 +50,18 @@ static bool is_table(struct toml_line l)
 	return starts(trimmed(l), "[");
 }
 
+/* [[environments]], with blanks or a comment where TOML has them */
 static bool is_environment(struct toml_line l)
 {
+	static const char *const words[] = { "[[", "environments", "]]" };
+
 	l = trimmed(l);
-	return starts(l, "[[environments]]");
+	for (size_t i = 0; i < countof(words); i++) {
+		if (!starts(l, words[i]))
+			return false;
+		l = trimmed((struct toml_line){ l.text + strlen(words[i]), l.len - strlen(words[i]) });
+	}
+	return !l.len || *l.text == '#';
 }
 
 /* key = …, and the value's text */
@@ -143,6 +151,14 @@ static bool block_is_ours(const char *at)
 	return false;
 }
 
+/* What stands behind a string: a comment of the user's. */
+static struct toml_line behind_string(struct toml_line value)
+{
+	const char *end = value.len > 1 && (*value.text == '"' || *value.text == '\'') ? memchr(value.text + 1, *value.text, value.len - 1) : NULL;
+
+	return end ? (struct toml_line){ end + 1, value.len - (size_t)(end + 1 - value.text) } : (struct toml_line){ "", 0 };
+}
+
 /* Top-level keys: ours are set where they stand, or put first. Returns what follows them. */
 static const char *copy_top(const char *at, struct buf *out)
 {
@@ -157,7 +173,8 @@ static const char *copy_top(const char *at, struct buf *out)
 		}
 		if (is_key(l, "default", &value)) {
 			has_default = true;
-			buf_str(&top, "default = \"bailiff\"\n");
+			buf_str(&top, "default = \"bailiff\"");
+			copy_line(&top, behind_string(value));
 			continue;
 		}
 		has_local |= is_key(l, "include_local", &value);

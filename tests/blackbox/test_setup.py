@@ -80,12 +80,13 @@ def test_what_it_starts_answers_as_mcp(home):
 
 def test_what_is_there_stays():
     with Place() as place:
-        before = '{\n    "theme": "dark",\n    "mcpServers": {"other": {"url": "http://x"}}\n}\n'
+        before = '// mine\n{\n    "theme": "dark", "ratio": 0.1, "list": [1,  2], // as I like it\n    "mcpServers": {\n        "other": {"url": "http://x"} // keep\n    }\n}\n'
         place.write(before, "home", ".gemini/settings.json")
         os.chmod(place.file("home", ".gemini/settings.json"), 0o600)
         said = place.run("gemini", "--write").stdout
-        now = json.loads(place.read("home", ".gemini/settings.json"))
-        assert now["theme"] == "dark" and now["mcpServers"]["other"] == {"url": "http://x"} and "bailiff" in now["mcpServers"], now
+        now = place.read("home", ".gemini/settings.json")
+        entry = f'        "bailiff": {{\n            "command": "{os.path.realpath(CLI)}",\n            "args": [\n                "mcp"\n            ]\n        }}\n'
+        assert now == before.replace('"http://x"}', '"http://x"},').replace("keep\n", "keep\n" + entry), now
         assert place.read("home", ".gemini/settings.json.before-bailiff") == before and "before-bailiff" in said
         assert stat.S_IMODE(os.stat(place.file("home", ".gemini/settings.json")).st_mode) == 0o600
         # Again: not a byte more, and the first original stays.
@@ -123,12 +124,13 @@ def test_links_in_a_project_lead_nowhere_else():
 
 def test_a_malformed_file_is_left_alone():
     with Place() as place:
-        for client, path, text, where in (("cursor", ".cursor/mcp.json", '{\n  "mcpServers": {},\n}\n', "line 3"), ("gemini", ".gemini/settings.json", "// mine\n{}\n", "line 1"),
+        for client, path, text, where in (("cursor", ".cursor/mcp.json", '{\n  "mcpServers": {},\n}\n', "line 3"), ("gemini", ".gemini/settings.json", "// mine\n{,}\n", "line 2"),
+                                          ("claude-code", ".claude.json", "// not in this one\n{}\n", "line 1"),
                                           ("codex", ".codex/environments.toml", 'default = "x"\nwhat is this\n', "line 2")):
             place.write(text, "home", path)
             there = place.everything()
             for how in ("--write", "--print"):
-                p = place.run(client, how, status=1)
+                p = place.run(client, how, *(["--user"] if client == "claude-code" else []), status=1)
                 assert where in p.stderr and place.file("home", path) in p.stderr and "bailiff" in p.stderr.split("by hand:")[1], p.stderr
             assert place.read("home", path) == text and place.everything() == there
 

@@ -1,0 +1,343 @@
+/*
+ * A JSON file of another program with bailiff's entry in it. The file's text is changed, not its meaning written anew: numbers, order,
+ * spaces and, where the program takes them, comments stay as they are, byte for byte.
+ *
+ * To find the places a copy is made in which comments (and commas before a closing bracket, where those are allowed) are blanks. So
+ * the copy is JSON, or the file is refused with the place of the fault, and each offset means the same in both.
+ */
+
+#include "supervisor/cli/setup.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OWN_NAME "bailiff"
+#define HOME_VARIABLE "BAILIFF_HOME"
+#define BLANKS " \t\r\n"
+
+static const struct dialect {
+	const char *member;    /* whose members are the servers */
+	bool typed;            /* each says that it is "stdio" */
+	bool comments, commas; /* that the client takes, besides JSON */
+} dialects[] = {
+	[SETUP_MCP_SERVERS] = { "mcpServers", false, false, false },
+	[SETUP_COMMENTED_MCP_SERVERS] = { "mcpServers", false, true, false },
+	[SETUP_VSCODE_SERVERS] = { "servers", true, true, true },
+};
+
+/* ---- the copy ---- */
+
+static size_t string_end(const char *text, size_t at)
+{
+	for (at++; text[at] && text[at] != '"'; at++)
+		if (text[at] == '\\' && text[at + 1])
+			at++;
+	return text[at] ? at + 1 : at;
+}
+
+/* Behind a comment that begins here; `at` itself, if none does. */
+static size_t comment_end(const char *text, size_t at)
+{
+	const char *end;
+
+	if (text[at] != '/' || (text[at + 1] != '/' && text[at + 1] != '*'))
+		return at;
+	if (text[at + 1] == '/')
+		return at + strcspn(text + at, "\r\n");
+	end = strstr(text + at + 2, "*/");
+	return end ? (size_t)(end - text) + 2 : at; /* one that never ends stays, as a fault */
+}
+
+static void blank_comments(char *text)
+{
+	for (size_t at = 0; text[at];) {
+		size_t end = comment_end(text, at);
+
+		if (text[at] == '"') {
+			at = string_end(text, at);
+			continue;
+		}
+		if (end == at)
+			end = ++at;
+		for (; at < end; at++)
+			if (!strchr(BLANKS, text[at]))
+				text[at] = ' ';
+	}
+}
+
+/* One behind a value and before a closing bracket. */
+static void blank_commas(char *text)
+{
+	char before = '\0';
+
+	for (size_t at = 0; text[at];) {
+		const char c = text[at], next = text[at + 1 + strspn(text + at + 1, BLANKS)];
+
+		if (c == ',' && !strchr("{[,:", before) && (next == '}' || next == ']'))
+			text[at] = ' ';
+		before = strchr(BLANKS, c) ? before : c;
+		at = c == '"' ? string_end(text, at) : at + 1;
+	}
+}
+
+/* ---- places in the copy, which is JSON ---- */
+
+struct place {
+	size_t key;        /* where its name begins; an object that is nobody's member: where itself does */
+	size_t start, end; /* its value */
+};
+
+static size_t value_end(const char *json, size_t at)
+{
+	int depth = 0;
+
+	do {
+		if (json[at] == '"') {
+			at = string_end(json, at);
+			continue;
+		}
+		depth += json[at] == '{' || json[at] == '[';
+		depth -= json[at] == '}' || json[at] == ']';
+		at++;
+		if (!depth) /* a number or a word, all of it */
+			while (json[at] && !strchr(BLANKS ",]}", json[at]) && !strchr("}]", json[at - 1]))
+				at++;
+	} while (depth > 0);
+	return at;
+}
+
+/* The object's member after `at` (at first: where the object begins); false: there is none. */
+static bool next_member(const char *json, size_t *at, struct place *ret)
+{
+	size_t key = *at + 1 + strspn(json + *at + 1, BLANKS ",");
+
+	if (json[key] != '"')
+		return false;
+	size_t start = string_end(json, key);
+	start += strspn(json + start, BLANKS ":");
+	*ret = (struct place){ key, start, value_end(json, start) };
+	*at = ret->end - 1;
+	return true;
+}
+
+static bool find_member(const char *json, const struct place *object, const char *name, struct place *ret)
+{
+	size_t at = object->start, n = strlen(name);
+
+	while (next_member(json, &at, ret))
+		if (strncmp(json + ret->key + 1, name, n) == 0 && json[ret->key + 1 + n] == '"')
+			return true;
+	return false;
+}
+
+/* ---- how it is written there ---- */
+
+struct manner {
+	const char *newline;
+	char unit[16]; /* one step of indentation */
+};
+
+/* A step is what the least indented line has. */
+static struct manner manner_of(const char *present)
+{
+	struct manner m = { .newline = present && strstr(present, "\r\n") ? "\r\n" : "\n", .unit = "  " };
+	size_t least = sizeof(m.unit);
+
+	for (const char *line = present; line && (line = strchr(line, '\n'));) {
+		line++;
+		size_t n = strspn(line, line[0] == '\t' ? "\t" : " ");
+
+		if (!n || n >= least || !line[n] || !strchr("\"}]/", line[n]))
+			continue;
+		least = n;
+		memcpy(m.unit, line, n);
+		m.unit[n] = '\0';
+	}
+	return m;
+}
+
+/* What the line begins with that the place is in. */
+static char *indent_at(const char *text, size_t at)
+{
+	size_t line = at;
+
+	while (line && text[line - 1] != '\n')
+		line--;
+	size_t n = strspn(text + line, " \t");
+	char *indent = mem_zalloc(n + 1, 1);
+	memcpy(indent, text + line, n);
+	return indent;
+}
+
+/* A value over several lines, whose first one stands at this indentation. */
+static void write_value(struct buf *out, const json_t *value, const struct manner *m, const char *indent)
+{
+	char *text = json_dumps(value, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+
+	for (const char *at = text; *at;) {
+		size_t n = strcspn(at, "\n");
+
+		buf_append(out, at, n);
+		at += n;
+		if (!*at)
+			break;
+		buf_str(out, m->newline);
+		buf_str(out, indent);
+		for (n = strspn(++at, " "), at += n; n; n--)
+			buf_str(out, m->unit);
+	}
+	free(text);
+}
+
+/* Whether a comma follows, before the closing bracket: in the copy it is a blank. */
+static bool is_comma_next(const char *present, size_t at)
+{
+	for (size_t end;; at = end) {
+		at += strspn(present + at, BLANKS);
+		end = comment_end(present, at);
+		if (end == at)
+			return present[at] == ',';
+	}
+}
+
+/* The file with one more member in an object, behind all others. */
+static void append_member(const char *present, const char *json, const struct place *object, const char *name, const json_t *value, struct buf *out)
+{
+	const struct manner m = manner_of(present);
+	mem_auto char *outer = indent_at(present, object->key);
+	size_t at = object->start, close = object->end - 1, last = 0, to = close;
+	struct place p = *object;
+
+	while (next_member(json, &at, &p))
+		last = p.end;
+	while (to > object->start + 1 && strchr(BLANKS, present[to - 1]))
+		to--; /* behind what was said last, a comment or not */
+	mem_auto char *lines_own = last ? indent_at(present, p.key) : NULL;
+	mem_auto char *inner = lines_own && strlen(lines_own) > strlen(outer) ? mem_strdup(lines_own) : mem_printf("%s%s", outer, m.unit);
+	if (last && !is_comma_next(present, last)) {
+		buf_append(out, present, last);
+		buf_str(out, ",");
+		buf_append(out, present + last, to - last);
+	} else {
+		buf_append(out, present, to);
+	}
+	buf_printf(out, "%s%s\"%s\": ", m.newline, inner, name);
+	write_value(out, value, &m, inner);
+	if (!memchr(present + to, '\n', close - to))
+		buf_printf(out, "%s%s", m.newline, outer);
+	buf_str(out, present + to);
+}
+
+static void replace_value(const char *present, const struct place *p, const json_t *value, struct buf *out)
+{
+	const struct manner m = manner_of(present);
+	mem_auto char *indent = indent_at(present, p->key);
+
+	buf_append(out, present, p->start);
+	write_value(out, value, &m, indent);
+	buf_str(out, present + p->end);
+}
+
+/* ---- the entry ---- */
+
+/* What else the user has put into it stays. */
+static json_t *entry_json(const struct dialect *d, const struct setup_entry *entry, const json_t *had)
+{
+	json_t *server = had && json_is_object(had) ? json_deep_copy(had) : json_object();
+	json_t *env = json_object_get(server, "env");
+
+	if (d->typed)
+		json_object_set_new(server, "type", json_string("stdio"));
+	json_object_set_new(server, "command", json_string(entry->program));
+	json_object_set_new(server, "args", json_pack("[s]", "mcp"));
+	if (entry->home && !json_is_object(env)) {
+		env = json_object();
+		json_object_set_new(server, "env", env);
+	}
+	if (entry->home)
+		json_object_set_new(env, HOME_VARIABLE, json_string(entry->home));
+	else if (json_object_del(env, HOME_VARIABLE) == 0 && !json_object_size(env))
+		json_object_del(server, "env");
+	return server;
+}
+
+static bool is_blank(const char *text)
+{
+	return text[strspn(text, BLANKS)] == '\0';
+}
+
+static void write_alone(const struct dialect *d, const char *present, const json_t *server, struct buf *ret)
+{
+	json_auto_t *root = json_pack("{s{sO}}", d->member, OWN_NAME, server);
+	const struct manner m = manner_of(NULL);
+
+	if (present && !is_blank(present)) /* comments and nothing else */
+		buf_printf(ret, "%s%s", present, present[strlen(present) - 1] == '\n' ? "" : "\n");
+	write_value(ret, root, &m, "");
+	buf_str(ret, "\n");
+}
+
+/* The tree has it, so the text must: unless its name is written in another way (\u…). */
+static int odd_name(const char *name, struct err *e)
+{
+	return err_set(e, ERR_INVALID, "the name \"%s\" is not written as such", name);
+}
+
+static int change(const struct dialect *d, const char *present, const char *json, const json_t *root, const struct setup_entry *entry, struct buf *ret, struct err *e)
+{
+	const json_t *servers = json_object_get(root, d->member), *had = json_object_get(servers, OWN_NAME);
+	json_auto_t *server = entry_json(d, entry, had);
+	const size_t first = strspn(json, BLANKS);
+	const struct place whole = { first, first, value_end(json, first) };
+	struct place in, own;
+
+	if (servers && !json_is_object(servers))
+		return err_set(e, ERR_INVALID, "\"%s\" is not an object", d->member);
+	if (had && json_equal(had, server)) {
+		buf_str(ret, present); /* not a byte changes */
+		return 0;
+	}
+	if (!servers) {
+		json_auto_t *all = json_pack("{sO}", OWN_NAME, server);
+		append_member(present, json, &whole, d->member, all, ret);
+		return 0;
+	}
+	if (!find_member(json, &whole, d->member, &in))
+		return odd_name(d->member, e);
+	if (!had) {
+		append_member(present, json, &in, OWN_NAME, server, ret);
+		return 0;
+	}
+	if (!find_member(json, &in, OWN_NAME, &own))
+		return odd_name(OWN_NAME, e);
+	replace_value(present, &own, server, ret);
+	return 0;
+}
+
+int setup_merge_json(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e)
+{
+	const struct dialect *d = &dialects[form];
+	mem_auto char *json = mem_strdup(present ? present : "");
+	json_error_t where;
+
+	if (d->comments)
+		blank_comments(json);
+	if (d->commas)
+		blank_commas(json);
+	if (is_blank(json)) {
+		json_auto_t *server = entry_json(d, entry, NULL);
+		write_alone(d, present, server, ret);
+		return 0;
+	}
+	json_auto_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &where);
+	if (!root)
+		return err_set(e, ERR_INVALID, "line %d, column %d: %s", where.line, where.column, where.text);
+	if (!json_is_object(root))
+		return err_set(e, ERR_INVALID, "line 1, column 1: it is not an object");
+	return change(d, present, json, root, entry, ret, e);
+}
