@@ -37,9 +37,11 @@
 #include <sys/socket.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CPU_LOOK_MS 100
+#define REAP_MAX 64 /* in a turn: orphans may come as fast as they are reaped, and requests must get through */
 
 struct watch {
 	struct init *in;
@@ -194,29 +196,39 @@ static pid_t start_command(struct init *in)
 	return pid;
 }
 
-static void reap(struct watch *w, int flags)
+static pid_t reap_one(struct watch *w, int flags, bool killed)
 {
 	int status;
-	pid_t pid;
-	while ((pid = waitpid(-1, &status, flags)) > 0) {
-		if (pid == w->command) {
-			w->ended = true;
-			w->status = status;
-		} else if (w->ended && w->cause == STATUS_CAUSE_NONE && flags == 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
-			w->left_behind++;
-		}
-		if (flags == 0)
-			kill(-1, SIGKILL); /* whatever a process forked while it was being killed */
+	pid_t pid = waitpid(-1, &status, flags);
+	if (pid > 0 && pid == w->command) {
+		w->ended = true;
+		w->status = status;
+	} else if (pid > 0 && killed && w->ended && w->cause == STATUS_CAUSE_NONE && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+		w->left_behind++;
 	}
+	return pid;
+}
+
+/* What has ended by now. true = there may be more; else errno is ECHILD if there is nobody left who could. */
+static bool reap(struct watch *w)
+{
+	int n = 0;
+	errno = 0;
+	while (n < REAP_MAX && reap_one(w, WNOHANG, false) > 0)
+		n++;
+	return n == REAP_MAX;
 }
 
 /* Every process of the namespace but this one; comes back when there is none left. */
 static void kill_tree(struct watch *w)
 {
-	kill(-1, SIGKILL);
-	do
-		reap(w, 0);
-	while (errno != ECHILD);
+	do {
+		kill(-1, SIGKILL); /* again before each wait: whatever a process forked while it was being killed */
+		if (reap_one(w, 0, true) < 0 && errno == ECHILD)
+			return;
+		while (reap_one(w, WNOHANG, true) > 0)
+			continue;
+	} while (true);
 }
 
 static void signal_command(struct watch *w, int sig)
@@ -257,6 +269,18 @@ static bool past_cpu_limit(const struct watch *w)
 	return us / 1000 >= in->steps.plan->cpu_ms;
 }
 
+/* Every CPU_LOOK_MS, however often it is asked. */
+static bool is_due(uint64_t *at_ms)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	uint64_t now_ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	if (now_ms < *at_ms)
+		return false;
+	*at_ms = now_ms + CPU_LOOK_MS;
+	return true;
+}
+
 /* Until the command ended and, unless its tree is to be kept, nothing else is left; or until all of it was killed. */
 static void watch_tree(struct watch *w)
 {
@@ -268,17 +292,18 @@ static void watch_tree(struct watch *w)
 		{ .fd = in->steps.status_fd, .events = POLLIN },
 		{ .fd = in->steps.guard_pidfd, .events = POLLIN },
 	};
+	bool more = false;
+	uint64_t look_ms = 0;
 	for (;;) {
-		int n = poll(p, 3, cpu ? CPU_LOOK_MS : -1);
+		int n = poll(p, 3, more ? 0 : cpu ? CPU_LOOK_MS : -1);
 		if (n > 0 && p[2].revents)
 			_exit(1);
-		if (n > 0 && p[0].revents) {
+		if (more || (n > 0 && p[0].revents)) {
 			struct signalfd_siginfo info;
 			(void)!read(w->signal_fd, &info, sizeof info);
-			errno = 0;
-			reap(w, WNOHANG);
+			more = reap(w);
 			/* Whatever there is has one of our children above it, or is one. */
-			if (w->ended && errno == ECHILD)
+			if (w->ended && !more && errno == ECHILD)
 				return;
 			if (w->ended && !keep) {
 				kill_tree(w);
@@ -287,7 +312,7 @@ static void watch_tree(struct watch *w)
 		}
 		if (n > 0 && p[1].revents && take_request(w))
 			return;
-		if (cpu && past_cpu_limit(w)) {
+		if (cpu && is_due(&look_ms) && past_cpu_limit(w)) {
 			if (!w->ended)
 				w->cause = STATUS_CAUSE_CPU;
 			kill_tree(w);

@@ -408,6 +408,37 @@ static int try_fill_descriptors(const char *arg)
 	}
 }
 
+/* Has the init adopt so many that stay, to be passed over each time it waits, and others that end all the time. */
+static int try_orphans(const char *arg)
+{
+	alarm(0);
+	for (long i = strtol(arg, NULL, 10); i > 0; i--) {
+		pid_t pid = fork();
+		if (pid == 0 && fork() == 0)
+			for (;;)
+				pause();
+		if (pid == 0)
+			_exit(0);
+		waitpid(pid, NULL, 0);
+	}
+	for (int i = 0; i < 40; i++) {
+		if (fork() != 0)
+			continue;
+		for (;;) {
+			pid_t pid = fork();
+			if (pid == 0) {
+				for (int k = 0; k < 2; k++)
+					if (fork() == 0)
+						_exit(0);
+				_exit(0);
+			}
+			waitpid(pid, NULL, 0);
+		}
+	}
+	for (;;)
+		pause();
+}
+
 /* Burns processor time in children that the kernel reaps at once, so that it is counted for nobody. arg: how much, in ms; then it says so. */
 static int try_burn_unseen(const char *arg)
 {
@@ -514,6 +545,7 @@ const struct probe probe_process[] = {
 	{ "fill_descriptors", try_fill_descriptors },
 	{ "fill_sockets", try_fill_sockets },
 	{ "burn_unseen", try_burn_unseen },
+	{ "orphans", try_orphans },
 	{ "flood", try_flood },
 	{ 0 },
 };

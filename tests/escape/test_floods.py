@@ -139,6 +139,16 @@ def test_descriptors_on_their_way(home):
         rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
 
 
+def test_orphans_without_end(home):
+    """The init has to reap them, and must still find the time to look at limits and to listen."""
+    repository(home)
+    with home.rpc() as rpc:
+        started = limited(home, rpc, ["orphans=1500"], limits={"cpuMs": 4000, "wallMs": 120000})
+        end = rpc.wait(started["processId"])
+        assert end["category"] == "timeout" and end["limit"] == "cpu" and "usage" in end, end
+        assert not marked(os.path.join(home.work, "probe"))
+
+
 def test_processor_time_that_nobody_waits_for(home):
     """Of children that are reaped by the kernel nothing is left to be counted, but in a cgroup; on a sandbox of its own and on those built ahead."""
     repository(home)
