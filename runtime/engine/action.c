@@ -216,6 +216,21 @@ static bool lasts(const struct action_answer *r, const struct action_doc *a)
 	return r->scope && strcmp(r->scope, "always") == 0 && strcmp(a->kind, "request") != 0;
 }
 
+/* An answer about permission is about what was asked: who changes it and allows it must not see the other one run. */
+static int check_unchanged(const struct action_answer *r, const struct action_doc *a, struct err *e)
+{
+	static const char *const members[] = { "updatedInput", "updatedPermissions" };
+	const struct jval given = r->response_json ? jval_of(r->response_json, strlen(r->response_json)) : (struct jval){ 0 };
+
+	for (size_t i = 0; i < countof(members) && strcmp(a->kind, "request") != 0; i++)
+		if (given.type == JT_OBJECT && jval_get(given, members[i]).type != JT_NONE) {
+			err_set(e, ERR_UNAVAILABLE, "what was asked about cannot be changed by the answer (payload.%s): deny it, and start what is meant instead", members[i]);
+			snprintf(e->field, sizeof e->field, "payload.%s", members[i]);
+			return -1;
+		}
+	return 0;
+}
+
 static int check_answer(struct engine *g, const struct action_answer *r, const struct caller *c, struct buf *text, struct action_doc *a, struct err *e)
 {
 	int found = action_read(g, r->action_id, text, a, e);
@@ -231,7 +246,7 @@ static int check_answer(struct engine *g, const struct action_answer *r, const s
 		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId, a->decision, a->status);
 	if (permission_is_keeping(g, a->actionId))
 		return err_set(e, ERR_CONFLICT, "action '%s' is being answered", a->actionId);
-	return check_decision(a, r->decision, e);
+	return check_decision(a, r->decision, e) < 0 ? -1 : check_unchanged(r, a, e);
 }
 
 void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn, void *ctx)

@@ -187,6 +187,17 @@ def test_what_was_allowed_is_what_runs():
         valid(home, rpc)
 
 
+def test_an_answer_does_not_change_what_was_asked():
+    with Policed(ASK) as home, home.rpc() as rpc:
+        started = ask(rpc, home, "touch", "made")
+        for payload in ({"updatedInput": {"command": "touch other"}}, {"updatedPermissions": []}):
+            error = rpc.fails("respond_action", actionId=started["actionId"], decision="allow", payload=payload, code=-32011)
+            assert "deny it" in error.message and error.data["field"].startswith("payload.updated"), (error, error.data)
+        assert os.listdir(home.work) == [] and [a["actionId"] for a in pending(rpc)] == [started["actionId"]]
+        rpc.call("respond_action", actionId=started["actionId"], decision="allow", payload={"comment": "fine"})
+        assert rpc.wait(started["processId"])["exitCode"] == 0 and os.listdir(home.work) == ["made"]
+
+
 def test_a_session_can_be_trusted_with_a_command():
     with Policed(ASK) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
