@@ -441,8 +441,10 @@ class Home:
     def note_tree(self):
         """Remembers every process below the guard, for nothing_left."""
         if self.guard and self.guard.poll() is None:
-            self.seen |= set(descendants_of(self.guard.pid))
-            self.cgroups |= {name for pid, _ in self.seen for name in daemon_cgroups(pid)}
+            below = set(descendants_of(self.guard.pid))
+            self.seen |= below
+            # Pids are used again: what bears one by now may belong to another daemon.
+            self.cgroups |= {name for pid, start in below for name in daemon_cgroups(pid) if alive(pid, start)}
 
     def stop(self, sig=signal.SIGTERM, expect=True):
         self.note_tree()

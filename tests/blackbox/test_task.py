@@ -403,7 +403,8 @@ def test_a_restart_loses_nothing(home):
         until("the command has looked", lambda: "process.output" in kinds(rpc, again))
     crash(home)
     with home.rpc() as rpc:
-        assert [task(rpc, i)["status"] for i in (lasting, again, never, waiting, first)] == ["running"] * 3 + ["queued", "running"]
+        found = [task(rpc, i)["status"] for i in (lasting, again, never, waiting, first)]
+        assert found == ["running"] * 3 + ["queued", "running"], [task(rpc, i) for i in (lasting, again, never)]
         rpc.call("cancel_task", taskId=lasting)
         assert reaches(rpc, lasting, *ENDED)["status"] == "cancelled"
     open(f"{home.work}/again", "w").close()
