@@ -26,6 +26,7 @@ struct request {
 	session_reply_fn fn;         /* NULL: nobody waits for it */
 	void *ctx;
 	bool starts;                 /* a process, which nobody would know of if this was forgotten */
+	bool awaited;                /* by one that leaves */
 	char *method;                /* not NULL: held back until the person's connection has said who it is */
 	struct buf params;
 };
@@ -39,7 +40,7 @@ struct session {
 	char id[72], channel[72], token[128];
 	uint64_t last_sequence;
 	TAILQ_HEAD(, request) requests;
-	size_t nrequests;
+	size_t nrequests;            /* that are awaited */
 	struct event later;          /* what cannot be done in a callback of a link */
 	struct event late;           /* it is not ready, and has had its time */
 	uint64_t leave_by;           /* clock_boot_ns; of one that is left */
@@ -63,7 +64,7 @@ static void soon(struct session *s, unsigned ms)
 static void request_free(struct request *q)
 {
 	TAILQ_REMOVE(&q->session->requests, q, entry);
-	q->session->nrequests--;
+	q->session->nrequests -= q->awaited;
 	free(q->method);
 	buf_done(&q->params);
 	free(q);
@@ -104,16 +105,16 @@ static void on_reply(void *ctx, struct jval result, struct jval error)
 		soon(s, 0);
 }
 
-enum how { PLAIN, STARTS, ONCE }; /* ONCE: means this connection, so it is not sent again on another */
+enum how { PLAIN, STARTS, OFFER, ONCE }; /* ONCE: means this connection, so it is not sent again on another */
 
 static void send_on(struct session *s, struct link *l, const char *method, json_t *params, enum how how, session_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct request *q = mem_zalloc(1, sizeof(*q));
 
-	*q = (struct request){ .session = s, .on = l, .fn = fn, .ctx = ctx, .starts = how == STARTS };
+	*q = (struct request){ .session = s, .on = l, .fn = fn, .ctx = ctx, .starts = how == STARTS, .awaited = how != OFFER };
 	TAILQ_INSERT_TAIL(&s->requests, q, entry);
-	s->nrequests++;
+	s->nrequests += q->awaited;
 	if (params)
 		rpc_message_write(params, false, &text);
 	json_decref(params);
@@ -162,6 +163,11 @@ void session_ask(struct session *s, const char *method, json_t *params, session_
 void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
 {
 	send_on(s, agent(s), method, with_key(agent(s), params, traceparent), PLAIN, fn, ctx);
+}
+
+void session_offer(struct session *s, const char *method, json_t *params, const char *traceparent)
+{
+	send_on(s, agent(s), method, with_key(agent(s), params, traceparent), OFFER, NULL, NULL);
 }
 
 void session_start(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)

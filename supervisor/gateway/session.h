@@ -67,6 +67,8 @@ const char *session_channel_id(const struct session *s);
 void session_ask(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx);
 /* A mutating one: with an idempotency key (a new one, unless params has one), and the caller's traceparent unless NULL. */
 void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx);
+/* The same of what may be taken late or never, like input for a process: nobody hears of it, and who leaves does not wait for it. */
+void session_offer(struct session *s, const char *method, json_t *params, const char *traceparent);
 /* start_process in this session; if it was forgotten when the answer comes, the process is terminated. */
 void session_start(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx);
 /* No callback with this ctx will come any more. */

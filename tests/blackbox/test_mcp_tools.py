@@ -120,6 +120,7 @@ def test_an_agent_is_told_what_it_can_act_on(home):
             "would be moved text to moved\nNothing was changed.\n"
         told, text = mcp.tell("write_file", path="/tmp/lost", content="x")
         assert "/tmp/lost is gone again" in text and "gone" not in mcp.tell("write_file", path=os.path.join(home.work, "stays"), content="x")[1], text
+        assert 'with encoding: "base64"' in mcp.tell("read_file", path="bytes")[1]
         mcp.call("kill", processId=process)
         assert "It had ended before." in text_of(mcp.call("kill", processId=process))
         assert mcp.mcp.call("tools/call", name="ps", arguments=None)["structuredContent"] == {"processes": []}
@@ -399,6 +400,14 @@ def test_nobody_can_be_asked():
                 home.cli("approve", action)
                 told = mcp.finish(waiting)["structuredContent"]
                 assert told["exitCode"] == 0 and told["stdout"] == "done\n", told
+                told, text = mcp.exec("touch fed; cat", stdin="what it reads\n")
+                home.cli("approve", told["actionId"])
+                told, text = mcp.tell("wait", actionId=told["actionId"])
+                assert told["exitCode"] == 0 and told["stdout"] == "what it reads\n", told
+                with Raw(home, modern) as other:
+                    later = other.exec("touch kept; cat", stdin="for later\n", detached=True)[0]
+                home.cli("approve", later["actionId"])
+                assert mcp.tell("wait", processId=later["processId"])[0]["stdout"] == "for later\n", "its input was there before its client left"
                 told, text = mcp.exec("touch other")
                 waiting = mcp.begin("wait", processId=told["processId"])
                 home.cli("deny", told["actionId"], "--note", "not today")

@@ -382,6 +382,11 @@ void mcp_call_act(struct mcp_call *c, const char *method, json_t *params, mcp_ca
 	session_act(c->up, method, params, c->priv->traceparent, on_up, up_new(c, fn));
 }
 
+void mcp_call_offer(struct mcp_call *c, const char *method, json_t *params)
+{
+	session_offer(c->up, method, params, c->priv->traceparent);
+}
+
 void mcp_call_own(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)
 {
 	struct mcp_up *u = up_new(c, fn);

@@ -91,6 +91,8 @@ json_t *mcp_call_structured(json_t *result, json_t *structured);
 void mcp_call_up(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
 /* One that changes something: idempotent, with the client's trace context. */
 void mcp_call_act(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
+/* The same, and nobody waits for it: neither the call, nor a client that leaves. */
+void mcp_call_offer(struct mcp_call *c, const char *method, json_t *params);
 /*
  * start_process in the client's session. Of the foreground: with onDisconnect "terminate", and the call's cancellation ends it.
  * Otherwise "keep", and it outlives the call and the client.

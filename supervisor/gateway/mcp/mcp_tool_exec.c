@@ -158,22 +158,26 @@ static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms,
 	mcp_follow(c, &o);
 }
 
-static void on_typed(struct mcp_call *c, json_t *result, json_t *error)
-{
-	(void)c, (void)result, (void)error; /* it may have ended without reading: its report tells */
-}
-
-/* It runs. What it is to read is sent along and not waited for: it may print a lot before it reads. */
-static void run_on(struct mcp_call *c, const char *process_id)
+/*
+ * What it is to read is sent along and not waited for: it may print a lot before it reads, or end without. The daemon keeps it for one
+ * that has not begun because a person has to allow it.
+ */
+static void give_stdin(struct mcp_call *c, const char *process_id)
 {
 	json_t *text = arg(c, "stdin");
+
+	if (text && json_string_length(text))
+		mcp_call_offer(c, "write_process_stdin", json_pack("{ss sO}", "processId", process_id, "data", text));
+	if (text && !flag(c, "interactive") && !flag(c, "tty"))
+		mcp_call_offer(c, "close_process_stdin", json_pack("{ss}", "processId", process_id));
+}
+
+static void run_on(struct mcp_call *c, const char *process_id)
+{
 	uint64_t yield = in_background(c) ? BACKGROUND_MS : YIELD_MS;
 	mem_auto char *note = place_note(c);
 
-	if (text && json_string_length(text))
-		mcp_call_act(c, "write_process_stdin", json_pack("{ss sO}", "processId", process_id, "data", text), on_typed);
-	if (text && !flag(c, "interactive") && !flag(c, "tty"))
-		mcp_call_act(c, "close_process_stdin", json_pack("{ss}", "processId", process_id), on_typed);
+	give_stdin(c, process_id);
 	follow(c, process_id, mcp_follow_number(c, "yieldMs", yield), note);
 }
 
@@ -181,11 +185,13 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 {
 	const char *id = c->data;
 
-	if (a == MCP_ALLOWED)
+	if (a == MCP_ALLOWED) {
 		run_on(c, id);
-	else
-		follow(c, id, 0, a == MCP_DENIED ? "Permission was refused." :
-			arg(c, "stdin") ? "Its stdin was not written: call write_stdin when it runs." : NULL);
+		return;
+	}
+	if (a == MCP_WAITS)
+		give_stdin(c, id);
+	follow(c, id, 0, a == MCP_DENIED ? "Permission was refused." : NULL);
 }
 
 static void ask(struct mcp_call *c, const json_t *started)

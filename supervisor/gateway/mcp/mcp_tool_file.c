@@ -119,7 +119,7 @@ static void tell_lost(const struct mcp_call *c, const json_t *files, struct buf 
 {
 	static const char *const private[] = { "/tmp", "/var/tmp", "/dev/shm" };
 	struct err ignored = ERR_INIT;
-	char path[PATH_MAX];
+	char path[PATH_MAX], tree[PATH_MAX];
 	struct stat st;
 	const json_t *v;
 	size_t i;
@@ -127,6 +127,9 @@ static void tell_lost(const struct mcp_call *c, const json_t *files, struct buf 
 	json_array_foreach(files, i, v) {
 		if (is(v, "change", "deleted") || is(v, "status", "checked") || mcp_place_path(c, text(v, "path"), path, &ignored) < 0)
 			continue;
+		(void)mcp_place_is_own(c, path, tree);
+		if (tree[1] && path_within(tree, path))
+			continue; /* the tree may lie in the host's /tmp */
 		for (size_t k = 0; k < countof(private); k++)
 			if (path_within(private[k], path) && lstat(path, &st) < 0 && errno == ENOENT)
 				buf_printf(out, "%s is gone again: each call and each command has a %s of its own. Write to the working tree instead.\n", path, private[k]);
@@ -211,13 +214,13 @@ static void finish_bytes(struct mcp_call *c, const json_t *answer)
 	size_t all = json_string_length(json_object_get(answer, "content")), most = (size_t)mcp_follow_number(c, "maxBytes", READ_BYTES) / 3 * 4;
 	size_t n = all < most ? all : most;
 	uint64_t first = mcp_follow_number(c, "offset", 0);
-	bool lines = json_is_true(json_object_get(answer, "truncated"));
+	bool lines = json_is_true(json_object_get(answer, "truncated")), asked = is(c->arguments, "encoding", "base64");
 	buf_auto struct buf words = BUF_INIT;
 
-	buf_printf(&words, "%s %s (%lld bytes). Its bytes are in the structured content, as base64.\n", text(answer, "path"),
-		   json_object_get(c->arguments, "encoding") && strcmp(text(c->arguments, "encoding"), "base64") == 0 ? "was read as bytes" : "is no text",
-		   (long long)json_integer_value(json_object_get(answer, "bytes")));
-	if (json_object_get(c->arguments, "encoding"))
+	buf_printf(&words, "%s %s (%lld bytes). Its bytes are in the structured content, as base64%s.\n", text(answer, "path"),
+		   asked ? "was read as bytes" : "is no text", (long long)json_integer_value(json_object_get(answer, "bytes")),
+		   asked ? "" : "; with encoding: \"base64\" they come here, too");
+	if (asked)
 		buf_printf(&words, "%.*s\n", (int)n, text(answer, "content"));
 	if (n < all || lines)
 		buf_str(&words, "[not all of it; exec can show any part, for example with tail -c, head -c and base64]\n");
