@@ -1,7 +1,10 @@
+#include "runtime/base/fd.h"
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* What programs expect that use select(2); the daemon itself runs with far more. */
 #define OPEN_FILES_DEFAULT 1024u
@@ -54,15 +57,27 @@ static int limit_advantages(void)
 	return 0;
 }
 
-/* Whoever wants one says so inside: a service manager lets every daemon write them, and then all its commands would. */
+/* The kernel then runs that program outside, as root, with a crashed command's memory to read. */
+static bool host_handles_crashes(void)
+{
+	char first = 0;
+	fd_auto int fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
+	return fd < 0 || read(fd, &first, 1) != 1 || first == '|';
+}
+
+/*
+ * Whoever wants a core says so inside: a service manager lets every daemon write them, and then all its commands would. A limit
+ * of 1 is too small for any, and the only one that keeps the kernel from running the host's program; where there is one, nobody
+ * raises it.
+ */
 static int write_no_core(void)
 {
 	struct rlimit r;
 	if (getrlimit(RLIMIT_CORE, &r) < 0)
 		return -1;
-	if (!r.rlim_cur)
-		return 0;
-	r.rlim_cur = 0;
+	if (r.rlim_max > 1 && host_handles_crashes())
+		r.rlim_max = 1;
+	r.rlim_cur = r.rlim_max ? 1 : 0;
 	return setrlimit(RLIMIT_CORE, &r);
 }
 

@@ -21,6 +21,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -242,9 +243,21 @@ static void keep_priority(void)
 		syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_NONE, 0));
 }
 
+/* Commands are to have a limit of 1 for cores (sandbox/steps/rlimits.c), which is more than none. */
+static void permit_core_limit(void)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_CORE, &r) < 0 || r.rlim_max > 0)
+		return;
+	r.rlim_max = 1;
+	if (setrlimit(RLIMIT_CORE, &r) < 0)
+		log_debug("raise the limit of cores: %s", strerror(errno)); /* a plain user may not */
+}
+
 static void setup(struct spawner *s, const struct spawner_options *o)
 {
 	keep_priority();
+	permit_core_limit();
 	*s = (struct spawner){
 		.guard_fd = GUARD_FD_LINK,
 		.peer_fd = GUARD_FD_PEER,

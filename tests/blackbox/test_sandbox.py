@@ -207,6 +207,18 @@ def test_no_core_is_written_unasked():
             assert run(home, "ulimit -c; ulimit -c $(ulimit -Hc)").text.split()[0] == "0"
 
 
+def test_a_crash_is_not_handled_outside():
+    """The kernel runs the host's program for crashes at any limit but 1; where there is such a program nobody gets another."""
+    with open("/proc/sys/kernel/core_pattern") as f:
+        piped = f.read(1) == "|"
+    raised = harness.subprocess.run(["prlimit", "--core=0:0", "--", "prlimit", "--core=0:1", "--", "true"], stderr=harness.subprocess.DEVNULL).returncode == 0
+    script = "import resource as r; print(*r.getrlimit(r.RLIMIT_CORE))"
+    for hard, wanted in ((0, "1 1" if raised else "0 0"), (1000000, "1 1" if piped else "1 1000000")):
+        with started_by("prlimit", f"--core=0:{hard}", "--") as home:
+            for _ in range(3):
+                assert run(home, f'python3 -c "{script}"').text.strip() == wanted, (hard, wanted)
+
+
 def test_the_daemons_limits_are_its_own():
     raised = ["prlimit", "--rtprio=5", "--nice=30", "--memlock=1073741824", "--"]
     if harness.subprocess.run(raised + ["true"], stderr=harness.subprocess.DEVNULL).returncode:
