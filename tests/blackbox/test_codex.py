@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import shutil
 import signal
 import tempfile
 
@@ -206,7 +207,7 @@ def test_workspace_write_is_at_least_as_tight(home):
         assert read(os.path.join(home.work, "file")) == b"x\n" and not os.path.exists("/tmp/y")
         c.run("private", "echo z > ../outside", sandbox=sandbox)       # the home lies in /tmp, which is the sandbox's own
         assert not os.path.exists(os.path.join(home.dir, "outside"))
-        for i, line in enumerate(("echo z > .git/config", "mkdir .codex", "echo z > .agents", "echo z > /etc/bailiff-test")):
+        for i, line in enumerate(("echo z > .git/config", "mkdir .codex", "echo z > .agents/f", "echo z > /etc/bailiff-test")):
             output, end = c.run(f"out{i}", line, sandbox=sandbox)
             assert end["exitCode"] != 0, (line, output)
             if "mkdir" not in line:
@@ -214,6 +215,18 @@ def test_workspace_write_is_at_least_as_tight(home):
         assert sorted(os.listdir(home.work)) == [".git", "file", "sub"] and os.listdir(os.path.join(home.work, ".git")) == ["hooks"]
         output, end = c.run("failed", "echo nothing special; exit 4", sandbox=sandbox)
         assert end == {"processId": "failed", "seq": 2, "exitCode": 4, "sandboxDenied": False}, end
+
+
+def test_a_folder_without_a_repository_is_none_to_git(home):
+    """What stands for a .git that must not be made is an empty folder, as with Codex's own sandbox: git looks past it."""
+    with Codex(home) as c:
+        c.hello()
+        output, end = c.run("look", "stat -c '%A %F' .git .codex; ls -A .git; touch .git/x || rmdir .git || mv .git x || echo kept", sandbox=workspace_write(home.work))
+        assert [l for l in output.splitlines() if b" directory" in l] == 2 * [b"dr-xr-xr-x directory"] and b"kept" in output, output
+        if shutil.which("git"):
+            output, end = c.run("git", "git status", sandbox=workspace_write(home.work))
+            assert b"not a git repository" in output and end["exitCode"] == 128 and end["sandboxDenied"] is False, (output, end)
+        assert os.listdir(home.work) == [] or until("nothing is left of it", lambda: os.listdir(home.work) == [])
 
 
 def test_what_is_kept_from_being_made_stays_so_when_another_command_ends(home):
@@ -393,6 +406,14 @@ def test_denials_are_facts_where_the_kernel_tells_them():
             assert c.run("quiet", "echo x 2> /dev/null > /etc/bailiff-test; exit 1", sandbox=sandbox)[1]["sandboxDenied"] is True
             assert c.run("words", "echo 'Permission denied' >&2; exit 1", sandbox=sandbox)[1]["sandboxDenied"] is False
             assert c.run("fine", "echo x 2> /dev/null > /etc/bailiff-test; true", sandbox=sandbox)[1]["sandboxDenied"] is False
+            # What owner and mode refuse, and no sandbox.
+            for name, line in (("mode", "echo exit > script; ./script"), ("closed", "echo x > closed; chmod 0 closed; cat closed")):
+                output, end = c.run(name, line, sandbox=sandbox)
+                assert b"Permission denied" in output and end["exitCode"] != 0 and end["sandboxDenied"] is False, (output, end)
+            assert c.run("both", "cat closed; echo x > /etc/bailiff-test", sandbox=sandbox)[1]["sandboxDenied"] is True
+            connect = "import socket; socket.create_connection(('192.0.2.1', 80), 5)"
+            c.start("network", "/usr/bin/python3", "-c", connect, sandbox=sandbox)
+            assert c.ended("network")[1]["sandboxDenied"] is True
 
 
 # ---- files ----

@@ -135,6 +135,7 @@ struct codex_process {
 	size_t count, room, told;
 	bool ended, end_told;
 	int exit_code;
+	uint64_t by_mode;               /* violations that are none of the sandbox's: owner and mode of a file refused */
 	bool denied, looks_denied;
 	char *failure;
 	struct strmap writes;           /* writeIds that were carried out */

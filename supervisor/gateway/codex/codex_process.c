@@ -261,6 +261,15 @@ static void take_refs(struct codex_process *p, const json_t *payload)
 	p->stdin_open = p->tty || strcmp(str(payload, "stdin"), "pipe") == 0;
 }
 
+/* What owner and mode refuse, such as a script that is not executable, would be refused with any sandbox. */
+static void take_violation(struct codex_process *p, const json_t *payload)
+{
+	uint64_t count = number(payload, "count");
+
+	if (strcmp(str(payload, "source"), "audit") == 0 && strcmp(str(payload, "reason"), "not permitted to its user") == 0)
+		p->by_mode += count ? count : 1;
+}
+
 static void take_end(struct codex_process *p, const json_t *payload)
 {
 	const json_t *code = json_object_get(payload, "exitCode");
@@ -272,7 +281,7 @@ static void take_end(struct codex_process *p, const json_t *payload)
 	p->ended = true;
 	p->stdin_open = false;
 	p->exit_code = json_is_integer(code) && json_integer_value(code) >= 0 ? (int)json_integer_value(code) : sig > 0 ? 128 + sig : 1;
-	p->denied = p->server->exact && p->exit_code != 0 && number(payload, "violationCount") > 0;
+	p->denied = p->server->exact && p->exit_code != 0 && number(payload, "violationCount") > p->by_mode;
 	if (*message)
 		p->failure = mem_strdup(message);
 }
@@ -312,6 +321,8 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 		answer_asked(p, true, payload);
 	} else if (strcmp(type, "process.output") == 0) {
 		take_output(p, payload);
+	} else if (strcmp(type, "sandbox.violation") == 0) {
+		take_violation(p, payload);
 	} else if (strcmp(type, "process.completed") == 0 || strcmp(type, "process.failed") == 0 || strcmp(type, "process.terminated") == 0) {
 		take_end(p, payload);
 		answer_asked(p, false, payload);

@@ -21,7 +21,7 @@ static const struct codex_method methods[] = {
 };
 
 static const char *const kept_types[] = {
-	"permission.evaluated", "process.started", "process.output", "process.completed", "process.failed", "process.terminated",
+	"permission.evaluated", "process.started", "process.output", "sandbox.violation", "process.completed", "process.failed", "process.terminated",
 };
 
 /* What no request can be named for is about request −1, as with Codex's own executor: its clients take no null. */

@@ -179,6 +179,17 @@ static bool may_be_kept(const struct narrowing *n, const char *path)
 	return covered(n->write_roots, path) && !covered(n->protected, path) && !is_hidden(n, path) && exists(path) && !is_link(path);
 }
 
+/*
+ * What is not there must not be made. Something in it is hidden, so it stands there as an empty folder that cannot be written, as with Codex's own
+ * sandbox: git takes that for no repository and looks further up, where a hidden file would be a fault to it.
+ */
+static int keep_missing(struct narrowing *n, const char *path, struct err *e)
+{
+	mem_auto char *inside = mem_printf("%s/nothing", path);
+
+	return put(n, n->hide, inside, e);
+}
+
 static int narrow_entry(struct narrowing *n, const struct intent_entry *en, struct err *e)
 {
 	enum intent_access access = intent_access(n->intent, en->path);
@@ -191,7 +202,7 @@ static int narrow_entry(struct narrowing *n, const struct intent_entry *en, stru
 	if (writable && access == INTENT_DENY && is_link(en->path))
 		return err_field(e, "sandbox", "'%.200s' is a symbolic link in a folder that may be written, where it cannot be hidden: name what it leads to", en->path);
 	if (access == INTENT_READ)
-		return !writable ? 0 : put(n, exists(en->path) ? n->read : n->hide, en->path, e);
+		return !writable ? 0 : exists(en->path) ? put(n, n->read, en->path, e) : keep_missing(n, en->path, e);
 	if (is_hidden(n, en->path) || (!writable && !exists(en->path)))
 		return 0;
 	if (!holds_allowed(n->intent, en->path))

@@ -80,11 +80,12 @@ START_TEST(test_narrowing)
 		const char *entries, *read, *hidden;
 	} rows[] = {
 		{ ROOT, "[\"/w\",\"/cache\"]", "[]" },
-		{ ROOT "," AT("/w", "write"), "[\"/cache\"]", "[\"/w/.git\",\"/w/.agents\",\"/w/.codex\"]" },
-		{ ROOT "," AT("/w", "write") "," AT("/w/.git", "write"), "[\"/cache\"]", "[\"/w/.git/.git\",\"/w/.git/.agents\",\"/w/.git/.codex\",\"/w/.agents\",\"/w/.codex\"]" },
+		{ ROOT "," AT("/w", "write"), "[\"/cache\"]", "[\"/w/.git/nothing\",\"/w/.agents/nothing\",\"/w/.codex/nothing\"]" },
+		{ ROOT "," AT("/w", "write") "," AT("/w/.git", "write"), "[\"/cache\"]",
+		  "[\"/w/.git/.git/nothing\",\"/w/.git/.agents/nothing\",\"/w/.git/.codex/nothing\",\"/w/.agents/nothing\",\"/w/.codex/nothing\"]" },
 		{ ROOT "," AT("/w", "write") "," AT("/w", "deny"), "[\"/w\",\"/cache\"]", "[]" },
 		{ ROOT "," AT("/w", "read") "," AT("/w", "write") "," AT("/cache", "write") "," AT("/w/x", "none"), "[]",
-		  "[\"/w/x\",\"/w/.git\",\"/w/.agents\",\"/w/.codex\",\"/cache/.git\",\"/cache/.agents\",\"/cache/.codex\"]" },
+		  "[\"/w/x\",\"/w/.git/nothing\",\"/w/.agents/nothing\",\"/w/.codex/nothing\",\"/cache/.git/nothing\",\"/cache/.agents/nothing\",\"/cache/.codex/nothing\"]" },
 		{ ROOT "," AT("/w/deeper", "write"), "[\"/w\",\"/cache\"]", "[]" },
 	};
 
