@@ -83,6 +83,7 @@ void hold_free(struct hold *h, unsigned unspilled)
 	}
 	buf_done(&h->plan);
 	buf_done(&h->rules);
+	buf_done(&h->input);
 	fd_close(&h->peer_fd);
 	strmap_del(&h->world->holds, h->key.id);
 	free(h);
@@ -115,6 +116,25 @@ static int ends_pipe(struct ends *x, int slot, bool we_write)
 	return slot == GUARD_SLOT_GATE ? 0 : fd_nonblock(x->ours[slot], true);
 }
 
+/*
+ * What is known from the start is written before anything is started: there is no end of ours that could die before all is said. What is
+ * more than a pipe holds comes as a file.
+ */
+static int ends_given(const struct hold *h, struct ends *x)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -1;
+	if (fd_nonblock(p[1], true) < 0 || (h->input.len && write(p[1], h->input.data, h->input.len) != (ssize_t)h->input.len)) {
+		close(p[0]);
+		p[0] = fd_memfd_sealed("bailiff-input", h->input.data, h->input.len);
+	}
+	close(p[1]);
+	x->theirs[GUARD_SLOT_STDIN] = p[0];
+	return p[0] < 0 ? -1 : 0;
+}
+
 /* The command's own pipes, or one for the output of its terminal: both ends of that are ours. */
 static int ends_streams(const struct hold *h, struct ends *x)
 {
@@ -128,7 +148,9 @@ static int ends_streams(const struct hold *h, struct ends *x)
 		return -1;
 	if (!(h->flags & PLAN_STDERR_MERGE) && ends_pipe(x, GUARD_SLOT_STDERR, false) < 0)
 		return -1;
-	return h->flags & PLAN_STDIN_PIPE ? ends_pipe(x, GUARD_SLOT_STDIN, true) : 0;
+	if (!(h->flags & PLAN_STDIN_PIPE))
+		return 0;
+	return h->given ? ends_given(h, x) : ends_pipe(x, GUARD_SLOT_STDIN, true);
 }
 
 static int ends_make(const struct hold *h, struct ends *x)
@@ -553,6 +575,7 @@ void hold_watch(struct hold *h)
 	h->launching = false;
 	buf_done(&h->plan);
 	buf_done(&h->rules);
+	buf_done(&h->input);
 	fd_close(&h->peer_fd);
 	h->status_ev = watch(h, h->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, h);
 	h->pidfd_ev = watch(h, h->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, h);

@@ -50,6 +50,8 @@ struct hold {
 	/* while it is being launched */
 	struct buf plan;
 	struct buf rules;            /* network `allow`: struct host_rule, one after another */
+	struct buf input;            /* all that it has to read … */
+	bool given;                  /* … if that is known */
 	uint32_t flags;
 	int peer_fd;
 	unsigned tries;

@@ -164,6 +164,10 @@ static void port_launch(void *world, const char *id, const void *plan, size_t pl
 	if (streams->hosts)
 		buf_append(&h->rules, streams->hosts->rule, streams->hosts->count * sizeof *streams->hosts->rule);
 	h->names.hosts = NULL;
+	h->given = streams->input != NULL;
+	if (h->given)
+		buf_str(&h->input, streams->input);
+	h->names.input = NULL;
 	h->flags = flags;
 	h->cow = flags & PLAN_COW;
 	h->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);

@@ -37,6 +37,7 @@ struct port_streams {
 	uint64_t limit;                       /* kept of each; 0 = all */
 	struct port_expected expected;        /* in the same request */
 	const struct host_rules *hosts;       /* network `allow`: what may be reached; else NULL. Only during the call */
+	const char *input;                    /* all that it has to read; NULL = what is written to it. Only during the call */
 };
 
 /* How a terminal's line is set now. */

@@ -174,6 +174,7 @@ struct process {
 	TAILQ_HEAD(, process_waiter) waiters;
 	TAILQ_HEAD(, process_input) inputs;
 	bool stdin_closed, input_busy;
+	char *given_input;           /* all that it has to read, until its start is written down; NULL = that is not known */
 	bool typed;                  /* into its terminal, since output was last cited */
 	uint64_t typed_until_ns;     /* somebody sits before it */
 	char last_typed;             /* the last byte that the terminal took; '\n' = none */
@@ -265,6 +266,8 @@ void process_escalate(struct process *p, uint64_t now);
 
 /* process_request.c */
 void process_inputs_pump(struct process *p);
+/* What it was given with its start, and that there is no more. */
+void process_given_facts(struct process *p, struct store_batch *b);
 void process_inputs_fail(struct process *p, const char *why);
 
 #endif

@@ -293,6 +293,7 @@ void process_free(struct process *p)
 	free(p->record);
 	free(p->hooks_json);
 	free(p->failure);
+	free(p->given_input);
 	hook_wait_free(p->hooks);
 	free(p->judged_json);
 	free(p->lasting_json);

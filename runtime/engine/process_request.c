@@ -75,6 +75,17 @@ static void input_fact(struct process *p, struct store_batch *b, const struct pr
 	fact_close(&f, b);
 }
 
+void process_given_facts(struct process *p, struct store_batch *b)
+{
+	struct process_input in = { .by = p->by, .data = p->given_input, .len = strlen(p->given_input) };
+
+	in.reply.request_id = p->start.request_id;
+	input_fact(p, b, &in);
+	in.eof = true;
+	in.len = 0;
+	input_fact(p, b, &in);
+}
+
 static void input_free(struct process_input *in)
 {
 	reply_done(&in->reply);

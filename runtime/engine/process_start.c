@@ -389,10 +389,6 @@ static int take_hooked(struct process *p, const struct start_hooked *h)
 	return 0;
 }
 
-static void ignore(void *ctx, const struct err *e, const char *json, size_t len)
-{
-}
-
 static void process_launch(struct process *p, const struct start_request *r, const struct confinement *f, const struct buf *plan,
 			   const struct caller *c)
 {
@@ -407,14 +403,15 @@ static void process_launch(struct process *p, const struct start_request *r, con
 		p->record = buf_take(&record);
 	}
 	streams_make(p, f, &streams);
+	if (p->stdin_pipe && r->stdin_text) {
+		p->given_input = mem_strdup(r->stdin_text);
+		p->stdin_closed = true;
+	}
+	streams.input = p->given_input;
 	p->state = PROCESS_LAUNCHING;
 	store_expect(g->o.store); /* the facts follow as soon as the clone is there, and the command waits for them */
 	g->o.ports->launch(g->o.world, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
 	process_prepare_facts(p);
-	if (r->stdin_text) {
-		engine_write_stdin(g, p->id, r->stdin_text, strlen(r->stdin_text), c, ignore, NULL);
-		engine_close_stdin(g, p->id, c, ignore, NULL);
-	}
 }
 
 static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx);

@@ -153,6 +153,10 @@ void process_submit_start(struct process *p)
 	started_fact(p, b);
 	if (p->owner && process_owners[p->owner]->started)
 		process_owners[p->owner]->started(p, b);
+	if (p->given_input)
+		process_given_facts(p, b);
+	free(p->given_input);
+	p->given_input = NULL;
 	start_result(p, 0, &result);
 	reply_remember(&p->start, b, result.data, result.len);
 	store_submit(p->engine->o.store, b, 0, on_start_decided, p);

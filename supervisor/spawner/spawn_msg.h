@@ -7,7 +7,7 @@
  *
  * START brings its plan behind the message if that is not long, else in a sealed memfd, which is then its first descriptor. The
  * others, in this order: the client's socket (for SO_PEERCRED and SO_PEERGROUPS), status,
- * gate (read end), stdout, then stderr unless PLAN_STDERR_MERGE, then stdin (read end) if PLAN_STDIN_PIPE. With PLAN_TTY
+ * gate (read end), stdout, then stderr unless PLAN_STDERR_MERGE, then stdin (read end, or a sealed memory file) if PLAN_STDIN_PIPE. With PLAN_TTY
  * nothing comes after the gate: the init opens the terminal and sends its master with READY.
  * The spawner checks the plan, clones the init, deposits its pidfd with the guard and answers STARTED with a copy of the
  * pidfd; or FAILED with the step and errno, and nothing exists then. What fails later comes over the status socket.

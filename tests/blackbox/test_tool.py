@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import signal
+import time
 
 import harness
 from harness import until
@@ -164,6 +165,28 @@ def test_the_sandbox_holds_for_file_tools(home):
             private = "outside" in json.dumps(arguments) and outside.startswith("/tmp/")
             assert private or done["status"] == "failed" and done["error"]["category"] in ("sandbox", "not_found"), (name, arguments, done)
         assert not os.path.exists("/etc/bailiff-was-here") and not os.path.exists(outside)
+
+
+def test_a_file_tool_gets_its_request_whenever_the_runtime_dies(home):
+    """Killed at moments spread over a turn's life: what a tool has to read is there when it begins, and it is done once."""
+    parts = [call("write_file", path=f"made.{k}", content="x" * (10 if k % 2 else 200000)) for k in range(4)]
+    options = {"cwd": home.work, "sandbox": {"workspace": home.work}}
+    with home.rpc() as rpc:
+        begun = time.monotonic()
+        ended(rpc, rpc.call("submit_turn", input=parts, options=options))
+        length = time.monotonic() - begun
+    for n in range(16):
+        with home.rpc() as rpc:
+            turn = rpc.call("submit_turn", input=parts, options=options)
+            time.sleep(n / 16 * length)     # the moment, not a condition
+        home.kill_part("runtime")
+        with home.rpc() as rpc:
+            done = ended(rpc, turn)
+            assert done["status"] == "completed", done
+    assert [os.path.getsize(os.path.join(home.work, f"made.{k}")) for k in range(4)] == [200000, 10] * 2
+    with home.rpc() as rpc:
+        harness.check_log(rpc.events())
+        valid(home, rpc)
 
 
 def test_reading_tools_run_side_by_side(home):
