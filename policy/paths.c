@@ -38,6 +38,10 @@ static unsigned access_of(char role)
 		return COMMAND_DELETES | COMMAND_RECURSES;
 	case 'b':
 		return COMMAND_READS | COMMAND_WRITES;
+	case 'm':
+		return COMMAND_READS | COMMAND_DELETES;
+	case 'c':
+		return COMMAND_READS;
 	default:
 		return 0;
 	}
@@ -53,12 +57,36 @@ bool paths_harmless_target(const char *path)
 	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/dev/pts/", 9) == 0;
 }
 
+/* /proc/self/root and /proc/self/cwd are ways to the root and to cwd: moves `path` behind them and says where it goes on; NULL: it is neither. */
+static const char *through_proc(const char **path, const char *cwd)
+{
+	const char *s = *path + 6;
+	static const char *const ways[] = { "root", "cwd" };
+
+	if (strncmp(*path, "/proc/", 6) != 0)
+		return NULL;
+	s += strcspn(s, "/");
+	for (size_t i = 0; i < countof(ways); i++) {
+		const size_t n = strlen(ways[i]);
+
+		if (*s == '/' && strncmp(s + 1, ways[i], n) == 0 && (s[1 + n] == '/' || !s[1 + n])) {
+			*path = s + 1 + n;
+			return i == 0 ? "" : cwd;
+		}
+	}
+	return NULL;
+}
+
 /* From cwd, cleaned; NULL if that is not possible. */
 const char *paths_absolute(struct reading *r, const char *cwd, const char *path)
 {
 	char joined[PATH_MAX], clean[PATH_MAX];
+	const char *base = through_proc(&path, cwd);
 	int n;
 
+	if (base) {
+		n = snprintf(joined, sizeof(joined), "%s/%s", base, path);
+	} else
 	if (*path == '/')
 		n = snprintf(joined, sizeof(joined), "%s", path);
 	else if (cwd)
@@ -248,14 +276,30 @@ static void default_path(struct reading *r, const struct reading_command *c, con
 		add_path(r, c, NULL, ".", SHELL_GLOB, access_of(*(strchr(spec, '*') - 1)));
 }
 
-void paths_of_command(struct reading *r, const struct reading_command *c)
+/* tar -C x, git -C x: where it goes before it takes its operands. */
+static const char *goes_to(struct reading *r, const struct reading_command *c, const char *options)
 {
 	const struct command_args *a = c->args;
+	const char *cwd = c->cwd, *role = strstr(options, ":c");
+
+	for (size_t i = 0; role && i < a->noptions; i++)
+		if (a->option[i].letter == 'C')
+			cwd = cwd && a->option[i].value ? paths_absolute(r, cwd, a->option[i].value) : NULL;
+	return cwd;
+}
+
+const char *paths_of_command(struct reading *r, const struct reading_command *outer)
+{
+	const struct command_args *a = outer->args;
+	const char *roles = NULL;
 	bool given = false;
 
 	for (size_t i = 0; a->name && i < countof(rows); i++) {
 		if (!args_match(a, rows[i].pattern))
 			continue;
+		struct reading_command inside = *outer, *c = &inside;
+		roles = rows[i].operands;
+		inside.cwd = goes_to(r, outer, rows[i].options);
 		for (size_t k = 0; k < a->noperands; k++) {
 			const char role = role_of(rows[i].operands, k, a->noperands);
 
@@ -265,10 +309,16 @@ void paths_of_command(struct reading *r, const struct reading_command *c)
 		}
 		if (!given)
 			default_path(r, c, rows[i].operands);
-		option_paths(r, c, rows[i].options);
+		option_paths(r, outer, rows[i].options);
 		break;
 	}
-	paths_of_redirects(r, c);
+	paths_of_redirects(r, outer);
+	return roles;
+}
+
+bool paths_has_role(const char *roles, size_t i, size_t n)
+{
+	return access_of(role_of(roles, i, n)) != 0;
 }
 
 const char *paths_after_cd(struct reading *r, const struct command_args *a, const char *cwd)

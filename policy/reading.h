@@ -45,13 +45,20 @@ static inline struct command_simple *reading_simple(const struct reading *r, siz
 struct command_word reading_word(struct reading *r, const struct shell_word *w);
 
 /* paths.c */
-void paths_of_command(struct reading *r, const struct reading_command *c);
+/* Returns the roles of its operands (paths.def); NULL: no row is about it. */
+const char *paths_of_command(struct reading *r, const struct reading_command *c);
+bool paths_has_role(const char *roles, size_t i, size_t n); /* operand i of n is a path */
 void paths_of_redirects(struct reading *r, const struct reading_command *c); /* only these: of what is judged elsewhere */
 /* From cwd, without . and ..; NULL: not known */
 const char *paths_absolute(struct reading *r, const char *cwd, const char *path);
 /* What `cd` with these operands makes of cwd; NULL: not known. */
 const char *paths_after_cd(struct reading *r, const struct command_args *a, const char *cwd);
 bool paths_harmless_target(const char *path); /* /dev/null and the like */
+
+/* named.c */
+void named_of_command(struct reading *r, const struct reading_command *c, const char *roles, bool wraps);
+void named_of_assignment(struct reading *r, size_t index, const char *cwd, const struct shell_word *value);
+void named_of_script(struct reading *r, const struct shell_script *s, const char *cwd); /* what loops are given */
 
 /* network.c */
 void network_of_command(struct reading *r, const struct reading_command *c);
@@ -73,6 +80,8 @@ void traits_of_command(struct reading *r, const struct reading_command *c); /* r
 void traits_of_text(struct reading *r, const struct shell_script *s); /* what is of no command: for PATH in … */
 bool traits_does_more(const struct command_args *a); /* a wrapper, than to run what is inside */
 bool traits_is_system_program(const char *word); /* a plain name, or a path in the system's folders */
+/* For this command alone, and with this value as written: IFS=: read x; PYTHONPATH=src pytest, which runs the project's code anyway. */
+bool traits_is_harmless(struct reading *r, size_t index, const char *name, const char *plain, const char *cwd);
 void traits_of_assignment(struct reading *r, size_t index, const char *name, const char *value); /* value NULL: not known */
 
 #endif

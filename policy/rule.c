@@ -300,6 +300,18 @@ static const char *below(const char *path, const char *folder)
 	return path[n] ? path + n + 1 : path + n;
 }
 
+void rule_path_near(const struct command_path *path, const struct rule_place *place, bool ret_near[RULE_BASES])
+{
+	const bool one = path->exact && !(path->access & COMMAND_RECURSES); /* just this file */
+
+	for (int base = 0; base < RULE_BASES; base++) {
+		const struct policy_rule at = { .base = (enum rule_base)base };
+		const char *folder = base_of(&at, place);
+
+		ret_near[base] = !one || base == RULE_AT_ROOT || base == RULE_ANYWHERE || (folder && below(path->path, folder));
+	}
+}
+
 /* Whether the pattern speaks only of what is below the path. */
 static bool lies_below(const struct policy_rule *r, const char *base, const char *path)
 {

@@ -32,7 +32,7 @@ enum rule_layer { RULE_OF_HOST, RULE_OF_USER, RULE_OF_WORKSPACE, RULE_OF_SESSION
 enum rule_kind { RULE_BASH, RULE_READ, RULE_EDIT, RULE_FETCH, RULE_TOOL, RULE_PREFIX, RULE_KINDS };
 enum rule_match { RULE_NO_MATCH, RULE_MAYBE, RULE_MATCH };
 /* What a path pattern begins at. */
-enum rule_base { RULE_AT_ROOT, RULE_AT_HOME, RULE_AT_WORKSPACE, RULE_AT_CWD, RULE_ANYWHERE };
+enum rule_base { RULE_AT_ROOT, RULE_AT_HOME, RULE_AT_WORKSPACE, RULE_AT_CWD, RULE_ANYWHERE, RULE_BASES };
 
 #define RULE_TEXT_MAX 1024u
 #define RULE_WORDS_MAX 32u
@@ -72,6 +72,8 @@ void rule_done(struct policy_rule *r);
 /* RULE_BASH, RULE_PREFIX: whether it lets a command write by redirection (command_simple's writes; NULL: it does not). */
 bool rule_allows_writes(const struct policy_rule *r, const char *writes);
 bool rule_text_matches(const struct policy_rule *r, const char *text); /* RULE_BASH */
+/* For each base whether rules that begin there can be about the path at all: most cannot, and need not be tried. */
+void rule_path_near(const struct command_path *path, const struct rule_place *place, bool ret_near[RULE_BASES]);
 enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path, const struct rule_place *place);
 bool rule_host_matches(const struct policy_rule *r, const char *host);
 bool rule_tool_matches(const struct policy_rule *r, const char *tool);

@@ -430,17 +430,42 @@ static void allow_line(struct asking *a)
 
 static void stop_set_paths(struct asking *a, const struct policy_rules *s, const struct command_path *path, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	bool near[RULE_BASES];
+
+	for (size_t i = 0; i < n; i++) {
+		rule_path_near(&path[i], &a->query->place, near);
 		for (int kind = RULE_READ; kind <= RULE_EDIT; kind++) {
 			unsigned wanted = kind == RULE_READ ? COMMAND_READS : COMMAND_WRITES | COMMAND_DELETES;
 
 			for (size_t k = 0; path[i].access & wanted && k < s->nother[kind]; k++) {
 				const struct policy_rule *r = &s->rule[s->other[kind][k]];
 
-				if (r->effect > RULE_ALLOW)
+				if (r->effect > RULE_ALLOW && (near[r->base] || !r->pattern))
 					hit(a, r, rule_path_matches(r, &path[i], &a->query->place), (int)path[i].command);
 			}
 		}
+	}
+}
+
+/* Paths that words name: a rule about reading is about them; whether they are written is not known. */
+static void stop_named(struct asking *a, const struct policy_rules *s)
+{
+	const struct command_facts *f = a->query->facts;
+	bool near[RULE_BASES];
+
+	for (size_t i = 0; i < f->nnamed; i++) {
+		rule_path_near(&f->named[i], &a->query->place, near);
+		for (int kind = RULE_READ; kind <= RULE_EDIT; kind++)
+			for (size_t k = 0; f->named[i].access & (kind == RULE_READ ? COMMAND_READS : COMMAND_WRITES) && k < s->nother[kind]; k++) {
+				const struct policy_rule *r = &s->rule[s->other[kind][k]];
+
+				/* Rules about all files are about what is known to happen to one. */
+				if (r->effect == RULE_ALLOW || !r->pattern || !near[r->base])
+					continue;
+				const enum rule_match m = rule_path_matches(r, &f->named[i], &a->query->place);
+				hit(a, r, m == RULE_MATCH && kind == RULE_EDIT ? RULE_MAYBE : m, (int)f->named[i].command);
+			}
+	}
 }
 
 static void stop_paths(struct asking *a, const struct command_path *path, size_t n)
@@ -487,6 +512,7 @@ static void ask_command(struct asking *a)
 	stop_paths(a, f->path, f->npaths);
 	for (size_t i = 0; i < a->nsets; i++) {
 		stop_hosts(a, a->set[i]);
+		stop_named(a, a->set[i]);
 		stopping |= has_stopping(a->set[i]);
 	}
 	if (v->effect == RULE_NONE)

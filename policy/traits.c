@@ -3,6 +3,7 @@
 #include "policy/reading.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
 #include "runtime/base/text.h"
 
 #include <ctype.h>
@@ -37,6 +38,45 @@ static bool changes_programs(const char *name, const char *value)
 		if (args_named(name, variables[i].names))
 			return !value || strchr(value, ' ') || !args_named(value, variables[i].harmless);
 	return false;
+}
+
+/* One folder of a list: in the workspace, or what the variable had before. */
+static bool is_of_project(struct reading *r, const char *name, const char *s, size_t n, const char *cwd)
+{
+	static const char *const here[] = { "$PWD", "${PWD}" };
+	const char *path = shell_arena_strndup(r->arena, s, n);
+	const size_t len = strlen(name);
+
+	if (*path == '$' && (strcmp(path + 1, name) == 0 || (path[1] == '{' && strncmp(path + 2, name, len) == 0 && strcmp(path + 2 + len, "}") == 0)))
+		return true;
+	for (size_t i = 0; i < countof(here); i++)
+		if (strncmp(path, here[i], strlen(here[i])) == 0 && (path[strlen(here[i])] == '/' || !path[strlen(here[i])])) {
+			path += strlen(here[i]);
+			path = *path ? path + 1 : ".";
+			break;
+		}
+	const char *whole = strpbrk(path, "$`*?[~") ? NULL : paths_absolute(r, cwd, *path ? path : ".");
+	return whole && path_within(r->workspace, whole);
+}
+
+bool traits_is_harmless(struct reading *r, size_t index, const char *name, const char *plain, const char *cwd)
+{
+	static const char loads[] = "PYTHONPATH|NODE_PATH|RUBYLIB|PERL5LIB|CLASSPATH";
+	const struct command_simple *c = reading_simple(r, index);
+
+	if (strcmp(name, "IFS") == 0)
+		return c->argc && c->argv[0] && strcmp(c->argv[0], "read") == 0;
+	if (!(c->flags & COMMAND_CODE) || !args_named(name, loads))
+		return false;
+	for (const char *s = plain;; s++) {
+		const size_t n = strcspn(s, ":");
+
+		if (!is_of_project(r, name, s, n, cwd))
+			return false;
+		s += n;
+		if (!*s)
+			return true;
+	}
 }
 
 void traits_of_assignment(struct reading *r, size_t index, const char *name, const char *value)

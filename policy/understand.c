@@ -299,10 +299,11 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 		paths_of_redirects(r, &c);
 		return;
 	}
-	paths_of_command(r, &c);
+	const char *roles = paths_of_command(r, &c);
 	network_of_command(r, &c);
 	harm_of_command(r, &c);
 	wrapper_find(w, n, r->arena, found);
+	named_of_command(r, &c, roles, found->wraps);
 	if (found->wraps)
 		go_inside(r, index, found, redirect, nredirects, at);
 	traits_of_command(r, &c);
@@ -316,9 +317,11 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 	}
 }
 
-static const char *assigned(struct reading *r, const struct shell_assignment *a, size_t index)
+static const char *assigned(struct reading *r, const struct shell_assignment *a, size_t index, const char *cwd)
 {
-	traits_of_assignment(r, index, a->name, a->value.value);
+	if (!traits_is_harmless(r, index, a->name, a->value.plain, cwd))
+		traits_of_assignment(r, index, a->name, a->value.value);
+	named_of_assignment(r, index, cwd, &a->value);
 	computed_value(r, a->name, a->value.unknown & SHELL_GLOB ? NULL : a->value.plain);
 	if (a->value.unknown & SHELL_EVALUATES)
 		reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
@@ -339,7 +342,7 @@ static void read_command(struct reading *r, const struct shell_command *sc, cons
 	if (index >= r->facts->ncommands)
 		return;
 	for (size_t i = 0; i < sc->nassignments; i++)
-		assign[i] = assigned(r, &sc->assignment[i], index);
+		assign[i] = assigned(r, &sc->assignment[i], index, at->cwd);
 	set_assignments(r, index, assign, sc->nassignments);
 	for (size_t i = 0; i < sc->nredirects; i++)
 		if (sc->redirect[i].target.unknown & SHELL_EVALUATES)
@@ -403,6 +406,7 @@ static void read_script(struct reading *r, const struct shell_script *s, const c
 			cwd[c->scope] = paths_after_cd(r, &a, cwd[c->scope]);
 		}
 	}
+	named_of_script(r, s, at->cwd);
 	traits_of_text(r, s);
 	harm_of_line(r, s);
 }

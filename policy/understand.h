@@ -115,6 +115,8 @@ struct command_facts {
 	size_t ncommands;
 	struct command_path *path;
 	size_t npaths;
+	struct command_path *named; /* paths in words of which it is not known what is done with them; access: perhaps read, perhaps written */
+	size_t nnamed;
 	struct command_host *host;
 	size_t nhosts;
 	unsigned unknown;         /* of all commands together, and of the line */

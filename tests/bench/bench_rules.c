@@ -105,10 +105,19 @@ int main(int argc, char **argv)
 	double worst = measure(&s, "200 words, one command", line.data, rounds);
 	repeat(&line, "true", " && tool7 run x", 49);
 	double many = measure(&s, "200 words, 50 commands", line.data, rounds);
-	repeat(&line, "cat", " a/file", 199);
-	double paths = measure(&s, "200 words, 199 paths", line.data, rounds);
 	worst = many > worst ? many : worst;
-	worst = paths > worst ? paths : worst;
+	static const char *const programs[] = { "cat", "a-tool-that-nobody-knows" };
+	for (size_t i = 0; i < countof(programs); i++) {
+		char what[64];
+
+		buf_reset(&line);
+		buf_str(&line, programs[i]);
+		for (int k = 0; k < 199; k++)
+			buf_printf(&line, " a/file%d", k);
+		(void)snprintf(what, sizeof(what), "199 paths, %s", programs[i]);
+		double paths = measure(&s, what, line.data, rounds);
+		worst = paths > worst ? paths : worst;
+	}
 	policy_rules_done(&s);
 	printf("the worst p99: %.1f µs\n", worst);
 	return 0;
