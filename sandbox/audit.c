@@ -174,7 +174,7 @@ static int add_exit_rules(int fd)
 /* What no record of a sandbox needs to say. An older kernel may not know a login uid here: then it is told, and passed over. */
 static void add_exclusions(int fd)
 {
-	static const uint32_t types[] = { AUDIT_PROCTITLE, AUDIT_BPRM_FCAPS, AUDIT_EXECVE };
+	static const uint32_t types[] = { AUDIT_BPRM_FCAPS, AUDIT_EXECVE };
 	for (size_t i = 0; i < countof(types); i++) {
 		struct audit_rule_data r = { 0 };
 		memset(r.mask, 0xff, sizeof r.mask);

@@ -46,6 +46,7 @@ struct pending {
 	uint64_t args[4];
 	char cwd[PATH_MAX];
 	int rank;                 /* how well `v.path` fits so far */
+	struct open_folder meant; /* what `v.path` is, where that began at a descriptor */
 	struct violation v;
 };
 
@@ -55,6 +56,9 @@ struct violation_builder {
 	uint64_t age;
 	const struct refusal *by_number[SYSCALLS_MAX]; /* of this architecture */
 	uint32_t arch;
+	open_folder_is_fn *is_folder;
+	struct open_folder known; /* which was looked for last, from where, and what was found */
+	char known_cwd[PATH_MAX], known_entry[PATH_MAX], known_path[PATH_MAX];
 	struct violation out;
 };
 
@@ -68,6 +72,11 @@ struct violation_builder *violation_builder_new(void)
 			b->by_number[nr] = &refusals[i];
 	}
 	return b;
+}
+
+void violation_builder_look(struct violation_builder *b, open_folder_is_fn *is)
+{
+	b->is_folder = is;
 }
 
 void violation_builder_free(struct violation_builder *b)
@@ -281,6 +290,23 @@ static bool stands_in(const struct pending *e, const char *name, bool directory)
 	return directory && !begins_at_cwd(e) && strcmp(name, e->cwd) == 0;
 }
 
+/* "inode=19 dev=fe:00" */
+static void take_number(struct pending *e, struct text t)
+{
+	struct text dev;
+	unsigned major, minor;
+	char text[24];
+	if (!find(t, "dev", &dev) || (size_t)(dev.end - dev.p) >= sizeof text)
+		return;
+	memcpy(text, dev.p, (size_t)(dev.end - dev.p));
+	text[dev.end - dev.p] = 0;
+	if (sscanf(text, "%x:%x", &major, &minor) != 2)
+		return;
+	e->meant.inode = number(t, "inode", 10, 0);
+	e->meant.major = major;
+	e->meant.minor = minor;
+}
+
 static void take_path(struct pending *e, struct text t)
 {
 	char name[PATH_MAX];
@@ -292,10 +318,40 @@ static void take_path(struct pending *e, struct text t)
 	if (rank <= e->rank)
 		return;
 	e->rank = rank;
-	if (stands_in(e, name, directory))
-		e->v.directory = true;
-	else
+	take_number(e, t);
+	if (!stands_in(e, name, directory)) {
 		path_set(e, name, directory);
+	} else if (e->v.path[0] != '/') {
+		e->v.path[0] = 0;
+		e->v.directory = true;
+	}
+}
+
+/* The command line of who called, as far as the kernel tells it; one word alone is quoted, and of no use. */
+static void take_title(struct pending *e, struct text t)
+{
+	struct text v;
+	ssize_t n = find(t, "proctitle", &v) ? hex_bytes(v, e->meant.title, sizeof e->meant.title) : -1;
+	e->meant.title_len = n > 0 ? (size_t)n : 0;
+}
+
+/* A name that begins at an open folder, from the root on, if one of the words leads there. Many refusals of one folder follow each other. */
+static void find_open(struct violation_builder *b, struct pending *e)
+{
+	struct violation *v = &e->v;
+	if (v->path[0] == '/' || begins_at_cwd(e) || !b->is_folder)
+		return;
+	if (memcmp(&b->known, &e->meant, sizeof b->known) != 0 || strcmp(b->known_cwd, e->cwd) != 0 || strcmp(b->known_entry, v->path) != 0) {
+		b->known = e->meant;
+		memcpy(b->known_cwd, e->cwd, strlen(e->cwd) + 1);
+		memcpy(b->known_entry, v->path, strlen(v->path) + 1);
+		if (!open_folder_find(&e->meant, e->cwd, v->path, b->is_folder, b->known_path, sizeof b->known_path))
+			b->known_path[0] = 0;
+	}
+	if (b->known_path[0]) {
+		memcpy(v->path, b->known_path, strlen(b->known_path) + 1);
+		tidy(v->path);
+	}
 }
 
 /* ---- addresses ---- */
@@ -422,11 +478,12 @@ static const char *open_operation(const struct pending *e)
 }
 
 /* false = no refusal that can be named. */
-static bool finish(struct pending *e, struct violation *ret)
+static bool finish(struct violation_builder *b, struct pending *e, struct violation *ret)
 {
 	struct violation *v = &e->v;
 	if (!e->has_syscall || v->session == AUDIT_NO_SESSION)
 		return false;
+	find_open(b, e);
 	v->source = e->landlock ? "landlock" : "audit";
 	if (e->row && !(e->landlock && e->row->kind != REFUSAL_FILE && v->kind)) {
 		v->kind = kind_names[e->row->kind];
@@ -485,6 +542,7 @@ static struct pending *pending_of(struct violation_builder *b, uint64_t serial, 
 	e->row = NULL;
 	e->cwd[0] = 0;
 	e->rank = 0;
+	e->meant = (struct open_folder){ 0 };
 	violation_clear(&e->v);
 	memset(e->args, 0, sizeof e->args);
 	return b->last = e;
@@ -539,6 +597,10 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 		if ((e = pending_of(b, serial, false)))
 			take_path(e, t);
 		break;
+	case AUDIT_PROCTITLE:
+		if ((e = pending_of(b, serial, false)))
+			take_title(e, t);
+		break;
 	case AUDIT_SOCKADDR:
 		if ((e = pending_of(b, serial, false)))
 			take_address(e, t);
@@ -548,7 +610,7 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 			break;
 		e->serial = 0;
 		b->last = NULL;
-		if (!finish(e, &b->out))
+		if (!finish(b, e, &b->out))
 			break;
 		*ret = &b->out;
 		return VIOLATION_READY;
@@ -581,54 +643,4 @@ bool violation_same(const struct violation *a, const struct violation *b)
 	       a->directory == b->directory && strcmp(a->path, b->path) == 0 && strcmp(a->address, b->address) == 0 &&
 	       strcmp(a->host, b->host) == 0 && a->reason == b->reason &&
 	       (strcmp(a->kind, "syscall") != 0 || strcmp(a->syscall, b->syscall) == 0);
-}
-
-/* By its end, after a slash. */
-static bool ends_with(const char *path, const char *end)
-{
-	size_t n = strlen(path), k = strlen(end);
-	return n > k && path[n - k - 1] == '/' && strcmp(path + n - k, end) == 0;
-}
-
-/* /proc/<number>/…: ps, top and lsof look at what is not theirs. */
-static bool is_others_proc(const char *path)
-{
-	return strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9';
-}
-
-/* Python keeps compiled modules beside their sources where it may, and does without where it may not. */
-static bool is_python_cache(const char *path)
-{
-	return strstr(path, "/__pycache__/") || ends_with(path, "__pycache__");
-}
-
-/* cargo locks its cache of packages where it may, and builds without where it may not. */
-static bool is_cargo_lock(const struct violation *v)
-{
-	return strcmp(v->comm, "cargo") == 0 && strcmp(v->operation, "create") == 0 && v->directory && ends_with(v->path, ".cargo");
-}
-
-bool violation_is_benign(const struct violation *v)
-{
-	/* Files that shells and tools read at their start if they can. */
-	static const char *const start_files[] = {
-		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_history", ".profile", ".inputrc", ".zshrc", ".zshenv",
-		".zprofile", ".gitconfig", ".config/git/config", ".config/git/attributes", ".config/git/ignore", ".terminfo", ".npmrc",
-		".curlrc", ".wgetrc", ".vimrc", ".pythonrc", ".gdbinit", ".config/gdb/gdbinit", ".pip/pip.conf", ".config/pip/pip.conf",
-	};
-	bool reads = strcmp(v->operation, "read") == 0;
-	if (strcmp(v->kind, "filesystem") != 0)
-		return false;
-	if (reads && is_others_proc(v->path))
-		return true;
-	for (size_t i = 0; reads && i < countof(start_files); i++) {
-		if (ends_with(v->path, start_files[i]))
-			return true;
-	}
-	if ((strcmp(v->operation, "create") == 0 || strcmp(v->operation, "write") == 0) && is_python_cache(v->path))
-		return true;
-	if (is_cargo_lock(v))
-		return true;
-	/* Giving files away takes root anywhere; cp -a and tar try it and go on. A read-only tree says EROFS instead. */
-	return v->error == EPERM && strstr(v->syscall, "chown");
 }

@@ -5,9 +5,11 @@
  * What the kernel's audit records say of one refusal, put together. Pure: text in, struct out.
  *
  * A refusal comes as several records with one serial number: what was called (SYSCALL), from where (CWD), the paths (PATH)
- * or the address (SOCKADDR), what Landlock had against it, and an end mark (EOE). Records of different refusals come
+ * or the address (SOCKADDR), what Landlock had against it, who called (PROCTITLE), and an end mark (EOE). Records of different refusals come
  * interleaved. seccomp's refusals are one record alone.
  */
+
+#include "sandbox/open_folder.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -51,13 +53,13 @@ struct violation {
 	int32_t pid;             /* in the host's numbers */
 	char comm[64];
 	uint32_t session;        /* AUDIT_NO_SESSION = not of a sandbox */
-	char path[PATH_MAX];     /* "" = none; a relative one begins at a descriptor that the record does not name */
+	char path[PATH_MAX];     /* "" = none; a relative one begins at an open folder whose name is not known */
 };
 
 /* On the heap, with no more room for the path than it needs: only to be read. */
 struct violation *violation_copy(const struct violation *v);
 
-/* What happens in an ordinary day: counted, not told one by one. The table in violation.c says why each. */
+/* What happens in an ordinary day: counted, not told one by one. The table in violation_benign.c says why each. */
 bool violation_is_benign(const struct violation *v);
 /* The same thing refused again. */
 bool violation_same(const struct violation *a, const struct violation *b);
@@ -66,6 +68,8 @@ bool violation_same(const struct violation *a, const struct violation *b);
 
 struct violation_builder;
 struct violation_builder *violation_builder_new(void);
+/* How it is seen which folder a path is: for what begins at an open one. Without, such a path stays relative, or there is none. */
+void violation_builder_look(struct violation_builder *b, open_folder_is_fn *is);
 void violation_builder_free(struct violation_builder *b);
 
 enum violation_step {

@@ -30,6 +30,7 @@ void audit_reader_init(struct audit_reader *a, struct world *w, int fd)
 	fd_cloexec(fd, true);
 	fd_nonblock(fd, true);
 	a->builder = violation_builder_new();
+	violation_builder_look(a->builder, open_folder_is);
 	a->room = mem_alloc(RECORDS_AT_ONCE * RECORD_MAX);
 	/* Higher than any mark of an earlier runtime, which may still come. */
 	a->asked = a->seen = clock_boot_ns();

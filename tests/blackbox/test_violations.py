@@ -223,6 +223,10 @@ def test_the_reason_is_the_right_one():
         ):
             assert len([v for v in told if wanted.items() <= v.items()]) == 1, (wanted, told)
         assert len(told) == 9, told
+        # Where the command line says which folder was opened, it is told.
+        started, _ = rpc.run("cp file /usr/; ln -s bailiff-none /usr/share/", cwd=work, profile="workspace")
+        named = {(v["operation"], v.get("path"), v["reason"]) for v in violations(rpc, started["processId"])}
+        assert {("create", "/usr", "outside the write roots"), ("create", "/usr/share", "outside the write roots")} == named, named
         unnamed, = [v for v in told if v["operation"] == "delete"]
         assert "path" not in unnamed and unnamed["count"] >= 1, unnamed
 

@@ -133,6 +133,42 @@ START_TEST(a_descriptor_is_not_the_working_directory)
 }
 END_TEST
 
+static int looked;
+
+static bool is_srv(const char *path, const struct open_folder *f)
+{
+	looked++;
+	return f->inode == 19 && f->major == 0xfe && f->minor == 0 && (strcmp(path, "/srv") == 0 || strcmp(path, "/srv/x") == 0);
+}
+
+START_TEST(an_open_folder_has_a_name_in_the_command_line)
+{
+	b = violation_builder_new();
+	violation_builder_look(b, is_srv);
+	for (unsigned i = 1; i < 4; i++) {
+		put_call(i, "openat", EROFS, "a0=5 a1=aaaa a2=41 a3=0");
+		put(AUDIT_CWD, i, "cwd=\"/work\"");
+		put_path(i, "\"/work\"", "PARENT");
+		put(AUDIT_PROCTITLE, i, "proctitle=6370006D696E65002F7372762F"); /* cp mine /srv/ */
+		ends(i, "filesystem", "create", "/srv", true);
+	}
+	ck_assert_int_eq(looked, 2); /* at mine and /srv, once for all */
+	put_call(4, "openat", EACCES, "a0=5 a1=aaaa a2=1 a3=0");
+	put(AUDIT_CWD, 4, "cwd=\"/work\"");
+	put_path(4, "\"x\"", "NORMAL");
+	put(AUDIT_PROCTITLE, 4, "proctitle=6370006D696E65002F7372762F");
+	ends(4, "filesystem", "write", "/srv/x", false);
+	/* A target that is named first is not the folder. */
+	put_call(5, "symlinkat", EROFS, "a0=aaaa a1=5 a2=aaaa a3=d");
+	put(AUDIT_CWD, 5, "cwd=\"/work\"");
+	put_path(5, "\"t\"", "UNKNOWN");
+	put_path(5, "\"/work\"", "PARENT");
+	put(AUDIT_PROCTITLE, 5, "proctitle=\"x\"");
+	ends(5, "filesystem", "create", "", true);
+	violation_builder_free(b);
+}
+END_TEST
+
 START_TEST(up_from_the_working_directory)
 {
 	static const struct {
@@ -337,6 +373,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("violation", opens_by_their_flags, a_descriptor_is_not_the_working_directory, up_from_the_working_directory, which_path_it_was, addresses,
+	return SUITE("violation", opens_by_their_flags, a_descriptor_is_not_the_working_directory, up_from_the_working_directory,
+		     an_open_folder_has_a_name_in_the_command_line, which_path_it_was, addresses,
 		     system_calls, only_sandboxes_count, records_come_interleaved, marks, everyday_refusals, copies_and_equals);
 }

@@ -1,0 +1,58 @@
+/* What happens in an ordinary day. */
+
+#include "sandbox/violation.h"
+
+#include "runtime/base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* By its end, after a slash. */
+static bool ends_with(const char *path, const char *end)
+{
+	size_t n = strlen(path), k = strlen(end);
+	return n > k && path[n - k - 1] == '/' && strcmp(path + n - k, end) == 0;
+}
+
+/* /proc/<number>/…: ps, top and lsof look at what is not theirs. */
+static bool is_others_proc(const char *path)
+{
+	return strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9';
+}
+
+/* Python keeps compiled modules beside their sources where it may, and does without where it may not. */
+static bool is_python_cache(const char *path)
+{
+	return strstr(path, "/__pycache__/") || ends_with(path, "__pycache__");
+}
+
+/* cargo locks its cache of packages where it may, and builds without where it may not. */
+static bool is_cargo_lock(const struct violation *v)
+{
+	return strcmp(v->comm, "cargo") == 0 && strcmp(v->operation, "create") == 0 && v->directory && ends_with(v->path, ".cargo");
+}
+
+bool violation_is_benign(const struct violation *v)
+{
+	/* Files that shells and tools read at their start if they can. */
+	static const char *const start_files[] = {
+		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_history", ".profile", ".inputrc", ".zshrc", ".zshenv",
+		".zprofile", ".gitconfig", ".config/git/config", ".config/git/attributes", ".config/git/ignore", ".terminfo", ".npmrc",
+		".curlrc", ".wgetrc", ".vimrc", ".pythonrc", ".gdbinit", ".config/gdb/gdbinit", ".pip/pip.conf", ".config/pip/pip.conf",
+	};
+	bool reads = strcmp(v->operation, "read") == 0;
+	if (strcmp(v->kind, "filesystem") != 0)
+		return false;
+	if (reads && is_others_proc(v->path))
+		return true;
+	for (size_t i = 0; reads && i < countof(start_files); i++) {
+		if (ends_with(v->path, start_files[i]))
+			return true;
+	}
+	if ((strcmp(v->operation, "create") == 0 || strcmp(v->operation, "write") == 0) && is_python_cache(v->path))
+		return true;
+	if (is_cargo_lock(v))
+		return true;
+	/* Giving files away takes root anywhere; cp -a and tar try it and go on. A read-only tree says EROFS instead. */
+	return v->error == EPERM && strstr(v->syscall, "chown");
+}
