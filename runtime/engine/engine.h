@@ -81,9 +81,11 @@ struct start_request {
 	const char *owner_id, *run_id, *attempt_id, *step_id, *job_id, *job_item_id, *subagent_id;
 	const char *process_id;   /* NULL = made */
 	char *ret_process_id;
-	const char *tool;         /* one of bailiff's own tools is what runs: rules speak of that … */
+	const char *tool;         /* a tool is what runs: rules speak of that … */
 	const char *const *tool_paths; /* … and of these, as the tool was given them */
 	size_t ntool_paths;
+	const char *tool_host;    /* … and of this, or NULL */
+	const char *tool_runner;  /* who would do it instead of us, in a dry run; or NULL */
 	const char *stdin_text;   /* all of its input, when it is known from the start; NULL = it is not */
 	const struct start_approval *approval; /* it waited for a person, who allowed it (permission.h) */
 	const struct start_hooked *hooked; /* it waited for hooks, which have answered (hook.h) */

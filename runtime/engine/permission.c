@@ -85,7 +85,7 @@ static void judged_paths_make(const struct start_request *r, const char *cwd, st
 
 		ret->text[ret->count] = mem_strdup(exact ? clean : whole);
 		ret->path[ret->count] = (struct command_path){ .path = ret->text[ret->count], .word = r->tool_paths[i], .exact = exact,
-			.access = access ? access : writes ? COMMAND_WRITES : COMMAND_READS };
+			.access = access ? access : writes ? COMMAND_WRITES : COMMAND_READS | (tool_searches(r->tool) ? COMMAND_RECURSES : 0) };
 		ret->count++;
 	}
 }
@@ -265,8 +265,8 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	const struct policy_request request = {
 		.uid = p->uid, .argv = argv, .argc = argc, .command_line = p->command_line, .cwd = p->cwd, .workspace = how.workspace, .home = how.home,
 		.profile = p->profile, .unconfined = !f->profile.confined, .wider = is_wider(&r->sandbox), .mode = p->mode,
-		.justification = p->justification, .facts = &facts, .tool = r->tool, .tool_path = paths.path, .ntool_paths = paths.count,
-		.rules = rules, .session_rules = session,
+		.justification = p->justification, .facts = r->tool && r->tool_runner ? NULL : &facts, .tool = r->tool, .tool_path = paths.path, .ntool_paths = paths.count,
+		.tool_host = r->tool_host, .foreign = r->tool_runner != NULL, .rules = rules, .session_rules = session,
 	};
 	const struct rules_query use = { .facts = &facts, .tool = r->tool, .path = paths.path, .npaths = paths.count,
 		.place = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };

@@ -16,7 +16,7 @@ static const struct {
 	OWN("ownerId", owner_id), OWN("runId", run_id), OWN("attemptId", attempt_id), OWN("stepId", step_id), OWN("jobId", job_id),
 	OWN("jobItemId", job_item_id), OWN("subagentId", subagent_id), OWN("processId", process_id), OWN("tool", tool), OWN("stdinText", stdin_text),
 	OWN("taskId", task_id), OWN("toolCallId", tool_call_id), OWN("justification", justification),
-	OWN("ownProgram", sandbox.own_program),
+	OWN("ownProgram", sandbox.own_program), OWN("toolHost", tool_host), OWN("toolRunner", tool_runner),
 #undef OWN
 };
 

@@ -124,6 +124,8 @@ struct tool_paths {
 };
 void tool_paths_of(const char *tool, const json_t *args, struct tool_paths *ret);
 void tool_paths_done(struct tool_paths *n);
+bool tool_searches(const char *tool);
+char *tool_host_of(const json_t *args); /* of its url; NULL = there is none, or it is not plain which one that is */
 
 /* tool_process.c */
 void tool_process_start(struct engine *g, const char *call_id);

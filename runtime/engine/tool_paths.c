@@ -1,5 +1,5 @@
 /*
- * The files that a call is about, as its arguments name them. What stands in a patch is read as bailiff-tool reads it
+ * What a call is about, as its arguments name it: files, and a host. What stands in a patch is read as bailiff-tool reads it
  * (supervisor/tool/patch.c), or more generously: a name that is found here and not there is judged for nothing, one that is
  * found there and not here would be written unjudged.
  */
@@ -125,4 +125,41 @@ void tool_paths_done(struct tool_paths *n)
 		free(n->path[i]);
 	free(n->path);
 	*n = (struct tool_paths){ 0 };
+}
+
+/* Those of the conventions' tools that look into all that is below a folder. */
+bool tool_searches(const char *tool)
+{
+	return strcmp(tool, "Grep") == 0 || strcmp(tool, "Glob") == 0;
+}
+
+/*
+ * The host of a URL; NULL if it is not plain which one that is: what fetches it may mend slashes, decode, map letters to others, and go
+ * elsewhere than its text says.
+ */
+char *tool_host_of(const json_t *args)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_+";
+	const char *url = json_string_value(json_object_get(args, "url")), *s = url, *at;
+	size_t n = url ? strspn(url, plain) : 0;
+
+	if (!n || strncmp(url + n, "://", 3) != 0)
+		return NULL;
+	s += n + 3;
+	n = strcspn(s, "/?#");
+	if (strcspn(s, "\\ \t\r\n") < n)
+		return NULL;
+	at = memrchr(s, '@', n);
+	if (at) {
+		n -= (size_t)(at + 1 - s);
+		s = at + 1;
+	}
+	const char *colon = *s == '[' ? memchr(s, ']', n) : memchr(s, ':', n);
+	if (colon)
+		n = (size_t)(colon - s) + (*s == '[');
+	if (*s != '[' && n && s[n - 1] == '.')
+		n--; /* the root's own dot */
+	if (*s != '[' && strspn(s, plain) < n)
+		return NULL;
+	return n ? mem_strndup(s, n) : NULL;
 }

@@ -267,46 +267,9 @@ static void overrule(struct tool_judging *j, enum policy_answer a, enum policy_s
 	snprintf(j->decision.reason, sizeof j->decision.reason, "%.*s", POLICY_REASON_MAX - 1, why);
 }
 
-/*
- * The host of a URL; NULL if it is not plain which one that is: what fetches it may mend slashes, decode, map letters to others, and go
- * elsewhere than its text says.
- */
-static char *host_of(const json_t *args)
-{
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_+";
-	const char *url = json_string_value(json_object_get(args, "url")), *s = url, *at;
-	size_t n = url ? strspn(url, plain) : 0;
-
-	if (!n || strncmp(url + n, "://", 3) != 0)
-		return NULL;
-	s += n + 3;
-	n = strcspn(s, "/?#");
-	if (strcspn(s, "\\ \t\r\n") < n)
-		return NULL;
-	at = memrchr(s, '@', n);
-	if (at) {
-		n -= (size_t)(at + 1 - s);
-		s = at + 1;
-	}
-	const char *colon = *s == '[' ? memchr(s, ']', n) : memchr(s, ':', n);
-	if (colon)
-		n = (size_t)(colon - s) + (*s == '[');
-	if (*s != '[' && n && s[n - 1] == '.')
-		n--; /* the root's own dot */
-	if (*s != '[' && strspn(s, plain) < n)
-		return NULL;
-	return n ? mem_strndup(s, n) : NULL;
-}
-
-/* Those of the conventions' tools that look into all that is below a folder. */
-static bool searches(const char *tool)
-{
-	return strcmp(tool, "Grep") == 0 || strcmp(tool, "Glob") == 0;
-}
-
 static size_t make_paths(const struct tool_judging *j, const struct tool_paths *named, char **text, struct command_path *ret)
 {
-	unsigned access = rule_kind_of_tool(j->use.tool) == RULE_EDIT ? COMMAND_WRITES : COMMAND_READS | (searches(j->use.tool) ? COMMAND_RECURSES : 0);
+	unsigned access = rule_kind_of_tool(j->use.tool) == RULE_EDIT ? COMMAND_WRITES : COMMAND_READS | (tool_searches(j->use.tool) ? COMMAND_RECURSES : 0);
 	char clean[PATH_MAX];
 	struct err e = ERR_INIT;
 
@@ -350,7 +313,7 @@ static bool decide(struct engine *g, struct tool_judging *j, const struct policy
 	const char *const argv[] = { "/bin/sh", "-c", line };
 	command_facts_auto struct command_facts facts = { 0 };
 	struct tool_paths named;
-	mem_auto char *host = host_of(j->use.arguments);
+	mem_auto char *host = tool_host_of(j->use.arguments);
 	struct buf out = BUF_INIT;
 	const struct policy_rules *session = NULL;
 	struct err unread = ERR_INIT;

@@ -19,17 +19,19 @@
 #define NOTE_MAX 4096u
 #define CHECKED_MAX (1u << 20)
 
-/* A tool's call, as the start that it would become. */
-static json_t *as_start(const struct call *c, const char *tool)
+/* A tool's call, as the start that it would become. Sets *ret_command when that is a command. */
+static json_t *as_start(const struct call *c, const char *tool, bool *ret_command)
 {
 	json_t *all = json_copy(c->params), *args = call_obj(c, "arguments");
-	const json_t *command = json_object_get(args, "command");
+	json_t *command = json_object_get(args, "command");
+	const bool shell = tool && strcmp(tool, "shell") == 0;
 
 	json_object_del(all, "toolName");
 	json_object_del(all, "arguments");
-	if (tool && strcmp(tool, "shell") == 0 && json_is_string(command))
-		json_object_set(all, "commandLine", json_object_get(args, "command"));
-	else if (tool && strcmp(tool, "shell") == 0)
+	*ret_command = !tool || shell || (rule_kind_of_tool(tool) == RULE_BASH && json_is_string(command));
+	if (tool && *ret_command && json_is_string(command))
+		json_object_set(all, "commandLine", command);
+	else if (shell)
 		json_object_update(all, args);
 	else if (tool)
 		json_object_set_new(all, "command", json_pack("[s]", tool));
@@ -39,7 +41,9 @@ static json_t *as_start(const struct call *c, const char *tool)
 void method_evaluate_permission(struct call *c)
 {
 	const char *tool = call_str(c, "toolName");
-	json_auto_t *start = as_start(c, tool);
+	bool command;
+	json_auto_t *start = as_start(c, tool, &command);
+	mem_auto char *host = tool_host_of(call_obj(c, "arguments"));
 	start_spec_auto struct start_spec s = { 0 };
 	struct tool_paths paths = { 0 };
 	struct err e = ERR_INIT;
@@ -50,13 +54,21 @@ void method_evaluate_permission(struct call *c)
 		call_fail(c, &e);
 		return;
 	}
-	if (tool && strcmp(tool, "shell") != 0) {
+	if (tool && tool_is_foreign(call_engine(c), tool, c->caller.uid, NULL))
+		s.request.tool_runner = "client";
+	if (!command) {
 		tool_paths_of(tool, call_obj(c, "arguments"), &paths);
 		s.request.tool = tool;
+		s.request.tool_host = host;
 		s.request.tool_paths = (const char *const *)paths.path;
 		s.request.ntool_paths = paths.count;
 	}
-	engine_evaluate_permission(call_engine(c), &s.request, &c->caller, call_engine_reply, c);
+	if (paths.too_many) {
+		err_field(&e, "arguments", "name more than %u files; make it several", TOOL_PATHS_MAX);
+		call_fail(c, &e);
+	} else {
+		engine_evaluate_permission(call_engine(c), &s.request, &c->caller, call_engine_reply, c);
+	}
 	tool_paths_done(&paths);
 }
 

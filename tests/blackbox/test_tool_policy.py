@@ -45,6 +45,14 @@ def test_by_what_they_are_and_what_they_are_given():
         refused(rpc, turn, "Write", file_path="locked/a")
         refused(rpc, turn, "WebFetch", url="https://user@db.internal:8443/x?y")
         refused(rpc, turn, "Bash", command="true && rm -rf x")
+        # A dry run says the same.
+        for tool, arguments in (("mcp__tickets__delete", {}), ("Read", {"file_path": "/etc/shadow"}), ("Grep", {"pattern": "root", "path": "/etc"}),
+                                ("Write", {"file_path": "locked/a"}), ("WebFetch", {"url": "https://db.internal/"}), ("Bash", {"command": "rm x"})):
+            would = rpc.call("evaluate_permission", toolName=tool, arguments=arguments, cwd=home.work)
+            assert would["permissionDecision"]["decision"] == "deny", (tool, would)
+        for tool, arguments in (("Read", {"file_path": "open.txt"}), ("WebFetch", {"url": "https://example.org/"}), ("Bash", {"command": "ls"}), ("anything", {})):
+            would = rpc.call("evaluate_permission", toolName=tool, arguments=arguments, cwd=home.work)
+            assert would["permissionDecision"]["decision"] == "allow" and "tools of clients" in would["permissionDecision"]["decisionReason"], (tool, would)
         for tool, arguments in (("mcp__tickets__list", {}), ("Read", {"file_path": "open.txt"}), ("Edit", {"file_path": "open.txt"}),
                                 ("WebFetch", {"url": "https://db.internal.example.org/"}), ("Bash", {"command": "ls"}), ("anything", {})):
             done = report(rpc, turn, tool, **arguments)
@@ -91,6 +99,7 @@ def test_every_file_of_a_patch_is_judged():
         many = "".join(f"--- f{i}\n+++ f{i}\n" for i in range(3000))
         error = rpc.fails("invoke_tool", turnId=turn["turnId"], toolName="apply_patch", arguments={"patch": many}, code=-32602)
         assert "more than 2048 files" in error.message, error
+        rpc.fails("evaluate_permission", toolName="apply_patch", arguments={"patch": many}, cwd=home.work, code=-32602)
         refused(rpc, turn, "apply_patch_too", patch=many)
         assert rpc.call("invoke_tool", turnId=turn["turnId"], toolName="apply_patch", arguments={"patch": made[1]})["status"] == "completed"
         assert os.listdir(os.path.join(home.work, "locked")) == ["key"] and os.path.exists(os.path.join(home.work, made[0]))
