@@ -114,12 +114,14 @@ def test_an_agent_is_told_what_it_can_act_on(home):
                 ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: text\n@@\n-none\n+x\n*** End Patch\n"}, "(read_file) and make the patch from that.\nNothing was changed.", "modified"),
                 ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: text\n@@\n-one\n+x\n*** Delete File: none\n*** End Patch\n"}, "not changed: text\nNothing was changed.", "deleted"),
                 ("exec", {"command": "sleep 1000", "timeoutMs": 100}, "larger timeoutMs", "hint")):
-            text = text_of(mcp.call(tool, error=True, **arguments))
+            result = mcp.call(tool, error=True, **arguments)
+            text = text_of(result)
             assert said in text and not any(w in text for w in unsaid), (tool, arguments, text)
+            assert "structuredContent" not in result or "Nothing was changed" in text or said in json.dumps(result["structuredContent"]), "some clients show only that: " + str(result)
         assert mcp.tell("apply_patch", patch="*** Begin Patch\n*** Update File: text\n*** Move to: moved\n@@\n-one\n+two\n*** End Patch\n", dryRun=True)[1] == \
             "would be moved text to moved\nNothing was changed.\n"
         told, text = mcp.tell("write_file", path="/tmp/lost", content="x")
-        assert "/tmp/lost is gone again" in text and "gone" not in mcp.tell("write_file", path=os.path.join(home.work, "stays"), content="x")[1], text
+        assert "/tmp/lost is gone again" in text and told["note"] in text and "gone" not in mcp.tell("write_file", path=os.path.join(home.work, "stays"), content="x")[1], text
         assert 'with encoding: "base64"' in mcp.tell("read_file", path="bytes")[1]
         mcp.call("kill", processId=process)
         assert "It had ended before." in text_of(mcp.call("kill", processId=process))

@@ -422,13 +422,3 @@ const json_t *mcp_call_approving(const struct mcp_call *c)
 {
 	return json_object_get(c->kept, "approving");
 }
-
-char *mcp_call_waits_text(const json_t *started)
-{
-	const char *action = json_string_value(json_object_get(started, "actionId"));
-	const char *why = json_string_value(json_object_get(json_object_get(started, "permissionDecision"), "decisionReason"));
-
-	return mem_printf("It has not started: it waits for permission%s%s. An operator answers with: bailiff approve %s (or bailiff deny %s). "
-			  "Call wait with the processId to learn what became of it.",
-			  why ? ": " : "", why ? why : "", action ? action : "ACTION", action ? action : "ACTION");
-}

@@ -142,12 +142,10 @@ json_t *mcp_call_answer(const struct mcp_call *c, const char *key);
 enum mcp_approval {
 	MCP_ALLOWED,            /* the process is being started; wait_process and events tell more */
 	MCP_DENIED,             /* or dismissed: the process will not run */
-	MCP_WAITS,              /* the client cannot ask, or did not answer: an operator may (mcp_call_waits_text) */
+	MCP_WAITS,              /* the client cannot ask, or did not answer: an operator may */
 };
 void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *question, void (*fn)(struct mcp_call *c, enum mcp_approval a));
 /* Of a call that is repeated with an answer: what approve needs, or NULL. Handlers that start processes begin with this. */
 const json_t *mcp_call_approving(const struct mcp_call *c);
-/* "Action act_… waits for an operator: bailiff approve act_…" */
-char *mcp_call_waits_text(const json_t *started);
 
 #endif

@@ -325,6 +325,8 @@ static json_t *structured_of(const struct mcp_report *r, const char *next, const
 		json_object_set(s, "message", json_object_get(s, "statusReason"));
 		json_object_del(s, "statusReason");
 	}
+	if (r->note)
+		json_object_set_new(s, "note", json_string(r->note));
 	if (json_array_size(denials))
 		json_object_set(s, "denials", (json_t *)denials);
 	if (*allow)
@@ -405,14 +407,19 @@ json_t *mcp_report_refused(const json_t *error)
 	if (decision) {
 		buf_auto struct buf what = BUF_INIT;
 
+		const char *allow = json_array_size(json_object_get(decision, "ruleRefs")) ?
+			"a person has to change that rule of the policy; do not try to get around it." :
+			"a person has to change the policy or the profile; do not try to get around it.";
+
 		tell_rules(decision, &text);
-		buf_printf(&text, "to allow it: a person has to change %s; do not try to get around it.\n",
-			   json_array_size(json_object_get(decision, "ruleRefs")) ? "that rule of the policy" : "the policy or the profile");
+		buf_printf(&text, "to allow it: %s\n", allow);
+		json_object_set_new(s, "toAllow", json_string(allow));
 		buf_str(&what, str(decision, "decisionReason"));
 		json_object_set_new(s, "denials", json_pack("[{so sO*}]", "what", rpc_message_text(buf_cstr(&what), what.len), "rules",
 							    json_object_get(decision, "ruleRefs")));
 	} else if (advice) {
 		buf_printf(&text, "%s\n", advice);
+		json_object_set_new(s, "next", json_string(advice));
 	}
 	return result_of(&text, json_array(), s, true);
 }

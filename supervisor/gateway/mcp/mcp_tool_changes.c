@@ -121,7 +121,7 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 static void refuse(struct mcp_call *c, const char *status, const char *words)
 {
 	json_t *answer = mcp_call_structured(mcp_call_text(words, strlen(words)),
-					     json_pack("{ss s[] s[]}", "status", status, "conflicts", "paths"));
+					     json_pack("{ss s[] s[] ss}", "status", status, "conflicts", "paths", "message", words));
 
 	json_object_set_new(answer, "isError", json_true());
 	mcp_call_finish(c, answer);

@@ -179,8 +179,10 @@ static void finish_failed(struct mcp_call *c, const json_t *answer)
 	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
 
 	buf_printf(&words, "%s: %s.\n", denied ? "Denied" : "Failed", message);
-	if (*advice && !denied)
+	if (*advice && !denied) {
 		buf_printf(&words, "%s\n", advice);
+		json_object_set_new(s, "next", json_string(advice));
+	}
 	tell_files(files, text(error, "message"), &words);
 	if (json_array_size(files) && !any_has_status(files, "applied"))
 		buf_str(&words, "Nothing was changed.\n");
@@ -260,13 +262,17 @@ static void finish_read(struct mcp_call *c, const json_t *answer)
 static void finish_written(struct mcp_call *c, const json_t *answer)
 {
 	json_t *files = json_object_get(answer, "files");
-	buf_auto struct buf words = BUF_INIT;
+	buf_auto struct buf words = BUF_INIT, lost = BUF_INIT;
+	json_t *s = json_pack("{ss sO*}", "status", "completed", "files", files);
 
 	tell_files(files, "", &words);
-	tell_lost(c, files, &words);
+	tell_lost(c, files, &lost);
+	if (lost.len)
+		json_object_set_new(s, "note", rpc_message_text(lost.data, lost.len));
+	buf_append(&words, buf_cstr(&lost), lost.len);
 	if (!words.len || any_has_status(files, "checked"))
 		buf_str(&words, "Nothing was changed.\n");
-	finish(c, &words, json_pack("{ss sO*}", "status", "completed", "files", files), false);
+	finish(c, &words, s, false);
 }
 
 static void on_result(struct mcp_call *c)
@@ -349,8 +355,9 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 			invoke(c); /* a second round: the same call, to hear its end */
 		return;            /* otherwise its end is on the way */
 	}
-	buf_printf(&words, "Not done yet: a person has to allow it (bailiff approve %s).\nCall wait with {\"actionId\":\"%s\"} to wait for that.\n", f->ref, f->ref);
-	finish(c, &words, json_pack("{ss ss}", "status", "waiting_permission", "actionId", f->ref), false);
+	mem_auto char *next = mem_printf("Call wait with {\"actionId\":\"%s\"} to wait for that.", f->ref);
+	buf_printf(&words, "Not done yet: a person has to allow it (bailiff approve %s).\n%s\n", f->ref, next);
+	finish(c, &words, json_pack("{ss ss ss}", "status", "waiting_permission", "actionId", f->ref, "next", next), false);
 }
 
 static void ask(struct mcp_call *c, const json_t *waiting)
