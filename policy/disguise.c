@@ -151,6 +151,30 @@ void disguise_each(const struct command_simple *c, disguise_fn *fn, void *ctx)
 	}
 }
 
+/* ---- hosts ---- */
+
+bool disguise_host(const struct command_simple *c, const char *word, char ret[DISGUISE_HOST_MAX])
+{
+	static const char text_only[] = "echo|printf|:|test|[|[[|grep|egrep|fgrep|rg|ag|ack|sed|awk|find|jq";
+	const char *scheme = strstr(word, "://"), *begin = word;
+
+	if (!scheme || !c->name || args_named(c->name, text_only))
+		return false;
+	for (const char *s = word; s < scheme; s++)
+		if (*s == '=' && begin == word)
+			begin = s + 1;
+	const char *host = scheme + 3;
+	const size_t all = strcspn(host, "/?#");
+	const char *at = memrchr(host, '@', all);
+	host = at ? at + 1 : host;
+	const size_t n = strcspn(host, ":/?#");
+	if (begin == scheme || strcspn(begin, " \t\n") < (size_t)(scheme - begin) || !n || n >= DISGUISE_HOST_MAX)
+		return false;
+	memcpy(ret, host, n);
+	ret[n] = '\0';
+	return true;
+}
+
 /* ---- options ---- */
 
 static const struct {

@@ -8,6 +8,7 @@
  *   rm -r -f x, rm x -fr    options in another order, cluster or length: Bash(rm -rf:*) is about them
  *   gosu me rm x            a program that is in no table, or one that runs what it is given (launchers.def), has the words of another command: whether it
  *                           runs them is not known
+ *   mytool https://h/x      a host in words of a program that is not known to reach it
  */
 
 #include <stdbool.h>
@@ -27,6 +28,10 @@ typedef void disguise_fn(void *ctx, const char *text);
 void disguise_each(const struct command_simple *c, disguise_fn *fn, void *ctx);
 /* Whether it may run what it is given; slow, so look for a rule first. */
 bool disguise_may_run(const struct command_simple *c);
+
+#define DISGUISE_HOST_MAX 256
+/* The host of a URL that the word, or what follows the first = of it, is; false: it is none, or the program only shows or searches text. */
+bool disguise_host(const struct command_simple *c, const char *word, char ret[DISGUISE_HOST_MAX]);
 
 /* A pattern such as `rm -rf *`, which begins with words and names options. */
 bool disguise_has_options(const char *pattern);

@@ -431,10 +431,11 @@ bool rule_host_matches(const struct policy_rule *r, const char *host)
 
 	if (!r->pattern)
 		return true;
+	n -= n && host[n - 1] == '.'; /* example.com. is the same */
 	if (strncmp(r->pattern, "*.", 2) != 0)
-		return strcasecmp(r->pattern, host) == 0;
+		return n == strlen(r->pattern) && strncasecmp(r->pattern, host, n) == 0;
 	m = strlen(r->pattern) - 1;
-	return n > m && strcasecmp(host + n - m, r->pattern + 1) == 0;
+	return n > m && strncasecmp(host + n - m, r->pattern + 1, m) == 0;
 }
 
 bool rule_tool_matches(const struct policy_rule *r, const char *tool)

@@ -103,6 +103,15 @@ static void hit(struct asking *a, const struct policy_rule *r, enum rule_match m
 		v->hit[v->nhits++] = r;
 }
 
+/* The words are there; what the program does with them is not known. */
+static void hit_handed(struct asking *a, const struct policy_rule *r, int command)
+{
+	const enum rule_effect before = a->verdict->effect;
+
+	hit(a, r, RULE_MAYBE, command);
+	a->verdict->handed |= a->verdict->effect > before;
+}
+
 /* What is done with each Bash rule whose first words are the text's. */
 typedef void (*candidate_fn)(void *ctx, const struct policy_rule *r);
 
@@ -236,8 +245,7 @@ static void stop_handed(void *ctx, const struct policy_rule *r)
 	h->looked = true;
 	if (!h->may_run)
 		return;
-	hit(h->asking, r, RULE_MAYBE, h->index);
-	v->handed = true;
+	hit_handed(h->asking, r, h->index);
 }
 
 static void stop_handed_text(void *ctx, const char *text)
@@ -463,7 +471,10 @@ static void stop_named(struct asking *a, const struct policy_rules *s)
 				if (r->effect == RULE_ALLOW || !r->pattern || !near[r->base])
 					continue;
 				const enum rule_match m = rule_path_matches(r, &f->named[i], &a->query->place);
-				hit(a, r, m == RULE_MATCH && kind == RULE_EDIT ? RULE_MAYBE : m, (int)f->named[i].command);
+				if (m == RULE_MATCH && kind == RULE_EDIT)
+					hit_handed(a, r, (int)f->named[i].command);
+				else
+					hit(a, r, m, (int)f->named[i].command);
 			}
 	}
 }
@@ -484,6 +495,25 @@ static void stop_hosts(struct asking *a, const struct policy_rules *s)
 			enum rule_match m = !f->host[i].host ? RULE_MAYBE : rule_host_matches(r, f->host[i].host) ? RULE_MATCH : RULE_NO_MATCH;
 
 			hit(a, r, m, (int)f->host[i].command);
+		}
+}
+
+/* A host in the words of whatever program: whether that reaches it is not known. */
+static void stop_named_hosts(struct asking *a, const struct policy_rules *s)
+{
+	const struct command_facts *f = a->query->facts;
+	char host[DISGUISE_HOST_MAX];
+
+	for (size_t i = 0; s->nother[RULE_FETCH] && i < f->ncommands; i++)
+		for (size_t k = 1; k < f->command[i].argc; k++) {
+			if (!f->command[i].argv[k] || !disguise_host(&f->command[i], f->command[i].argv[k], host))
+				continue;
+			for (size_t n = 0; n < s->nother[RULE_FETCH]; n++) {
+				const struct policy_rule *r = &s->rule[s->other[RULE_FETCH][n]];
+
+				if (r->effect > RULE_ALLOW && r->pattern && rule_host_matches(r, host))
+					hit_handed(a, r, (int)i);
+			}
 		}
 }
 
@@ -513,6 +543,7 @@ static void ask_command(struct asking *a)
 	for (size_t i = 0; i < a->nsets; i++) {
 		stop_hosts(a, a->set[i]);
 		stop_named(a, a->set[i]);
+		stop_named_hosts(a, a->set[i]);
 		stopping |= has_stopping(a->set[i]);
 	}
 	if (v->effect == RULE_NONE)

@@ -96,7 +96,7 @@ struct rules_verdict {
 	const struct policy_rule *hit[RULES_HITS_MAX]; /* that say so */
 	size_t nhits;
 	bool maybe;                          /* whether a rule applies is only known when it runs, so it asks */
-	bool handed;                         /* … because another program has the words that the rule is about */
+	bool handed;                         /* … because what the program does with the words that the rule is about is not known */
 	bool unseen;                         /* what runs is not known, and there are rules that would refuse or ask */
 	int command;                         /* the one it is about, or −1 */
 };

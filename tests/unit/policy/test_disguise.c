@@ -121,6 +121,38 @@ START_TEST(rules_that_stop_see_through_disguises)
 }
 END_TEST
 
+START_TEST(hosts_are_seen_wherever_they_are_named)
+{
+	static const char text[] = "{\"permissions\":{\"deny\":[\"WebFetch(domain:evil.example)\",\"WebFetch(domain:*.internal)\"]}}";
+	static const struct {
+		const char *line, *answer;
+	} lines[] = {
+		{ "curl https://evil.example/x", "deny" },
+		{ "curl https://EVIL.example./x", "deny" },
+		{ "curl https://a.internal.", "deny" },
+		{ "curl https://notevil.example", "allow" },
+		{ "curl -x http://u:p@evil.example:80 good.example", "ask" },
+		{ "mytool https://evil.example/x", "ask" },
+		{ "mytool --url=https://a.internal", "ask" },
+		{ "git remote add o https://evil.example/x", "ask" },
+		{ "mytool https://good.example/?u=evil.example", "allow" },
+		{ "echo https://evil.example", "allow" },
+		{ "grep -rn https://evil.example src", "allow" },
+		{ "git commit -m 'see https://evil.example'", "allow" },
+	};
+	struct policy_rules rules = RULES_INIT;
+	struct policy_decision d;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, sizeof text - 1, &e), 0);
+	for (size_t i = 0; i < countof(lines); i++) {
+		decide(&rules, lines[i].line, MODE_DEFAULT, &d);
+		ck_assert_msg(strcmp(policy_answer_name(d.answer), lines[i].answer) == 0, "%s: %s", lines[i].line, d.reason);
+	}
+	policy_rules_done(&rules);
+}
+END_TEST
+
 /* What allows is taken as it stands. */
 START_TEST(rules_that_allow_do_not)
 {
@@ -141,5 +173,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("disguise", rules_that_stop_see_through_disguises, rules_that_allow_do_not);
+	return SUITE("disguise", rules_that_stop_see_through_disguises, hosts_are_seen_wherever_they_are_named, rules_that_allow_do_not);
 }
