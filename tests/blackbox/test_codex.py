@@ -272,6 +272,7 @@ def test_read_only_and_paths(home):
         assert status("echo x > a/f", intent(here, PROJECT, entry(at("a"), "read"), entry(at("a"), "write"))) == 0   # as with Codex
         assert status("cat b/secret.env", intent(here, PROJECT, entry(at("b"), "deny"))) != 0
         assert status("cat b/secret.env", intent(here, PROJECT, entry(at("b"), "none"), entry(at("b"), "write"))) != 0
+        assert status("cat b/secret.env", intent(here, PROJECT, entry(at("b"), "deny"), entry(at("b/secret.env"), "read"))) != 0   # as with Codex
         assert status("mkdir new", intent(here, PROJECT, entry(at("new"), "read"))) != 0
         globs = intent(here, PROJECT, {"path": {"type": "glob_pattern", "pattern": "**/*.env"}, "access": "deny"})
         assert status("cat b/secret.env", globs) != 0 and status("cat c/d/deep.env", globs) != 0 and status("echo x > b/ok && cat b/ok", globs) == 0

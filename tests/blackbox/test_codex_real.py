@@ -167,7 +167,8 @@ def test_the_sandbox_is_never_wider_than_codexs_own(home):
     # test's folder would be a part of that "repository".
     intents = [workspace_write(here, temporary=()), intent(here), intent(here, PROJECT, entry(here + "/a", "read")), intent(here, PROJECT, entry(here + "/b", "deny")),
                intent(here, PROJECT, glob), intent(here, entry(here + "/a", "write")), intent(here, PROJECT, entry(here + "/b", "read"), entry(here + "/b/in", "write")),
-               intent(here, PROJECT, entry(here + "/new", "read", missing_path_behavior="skip"))]
+               intent(here, PROJECT, entry(here + "/new", "read", missing_path_behavior="skip")),
+               intent(here, PROJECT, entry(here + "/b", "deny"), entry(here + "/b/x.env", "read"))]
     lines = ["touch f", "touch a/f", "touch b/f", "touch b/in/f", "touch .git/f", "mkdir new", "mkdir .codex", "cat b/x.env", "touch /var/lib/bailiff-test"]
     # It makes programs of its own there, and does not want them in a folder for temporary files.
     with tempfile.TemporaryDirectory(prefix="bl-codex-", dir="/var/tmp") as own, Codex(home) as ours, \

@@ -5,6 +5,7 @@
 #include "runtime/base/path.h"
 #include "supervisor/gateway/codex/file_uri.h"
 
+#include <stdint.h>
 #include <string.h>
 
 #define ENTRIES_MAX 256u
@@ -335,18 +336,28 @@ const char *intent_workspace(const struct intent *t, const char *cwd)
 	return found;
 }
 
-enum intent_access intent_access(const struct intent *t, const char *path)
+/* The deepest entry about the path that is shallower than `below` bytes; of several that deep the one that wins. */
+static const struct intent_entry *decider(const struct intent *t, const char *path, size_t below)
 {
 	const struct intent_entry *best = NULL;
 
 	for (size_t i = 0; i < t->count; i++) {
 		const struct intent_entry *n = &t->entry[i];
-
-		if (!path_within(n->path, path))
-			continue;
 		size_t len = strlen(n->path), had = best ? strlen(best->path) : 0;
-		if (!best || len > had || (len == had && n->access > best->access))
+
+		if (len < below && path_within(n->path, path) && (!best || len > had || (len == had && n->access > best->access)))
 			best = n;
 	}
+	return best;
+}
+
+enum intent_access intent_access(const struct intent *t, const char *path)
+{
+	const struct intent_entry *best = decider(t, path, SIZE_MAX), *around = best;
+
+	while (around && around->access == INTENT_READ)
+		around = decider(t, path, strlen(around->path));
+	if (around && around->access == INTENT_DENY)
+		return INTENT_DENY;
 	return best ? best->access : t->root;
 }

@@ -7,12 +7,12 @@
  *
  * Here it can only *narrow*. bailiff's policy has a profile, which says what an agent gets at most; intent_narrow adds to a
  * request for that profile whatever makes it at least as tight as the intent: write roots that the intent does not let be
- * written become read-only (but for what it does in them), paths that it denies are hidden, the network goes. What the intent would allow beyond the profile is
- * not asked for, so that nothing that a client says gives more than policy does. What is not understood is refused.
+ * written become read-only (but for what it does in them), paths that it denies are hidden, the network goes. What the
+ * intent would allow beyond the profile is not asked for, so that nothing that a client says gives more than policy does. What is not understood is refused.
  *
  * As with Codex's own sandbox the deepest entry about a path decides; of several about the same one, deny before write before
- * read. A path that is to be read-only in a writable folder and does not exist cannot be made either. In folders that may be
- * written .git, .agents and .codex are read-only without being named.
+ * read. What is denied can be opened again in a part for writing, but not for reading. A path that is to be read-only in a
+ * writable folder and does not exist cannot be made either. In folders that may be written .git, .agents and .codex are read-only without being named.
  */
 
 #include <jansson.h>

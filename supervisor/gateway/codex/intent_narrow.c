@@ -98,10 +98,12 @@ static bool is_hidden(const struct narrowing *n, const char *path)
 /* Something in the folder is allowed. */
 static bool holds_allowed(const struct intent *t, const char *folder)
 {
-	for (size_t i = 0; i < t->count; i++)
-		if ((t->entry[i].access == INTENT_READ || t->entry[i].access == INTENT_WRITE) && strcmp(t->entry[i].path, folder) != 0 &&
-		    path_within(folder, t->entry[i].path))
+	for (size_t i = 0; i < t->count; i++) {
+		enum intent_access access = intent_access(t, t->entry[i].path);
+
+		if ((access == INTENT_READ || access == INTENT_WRITE) && strcmp(t->entry[i].path, folder) != 0 && path_within(folder, t->entry[i].path))
 			return true;
+	}
 	return false;
 }
 
