@@ -445,7 +445,7 @@ for line in sys.stdin:
             if what in ("runtime", "both", "upgrade"):
                 until("another runtime", home.answers)
             # A connection that the old proxy still took may break; the next one must not.
-            until(f"{where} is reached after {what}", lambda: answer(where) == "200", 20)
+            until(f"{where} is reached after {what}", lambda: answer(where) == "200")
             said = answer(f"other.test:{server.port}")
             assert said == "403", (what, said)
             good += 1

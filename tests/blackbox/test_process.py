@@ -226,7 +226,7 @@ def test_the_rest_of_the_tree_ends_with_the_command(home):
         mark = f"mark-{os.getpid()}-rest"
         started, end = rpc.run([TALKER, "left", mark])
         assert end["exitCode"] == 0
-        until("nothing is left behind", lambda: not harness.marked(mark), 10)
+        until("nothing is left behind", lambda: not harness.marked(mark))
         assert terminal(rpc, started["processId"])["type"] == "process.completed"
 
 
@@ -433,7 +433,7 @@ def test_the_guard_takes_all_with_it(home):
         until("ready", lambda: b"ready" in rpc.outputs(process)["stdout"])
     home.note_tree()
     home.stop(signal.SIGKILL)
-    until("the sandbox died with the guard", lambda: not harness.marked(mark), 10)
+    until("the sandbox died with the guard", lambda: not harness.marked(mark))
     home.start()
     with home.rpc() as rpc:
         assert rpc.call("get_process", processId=process)["status"] == "lost"

@@ -23,7 +23,7 @@ def test_a_command_is_a_child(home):
     with home.rpc() as rpc:
         p = parent(rpc)
         child = spawn(rpc, p, nickname="ann", command=["cat"], isolation={"profile": "isolated"}, input="one\n", modelPolicy={"only": "small"})
-        harness.until("it runs", lambda: one(rpc, child["subagentId"])["status"] == "running", 5)
+        harness.until("it runs", lambda: one(rpc, child["subagentId"])["status"] == "running")
         rpc.call("send_subagent_input", subagentId=child["subagentId"], input="two\n")
         rpc.call("send_subagent_input", subagentId=child["subagentId"], input="", eof=True)
         done = rpc.call("wait_subagents", subagentIds=[child["subagentId"]], timeoutMs=60000)

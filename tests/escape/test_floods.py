@@ -56,7 +56,7 @@ def test_the_guard_dies_during_set_up(home):
                 time.sleep(0.0005 * (i % 40))
         home.note_tree()
         home.stop(sig=9)
-        until("nothing survives", lambda: not marked(os.path.basename(program)), 10)
+        until("nothing survives", lambda: not marked(os.path.basename(program)))
         home.nothing_left() if i == rounds - 1 else None
         home.start()
 
