@@ -100,6 +100,11 @@ void session_act(struct session *s, const char *method, json_t *params, const ch
 	session_ask(s, method, params, fn, ctx);
 }
 
+void session_offer(struct session *s, const char *method, json_t *params, const char *traceparent)
+{
+	session_ask(s, method, params, NULL, NULL);
+}
+
 void session_start(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
 {
 	if (!json_array_size(json_object_get(params, "command")) && !json_is_string(json_object_get(params, "commandLine")))
