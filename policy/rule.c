@@ -75,6 +75,18 @@ static void take_bash(struct policy_rule *r, const char *spec)
 	r->tail = n > 2 && strcmp(r->pattern + n - 2, " *") == 0;
 }
 
+/* Who writes /etc/x means the system's more often than one of the workspace. */
+static bool is_system(const char *path)
+{
+	static const char *const folders[] = { "etc", "usr", "boot", "proc", "sys", "root", "sbin" };
+	const size_t n = strcspn(path, "/");
+
+	for (size_t i = 0; i < countof(folders); i++)
+		if (strlen(folders[i]) == n && memcmp(folders[i], path, n) == 0)
+			return true;
+	return false;
+}
+
 static int take_path(struct policy_rule *r, const char *spec, struct err *e)
 {
 	static const struct {
@@ -97,6 +109,7 @@ static int take_path(struct policy_rule *r, const char *spec, struct err *e)
 	for (const char *s = at; *s; s += strcspn(s, "/"), s += *s == '/')
 		if (strncmp(s, "..", 2) == 0 && (s[2] == '/' || !s[2]))
 			return err_set(e, ERR_INVALID, "'%.200s' has '..' in it, which a path never has when it is looked at", spec);
+	r->at_root = r->base == RULE_AT_WORKSPACE && is_system(at);
 	r->pattern = mem_strdup(at);
 	size_t n = strlen(r->pattern);
 	while (n && r->pattern[n - 1] == '/')
@@ -308,7 +321,8 @@ void rule_path_near(const struct command_path *path, const struct rule_place *pl
 		const struct policy_rule at = { .base = (enum rule_base)base };
 		const char *folder = base_of(&at, place);
 
-		ret_near[base] = !one || base == RULE_AT_ROOT || base == RULE_ANYWHERE || (folder && below(path->path, folder));
+		ret_near[base] = !one || base == RULE_AT_ROOT || base == RULE_ANYWHERE || (folder && below(path->path, folder)) ||
+			(base == RULE_AT_WORKSPACE && path->path[0] == '/' && is_system(path->path + 1));
 	}
 }
 
@@ -417,7 +431,15 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 
 enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path, const struct rule_place *place)
 {
-	const enum rule_match m = written_path_matches(r, path, place);
+	enum rule_match m = written_path_matches(r, path, place);
+
+	if (m == RULE_NO_MATCH && r->at_root && r->effect != RULE_ALLOW) {
+		struct policy_rule copy = *r;
+
+		copy.base = RULE_AT_ROOT;
+		copy.at_root = false;
+		m = rule_path_matches(&copy, path, place);
+	}
 
 	if (m != RULE_NO_MATCH || r->effect == RULE_ALLOW || path->exact || path->path[0] != '/' || !base_of(r, place) ||
 	    !has_any(path->path, strlen(path->path), "*?["))

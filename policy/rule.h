@@ -55,6 +55,7 @@ struct policy_rule {
 	char *writes;             /* RULE_BASH: the redirections into files that it names; NULL: none */
 	bool tail;                /* ends in " *": also matches without */
 	enum rule_base base;      /* paths */
+	bool at_root;             /* /etc/x: the workspace's, and the system's where the rule refuses or asks */
 	struct rule_word *word;   /* RULE_PREFIX */
 	size_t nwords;
 	char *justification;      /* or NULL */

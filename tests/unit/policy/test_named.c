@@ -78,6 +78,35 @@ static const struct {
 	{ "git commit -m .env", "allow" },
 };
 
+/* Edit(/etc/x) is about etc in the workspace, and who forbids it means the system's too. */
+START_TEST(the_systems_folders_are_meant)
+{
+	static const char text[] = "{\"permissions\":{\"deny\":[\"Edit(/etc/**)\",\"Read(/root/.ssh)\",\"Edit(/lib/**)\"],\"allow\":[\"Edit(/usr/**)\",\"Bash(echo:*)\"]}}";
+	static const struct {
+		const char *line, *answer;
+	} lines[] = {
+		{ "echo x > /etc/hosts", "deny" },    { "touch etc/x", "deny" },         { "cat /etc/hosts", "allow" },    { "cat /root/.ssh/id", "deny" },
+		{ "tar cf x /root", "deny" },         { "cat < /r*/.ssh/id", "ask" },    { "touch /lib/x", "ask" },        { "touch lib/x", "deny" },
+		{ "echo x > /usr/y", "ask" },         { "echo x > usr/y", "allow" },
+	};
+	const struct understand_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
+	struct policy_rules rules = RULES_INIT;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, sizeof text - 1, &e), 0);
+	for (size_t i = 0; i < countof(lines); i++) {
+		command_facts_auto struct command_facts f = { 0 };
+		struct policy_decision d;
+		const struct policy_request q = { .cwd = o.cwd, .workspace = o.workspace, .home = o.home, .mode = MODE_UNTRUSTED, .facts = &f, .rules = &rules };
+
+		command_understand_line(lines[i].line, strlen(lines[i].line), &o, &f);
+		policy_decide(&q, &d);
+		ck_assert_msg(strcmp(policy_answer_name(d.answer), lines[i].answer) == 0, "%s: %s", lines[i].line, d.reason);
+	}
+	policy_rules_done(&rules);
+}
+END_TEST
+
 START_TEST(rules_about_files_see_what_words_name)
 {
 	const struct understand_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
@@ -105,5 +134,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("named", rules_about_files_see_what_words_name);
+	return SUITE("named", rules_about_files_see_what_words_name, the_systems_folders_are_meant);
 }
