@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,7 @@
 
 #define OWNER_NAME "owner"
 #define PATHS_MAX (1u << 20)
+#define SWEPT_MS 1000
 
 void cow_init(struct cow *c, int fd, bool privileged)
 {
@@ -93,6 +95,19 @@ static int make_layers(int run, uint32_t nroots)
 	return 0;
 }
 
+/* Of an earlier try something may be left, which the helper that sweeps is removing at the same time. */
+static int make_run(struct cow *c, const char *id)
+{
+	for (int ms = 0;; ms++) {
+		cow_forget(c, id);
+		if (mkdirat(c->fd, id, 0700) == 0)
+			return 0;
+		if (errno != EEXIST || ms >= SWEPT_MS)
+			return -1;
+		poll(NULL, 0, 1);
+	}
+}
+
 int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer, char path[PATH_MAX],
 		int *ret_fd, struct err *e)
 {
@@ -103,10 +118,9 @@ int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, con
 		return err_set(e, ERR_UNAVAILABLE, "there is no folder for copy-on-write runs");
 	if (snprintf(path, PATH_MAX, "%s/%s", c->path, id) >= PATH_MAX)
 		return err_set(e, ERR_UNAVAILABLE, "the folder for copy-on-write runs has too long a path");
-	cow_forget(c, id); /* of an earlier try */
 	for (size_t i = 0; i < peer->ngroups && o.ngroups < COW_GROUPS_MAX; i++)
 		o.groups[o.ngroups++] = peer->groups[i];
-	if (mkdirat(c->fd, id, 0700) < 0)
+	if (make_run(c, id) < 0)
 		return err_sys(e, errno, "make the folder of a copy-on-write run");
 	fd_auto int run = open_run(c, id);
 	if (run < 0 || fstat(run, &st) < 0 || make_layers(run, o.nroots) < 0)
@@ -121,7 +135,7 @@ int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, con
 
 void cow_forget(struct cow *c, const char *id)
 {
-	if (c->fd >= 0 && cow_remove(c->fd, id) < 0)
+	if (c->fd >= 0 && cow_remove(c->fd, id) < 0 && errno != ENOENT)
 		log_warning("remove what is left of the copy-on-write run %s: %s", id, strerror(errno));
 }
 
