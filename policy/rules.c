@@ -231,14 +231,19 @@ struct handing {
 	const char *text;
 	int index;
 	bool may_run, looked;
+	unsigned tries;               /* each may look at all the words that follow, so there is an end to them */
 };
+#define HANDED_TRIES 32
 
 static void stop_handed(void *ctx, const struct policy_rule *r)
 {
 	struct handing *h = ctx;
 	struct rules_verdict *v = h->asking->verdict;
 
-	if (r->effect == RULE_ALLOW || v->effect >= RULE_ASK || !rule_text_matches(r, h->text))
+	if (r->effect == RULE_ALLOW || v->effect >= RULE_ASK || h->tries >= HANDED_TRIES)
+		return;
+	h->tries++;
+	if (!rule_text_matches(r, h->text))
 		return;
 	if (!h->looked)
 		h->may_run = disguise_may_run(h->command);

@@ -3,12 +3,14 @@
 #include "policy/decision.h"
 #include "policy/understand.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static const char rules_text[] =
 	"{\"permissions\":{\"deny\":[\"Bash(git push:*)\",\"Bash(rm -rf:*)\",\"Bash(shutdown:*)\",\"Bash(docker run --privileged *)\",\"Bash(curl -X POST:*)\","
@@ -153,6 +155,28 @@ START_TEST(hosts_are_seen_wherever_they_are_named)
 }
 END_TEST
 
+/* A rule that has to look at all the words is not tried from every one of them. */
+START_TEST(looking_has_an_end)
+{
+	static const char text[] = "{\"permissions\":{\"deny\":[\"Bash(foo * bar)\"]}}";
+	struct policy_rules rules = RULES_INIT;
+	buf_auto struct buf line = BUF_INIT;
+	struct policy_decision d;
+	struct timespec a, b;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, sizeof text - 1, &e), 0);
+	buf_str(&line, "mytool");
+	for (int i = 0; i < 200000; i++)
+		buf_str(&line, " foo");
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+	decide(&rules, buf_cstr(&line), MODE_DEFAULT, &d);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
+	ck_assert_int_lt(b.tv_sec - a.tv_sec, 20);
+	policy_rules_done(&rules);
+}
+END_TEST
+
 /* What allows is taken as it stands. */
 START_TEST(rules_that_allow_do_not)
 {
@@ -173,5 +197,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("disguise", rules_that_stop_see_through_disguises, hosts_are_seen_wherever_they_are_named, rules_that_allow_do_not);
+	return SUITE("disguise", rules_that_stop_see_through_disguises, hosts_are_seen_wherever_they_are_named, looking_has_an_end, rules_that_allow_do_not);
 }
