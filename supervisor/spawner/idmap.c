@@ -12,12 +12,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 void idmap_init(struct idmap *m, uid_t avoid)
 {
-	*m = (struct idmap){ .avoid = avoid };
+	unsigned from = 0;
+	if (getrandom(&from, sizeof from, GRND_NONBLOCK) != (ssize_t)sizeof from)
+		from = (unsigned)getpid();
+	*m = (struct idmap){ .avoid = avoid, .from = from % IDMAP_COUNT };
 	for (unsigned i = 0; i < IDMAP_COUNT; i++)
 		m->fd[i] = -1;
 }
@@ -63,11 +67,12 @@ static int make(uid_t id, struct err *e)
 
 static unsigned choose(struct idmap *m)
 {
-	for (unsigned i = 0; i < IDMAP_COUNT; i++) {
+	unsigned i;
+	for (unsigned n = 0; n < IDMAP_COUNT; n++) {
+		i = (m->from + n) % IDMAP_COUNT;
 		if (!m->taken[i] && IDMAP_FIRST + i != m->avoid)
 			return i;
 	}
-	unsigned i;
 	do
 		i = m->turn++ % IDMAP_COUNT;
 	while (IDMAP_FIRST + i == m->avoid);

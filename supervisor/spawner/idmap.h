@@ -7,7 +7,8 @@
  * makes belong to root outside, and everything else of the host's is a stranger's to it.
  *
  * The swap is a user namespace that exists only as a descriptor. One is made when an id is used for the first time and
- * kept: making one costs a fork. The lowest free id is taken, so that commands one after the other share one.
+ * kept: making one costs a fork. The first free id is taken, so that commands one after the other share one. From which one is left
+ * to chance: the kernel counts processes and more by user, and another daemon on this machine, or the spawner before us, has commands too.
  */
 
 #include "sandbox/plan.h"
@@ -22,6 +23,7 @@ struct err;
 
 struct idmap {
 	uid_t avoid;                          /* the runtime's */
+	unsigned from;                        /* where looking for a free one begins */
 	unsigned turn;                        /* when all are taken, they are shared in turn */
 	int fd[IDMAP_COUNT];                  /* −1 = not made yet */
 	bool taken[IDMAP_COUNT];
