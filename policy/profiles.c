@@ -92,15 +92,20 @@ static int take_paths(const struct file *f, struct profile *p, const char *key, 
 	return 0;
 }
 
-static int take_number(const struct file *f, const struct profile *p, const char *key, const json_t *v, uint64_t *ret, struct err *e)
+/* `least` above 1: it is a size. */
+static int take_number(const struct file *f, const struct profile *p, const char *key, const json_t *v, uint64_t least, uint64_t *ret, struct err *e)
 {
 	struct err inner = ERR_INIT;
 	uint64_t n = json_integer_value(v) > 0 ? (uint64_t)json_integer_value(v) : 0;
 
+	if (least == 1 && (!json_is_integer(v) || n == 0))
+		return wrong(f, p->name, key, e, "must be a number above 0");
 	if (json_is_string(v) && text_size_bytes(json_string_value(v), &n, &inner) < 0)
 		return wrong(f, p->name, key, e, "%s", inner.message);
 	if ((!json_is_string(v) && !json_is_integer(v)) || n == 0)
 		return wrong(f, p->name, key, e, "must be a number above 0, or a size such as \"512M\"");
+	if (n < least)
+		return wrong(f, p->name, key, e, "must be at least %llu", (unsigned long long)least);
 	*ret = n;
 	return 0;
 }
@@ -193,15 +198,15 @@ static int take_member(const struct file *f, struct profile *p, const char *key,
 	};
 	const struct {
 		const char *key;
-		uint64_t *value;
-	} numbers[] = { { "tmpBytes", &p->tmp_bytes }, { "memoryBytes", &p->memory_bytes }, { "pids", &p->pids } };
+		uint64_t least, *value;
+	} numbers[] = { { "tmpBytes", PROFILE_TMP_LEAST, &p->tmp_bytes }, { "memoryBytes", PROFILE_MEMORY_LEAST, &p->memory_bytes }, { "pids", 1, &p->pids } };
 
 	for (size_t i = 0; i < countof(lists); i++)
 		if (strcmp(lists[i].key, key) == 0)
 			return take_paths(f, p, key, lists[i].kind, v, e);
 	for (size_t i = 0; i < countof(numbers); i++)
 		if (strcmp(numbers[i].key, key) == 0)
-			return take_number(f, p, key, v, numbers[i].value, e);
+			return take_number(f, p, key, v, numbers[i].least, numbers[i].value, e);
 	if (strcmp(key, "network") == 0)
 		return take_network(f, p, v, e);
 	if (strcmp(key, "require") == 0)

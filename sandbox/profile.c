@@ -468,18 +468,31 @@ static int adjust_network(struct profile *p, const struct profile_change *c, boo
 	return network == PLAN_NET_ALLOW && (c->network || c->nhosts) ? adjust_hosts(p, c, may_widen || narrower, e) : 0;
 }
 
-static int adjust_limit(struct profile *p, uint64_t *limit, uint64_t value, uint32_t layer, const char *field, bool may_widen, struct err *e)
+static int adjust_limits(struct profile *p, const struct profile_change *c, bool may_widen, struct err *e)
 {
+	const struct {
+		const char *field;
+		uint64_t *limit, value, least;
+		uint32_t layer;
+	} rows[] = {
+		{ "limits.memoryBytes", &p->memory_bytes, c->memory_bytes, PROFILE_MEMORY_LEAST, PLAN_LAYER_CGROUP },
+		{ "limits.pids", &p->pids, c->pids, 1, PLAN_LAYER_CGROUP },
+		{ "sandbox.tmpBytes", &p->tmp_bytes, c->tmp_bytes, PROFILE_TMP_LEAST, 0 },
+	};
 	char text[24];
 
-	if (!value)
-		return 0;
-	if (!may_widen && *limit && value > *limit) {
-		snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-		return widens(field, "a limit of", text, p, e);
+	for (size_t i = 0; i < countof(rows); i++) {
+		if (!rows[i].value)
+			continue;
+		if (rows[i].value < rows[i].least)
+			return err_field(e, rows[i].field, "must be at least %llu", (unsigned long long)rows[i].least);
+		if (!may_widen && *rows[i].limit && rows[i].value > *rows[i].limit) {
+			snprintf(text, sizeof text, "%llu", (unsigned long long)rows[i].value);
+			return widens(rows[i].field, "a limit of", text, p, e);
+		}
+		*rows[i].limit = rows[i].value;
+		p->require |= rows[i].layer;
 	}
-	*limit = value;
-	p->require |= layer;
 	return 0;
 }
 
@@ -516,9 +529,7 @@ int profile_adjust(struct profile *p, const struct profile_change *c, const stru
 			return -1;
 	if (p->confined && adjust_network(p, c, may_widen, e) < 0)
 		return -1;
-	if (adjust_limit(p, &p->memory_bytes, c->memory_bytes, PLAN_LAYER_CGROUP, "limits.memoryBytes", may_widen, e) < 0 ||
-	    adjust_limit(p, &p->pids, c->pids, PLAN_LAYER_CGROUP, "limits.pids", may_widen, e) < 0 ||
-	    adjust_limit(p, &p->tmp_bytes, c->tmp_bytes, 0, "sandbox.tmpBytes", may_widen, e) < 0)
+	if (adjust_limits(p, c, may_widen, e) < 0)
 		return -1;
 	p->cow |= c->cow;
 	return 0;

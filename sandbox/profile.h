@@ -24,6 +24,8 @@ struct err;
 #define PROFILE_TEXT_MAX 16384 /* all paths together: they appear in events */
 #define PROFILE_DEFAULT "workspace"
 #define PROFILE_HOST "host"
+#define PROFILE_MEMORY_LEAST (1u << 20) /* with less, not even a sandbox's init runs */
+#define PROFILE_TMP_LEAST (64u << 10)   /* what the init itself puts into a private folder */
 
 struct profile_entry {
 	uint32_t kind;             /* enum plan_mount_kind */

@@ -450,9 +450,12 @@ def test_bad_parameters_are_named(home):
     with home.rpc() as rpc:
         for sandbox, field in (({"readRoots": ["x"]}, "sandbox.readRoots[0]"), ({"network": "lan"}, "sandbox.network"),
                                ({"writeRoots": ["/"]}, "sandbox.writeRoots"), ({"hidden": [tree]}, "sandbox.hidden"),
-                               ({"roots": []}, "sandbox.roots"), ({"tmpBytes": 0}, "sandbox.tmpBytes")):
+                               ({"roots": []}, "sandbox.roots"), ({"tmpBytes": 0}, "sandbox.tmpBytes"),
+                               ({"tmpBytes": 4096}, "sandbox.tmpBytes")):
             error = rpc.fails("start_process", command=["true"], cwd=tree, profile="workspace", sandbox=sandbox, code=-32602)
             assert error.data["field"] == field, (sandbox, error.data)
+        error = rpc.fails("start_process", command=["true"], cwd=tree, profile="workspace", limits={"memoryBytes": 4096}, code=-32602)
+        assert error.data["field"] == "limits.memoryBytes" and "at least 1048576" in error.message, error.message
         error = rpc.fails("start_process", command=["true"], cwd=tree, profile="castle", code=-32004)
         for name in ("workspace", "readonly", "isolated", "ci", "host"):
             assert name in error.message, error.message

@@ -37,13 +37,13 @@ START_TEST(a_profile_extends_another)
 
 	take(&s, "{\"profiles\":{\"net\":{\"extends\":\"build\",\"network\":\"host\"},"
 		 "\"build\":{\"readRoots\":[\"/srv/cache?\"],\"writeRoots\":[\"~/.cache/build\"],\"hidden\":[\"/mnt\"],"
-		 "\"protect\":[\"Makefile\"],\"memoryBytes\":\"1G\",\"pids\":100,\"tmpBytes\":4096,\"require\":[\"landlock\"],\"cow\":true}}}");
+		 "\"protect\":[\"Makefile\"],\"memoryBytes\":\"1G\",\"pids\":100,\"tmpBytes\":65536,\"require\":[\"landlock\"],\"cow\":true}}}");
 	get(&s, "net", &p);
 	ck_assert(p.confined && p.cow);
 	ck_assert_uint_eq(p.network, PLAN_NET_HOST);
 	ck_assert_uint_eq(p.memory_bytes, 1ull << 30);
 	ck_assert_uint_eq(p.pids, 100);
-	ck_assert_uint_eq(p.tmp_bytes, 4096);
+	ck_assert_uint_eq(p.tmp_bytes, 65536);
 	ck_assert(p.require & PLAN_LAYER_LANDLOCK);
 	ck_assert(has(&p, "$WORKSPACE", PLAN_MOUNT_WRITE));
 	ck_assert(has(&p, "/srv/cache", PLAN_MOUNT_READ));
@@ -123,6 +123,9 @@ START_TEST(what_is_wrong_is_named)
 	bad("{\"sandbox\":{\"network\":{\"allowedDomains\":[\"a b\"]}}}", "sandbox.network.allowedDomains[0]");
 	bad("{\"profiles\":{\"a\":{\"cow\":1}}}", "true or false");
 	bad("{\"profiles\":{\"a\":{\"memoryBytes\":0}}}", "above 0");
+	bad("{\"profiles\":{\"a\":{\"memoryBytes\":\"1000K\"}}}", "memoryBytes: must be at least 1048576");
+	bad("{\"profiles\":{\"a\":{\"tmpBytes\":4096}}}", "tmpBytes: must be at least 65536");
+	bad("{\"profiles\":{\"a\":{\"pids\":\"many\"}}}", "pids: must be a number above 0");
 	bad("{\"profiles\":{\"a\":{\"colour\":1}}}", "unknown key");
 }
 END_TEST

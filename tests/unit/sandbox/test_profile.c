@@ -206,7 +206,7 @@ START_TEST(less_is_always_fine)
 
 	make("workspace", &ann, &p);
 	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj/vendor", "/usr/share"), LIST(hide, "~/.cargo", "/srv"),
-					    .network = "none", .pids = 64, .memory_bytes = 1 << 20, .tmp_bytes = 4096, .cow = true }, false, 0);
+					    .network = "none", .pids = 64, .memory_bytes = 1 << 20, .tmp_bytes = 1 << 16, .cow = true }, false, 0);
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/vendor"), "read");
 	ck_assert_str_eq(kind_of(&p, "/usr/share"), "");
