@@ -28,6 +28,7 @@ SETS = {
     "codex": ["@openai/codex@0.166.0"],
 }
 NODE = "node-linux-" + {"aarch64": "arm64", "x86_64": "x64"}.get(platform.machine(), platform.machine()) + "@22.23.3"
+CONFORMANCE_NODE = 22   # what the conformance suite runs on
 FETCH_S = 240
 failed = {}     # what could not be had, and why: asked once in a program
 
@@ -55,7 +56,7 @@ def install(folder, specs):
     if os.environ.get("BAILIFF_TEST_NO_FETCH"):
         raise Skip("npm could not fetch packages at the beginning of this run")
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=os.path.dirname(folder)) as work:
-        argv = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev", "--fetch-retries=0", "--fetch-timeout=30000",
+        argv = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--omit=dev", "--fetch-retries=1", "--fetch-timeout=30000",
                 "--loglevel=error",
                 "--prefix", work, *specs]
         try:
@@ -63,8 +64,9 @@ def install(folder, specs):
         except subprocess.TimeoutExpired:
             raise Skip(f"npm did not fetch {specs[0]} in {FETCH_S} s") from None
         if done.returncode:
-            words = re.findall(r"code (E\w+)", done.stdout.decode("utf-8", "replace"))
-            raise Skip(f"npm cannot fetch {specs[0]} ({words[0] if words else f'status {done.returncode}'})")
+            said = done.stdout.decode("utf-8", "replace")
+            words = re.findall(r"code (E\w+)", said) or [line.strip()[:100] for line in said.splitlines() if line.strip()] or [f"status {done.returncode}"]
+            raise Skip(f"npm cannot fetch {specs[0]} ({words[0]})")
         os.chmod(work, 0o755)
         os.rename(work, folder)
         os.mkdir(work)      # for the end of the with
@@ -129,6 +131,10 @@ def main(names):
         except Skip as e:
             print(f"{name}: not to be had: {e}")
             sys.exit(1)
+    try:
+        print(f"node: {node(CONFORMANCE_NODE)}", flush=True)
+    except Skip as e:
+        print(f"node: not to be had: {e}")
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def failures(results):
 
 
 def run_suite(revision, count):
-    node = npm.node(22)
+    node = npm.node(npm.CONFORMANCE_NODE)
     folder = os.path.join(npm.packages("mcp-conformance"), "node_modules", "@modelcontextprotocol", "conformance")
     wanted = required(folder, revision)
     assert len(wanted) == count, f"the suite requires {len(wanted)} scenarios for {revision}, not {count}"
