@@ -403,15 +403,20 @@ def test_whose_size(home):
     assert b"ROWSxCOLS" in done.err, done.err
 
 
+def numbered(w):
+    """The numbers of n1, n2 … in a window; not those at the end of an id."""
+    return [int(n) for n in re.findall(rb"(?<![0-9a-z])n(\d+)[\r\n ]", w.plain())]
+
+
 def test_attach_exactly_once(home):
     """Whenever somebody attaches to a stream of numbers, they go on where the screen ends."""
     with background(home, "sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo n$i; done; read x") as process:
         for _ in range(8):
             with Window(home, "attach", process) as w:
-                w.until("some numbers", lambda: len(re.findall(rb"n\d+\s", w.plain())) > 15)
+                w.until("some numbers", lambda: len(numbered(w)) > 15)
                 w.type(DETACH)
                 w.wait(status=0)
-                numbers = [int(n) for n in re.findall(rb"n(\d+)[\r\n ]", w.plain())]
+                numbers = numbered(w)
                 assert numbers == list(range(numbers[0], numbers[0] + len(numbers))), numbers
 
 
