@@ -1,0 +1,268 @@
+/* What a request changes in a profile: less always, more where who asks may have more. */
+
+#include "sandbox/profile_private.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "sandbox/nested.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int widens(const char *field, const char *what, const char *path, const struct profile *p, struct err *e)
+{
+	err_set(e, ERR_PERMISSION, "%s '%.200s' is more than profile %s gives; only an operator may widen it", what, path, p->name);
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+/* A root of the request's: a real place, and none of ours. */
+static int take_path(const char *given, const char *field, const struct profile_place *place, char ret[PATH_MAX], struct err *e)
+{
+	struct err inner = ERR_INIT;
+	int r = profile_expand_path(given, place, ret, &inner);
+
+	if (r != 0)
+		return err_field(e, field, "%s", r < 0 ? inner.message : "the caller has no home or workspace");
+	if (!ret[1])
+		return err_field(e, field, "'/' is too much: name what is needed");
+	for (size_t i = 0; i < place->nsecrets; i++)
+		if (path_within(place->secrets[i], ret))
+			return err_field(e, field, "'%.200s' is bailiff's own", ret);
+	if (path_within("/proc", ret) || path_within("/sys", ret) || path_within("/dev", ret))
+		return err_field(e, field, "'%.200s' is made by the sandbox itself", ret);
+	return 0;
+}
+
+static int add_field(struct profile *p, uint32_t kind, uint32_t flags, const char *path, const char *field, struct err *e)
+{
+	if (profile_add(p, kind, flags, path, e) == 0)
+		return 0;
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+static int adjust_read(struct profile *p, const char *given, const struct profile_place *place, bool may_widen, struct err *e)
+{
+	static const char field[] = "sandbox.readRoots";
+	char path[PATH_MAX];
+
+	if (take_path(given, field, place, path, e) < 0)
+		return -1;
+	const struct profile_entry *en = profile_decider(p, path);
+	bool seen = en && (en->kind == PLAN_MOUNT_SYSTEM || en->kind == PLAN_MOUNT_READ || en->kind == PLAN_MOUNT_PROTECT);
+	bool written = en && en->kind == PLAN_MOUNT_WRITE;
+	if (!may_widen && seen)
+		return 0;
+	if (!may_widen && !written)
+		return widens(field, "reading", path, p, e);
+	return add_field(p, PLAN_MOUNT_READ, PLAN_MOUNT_OWNED, path, field, e);
+}
+
+static bool has_name(const char *path, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *s = path; (s = strstr(s, name)); s++)
+		if (s > path && s[-1] == '/' && (!s[n] || s[n] == '/'))
+			return true;
+	return false;
+}
+
+/* Part of it is a name that is protected in every write root, and in what is nested there: of submodules, without the first of its names. */
+static bool is_protected_name(const struct profile *p, const char *path)
+{
+	const char *modules = strstr(path, NESTED_MODULES "/");
+
+	for (size_t i = 0; i < p->count; i++) {
+		const char *name = p->entry[i].path;
+
+		if (p->entry[i].kind != PLAN_MOUNT_PROTECT || name[0] == '/')
+			continue;
+		if (has_name(path, name) || (modules && strncmp(name, ".git/", 5) == 0 && has_name(modules + strlen(NESTED_MODULES), name + 5)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * What the profile lets be written anyway. A name that is protected is not that: who names it himself means it without the
+ * protection.
+ */
+static bool is_writable(const struct profile *p, const char *path, const struct profile_place *place)
+{
+	const struct profile_entry *en = profile_decider(p, path);
+
+	if (!en || en->kind != PLAN_MOUNT_WRITE || is_protected_name(p, path))
+		return false;
+	for (size_t i = 0; i < place->nfolders; i++) /* one of bailiff's in a write root is read-only (keep_folders) */
+		if (path_within(en->path, place->folders[i]) && path_within(place->folders[i], path))
+			return false;
+	return true;
+}
+
+/*
+ * A request may make a folder read-only and keep something in it. Before the folder is, so that what is read-only in that again
+ * is known to be in something that can be written. 1: it is kept.
+ */
+static int keep_write(struct profile *p, const char *given, const struct profile_change *c, const struct profile_place *place, struct err *e)
+{
+	static const char field[] = "sandbox.writeRoots";
+	char path[PATH_MAX], folder[PATH_MAX];
+
+	if (take_path(given, field, place, path, e) < 0)
+		return -1;
+	for (size_t i = 0; i < c->nread; i++)
+		if (take_path(c->read[i], field, place, folder, NULL) == 0 && path_within(folder, path) && is_writable(p, path, place))
+			return add_field(p, PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path, field, e) < 0 ? -1 : 1;
+	return 0;
+}
+
+static int adjust_write(struct profile *p, const char *given, const struct profile_place *place, bool may_widen, struct err *e)
+{
+	static const char field[] = "sandbox.writeRoots";
+	char path[PATH_MAX];
+
+	if (take_path(given, field, place, path, e) < 0)
+		return -1;
+	const struct profile_entry *en = profile_decider(p, path);
+	if (en && en->kind == PLAN_MOUNT_WRITE)
+		return 0;
+	if (!may_widen)
+		return widens(field, "writing", path, p, e);
+	return add_field(p, PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path, field, e);
+}
+
+/* Hidden is hidden: also what the profile shows inside. */
+static int adjust_hide(struct profile *p, const char *given, const struct profile_place *place, struct err *e)
+{
+	static const char field[] = "sandbox.hidden";
+	char path[PATH_MAX];
+
+	if (take_path(given, field, place, path, e) < 0)
+		return -1;
+	if (path_within(path, place->cwd))
+		return err_field(e, field, "'%.150s' holds the working directory '%.150s'", path, place->cwd);
+	for (size_t i = p->count; i-- > 0;)
+		if (p->entry[i].path[0] == '/' && path_within(path, p->entry[i].path))
+			profile_drop(p, i);
+	return add_field(p, PLAN_MOUNT_HIDE, 0, path, field, e);
+}
+
+static bool has_allowed_host(const struct profile *p)
+{
+	for (size_t i = 0; i < p->hosts.count; i++)
+		if (host_rule_allows(&p->hosts.rule[i]))
+			return true;
+	return false;
+}
+
+/* `free`: what is named is less than there was, or the caller may have more. */
+static int adjust_hosts(struct profile *p, const struct profile_change *c, bool free, struct err *e)
+{
+	static const char field[] = "sandbox.allowHosts";
+
+	for (size_t i = 0; i < c->nhosts; i++) {
+		struct host_rule r;
+		struct err inner = ERR_INIT;
+
+		if (host_rule_parse(c->hosts[i], false, &r, &inner) < 0)
+			return err_field(e, field, "%s", inner.message);
+		if (host_rules_cover(&p->hosts, &r))
+			continue;
+		if (!free)
+			return widens(field, "reaching", c->hosts[i], p, e);
+		if (profile_add_host(p, c->hosts[i], false, &inner) < 0)
+			return err_field(e, field, "%s", inner.message);
+	}
+	if (!has_allowed_host(p))
+		return err_field(e, field, "name the hosts that may be reached");
+	return 0;
+}
+
+static int adjust_network(struct profile *p, const struct profile_change *c, bool may_widen, struct err *e)
+{
+	static const char field[] = "sandbox.network";
+	static const unsigned width[] = { [PLAN_NET_NONE] = 0, [PLAN_NET_ALLOW] = 1, [PLAN_NET_HOST] = 2 };
+	int network = c->network ? profile_network(c->network) : c->nhosts ? PLAN_NET_ALLOW : (int)p->network;
+
+	if (network < 0)
+		return err_field(e, field, "'%.40s' is not none, host or allow", c->network);
+	if (c->nhosts && network != PLAN_NET_ALLOW)
+		return err_field(e, "sandbox.allowHosts", "goes with network allow, not %s", c->network);
+	if (!c->network && c->nhosts && p->network == PLAN_NET_HOST)
+		return err_field(e, "sandbox.allowHosts", "profile %s has the host's network; add network allow to narrow it", p->name);
+	if (!may_widen && width[network] > width[p->network])
+		return widens(field, "network", profile_network_name((uint32_t)network), p, e);
+	bool narrower = p->network == PLAN_NET_HOST;
+	p->network = (uint32_t)network;
+	return network == PLAN_NET_ALLOW && (c->network || c->nhosts) ? adjust_hosts(p, c, may_widen || narrower, e) : 0;
+}
+
+static int adjust_limits(struct profile *p, const struct profile_change *c, bool may_widen, struct err *e)
+{
+	const struct {
+		const char *field;
+		uint64_t *limit, value, least;
+		uint32_t layer;
+	} rows[] = {
+		{ "limits.memoryBytes", &p->memory_bytes, c->memory_bytes, PROFILE_MEMORY_LEAST, PLAN_LAYER_CGROUP },
+		{ "limits.pids", &p->pids, c->pids, 1, PLAN_LAYER_CGROUP },
+		{ "sandbox.tmpBytes", &p->tmp_bytes, c->tmp_bytes, PROFILE_TMP_LEAST, 0 },
+	};
+	char text[24];
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		if (!rows[i].value)
+			continue;
+		if (rows[i].value < rows[i].least)
+			return err_field(e, rows[i].field, "must be at least %llu", (unsigned long long)rows[i].least);
+		if (!may_widen && *rows[i].limit && rows[i].value > *rows[i].limit) {
+			snprintf(text, sizeof text, "%llu", (unsigned long long)rows[i].value);
+			return widens(rows[i].field, "a limit of", text, p, e);
+		}
+		*rows[i].limit = rows[i].value;
+		p->require |= rows[i].layer;
+	}
+	return 0;
+}
+
+/* Without a sandbox there is nothing to change but limits. */
+static int check_unconfined(const struct profile *p, const struct profile_change *c, struct err *e)
+{
+	const char *field = c->nread ? "sandbox.readRoots" : c->nwrite ? "sandbox.writeRoots" : c->nhide ? "sandbox.hidden" :
+			    c->network && strcmp(c->network, "host") != 0 ? "sandbox.network" : c->nhosts ? "sandbox.allowHosts" : c->tmp_bytes ? "sandbox.tmpBytes" :
+			    c->cow ? "cow" : NULL;
+
+	if (p->confined || !field)
+		return 0;
+	err_set(e, ERR_UNAVAILABLE, "profile %s has no sandbox to change", p->name);
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_place *place, bool may_widen, struct err *e)
+{
+	if (check_unconfined(p, c, e) < 0)
+		return -1;
+	mem_auto int *kept = mem_zalloc(c->nwrite + 1, sizeof(*kept));
+	for (size_t i = 0; i < c->nwrite && !may_widen; i++)
+		if ((kept[i] = keep_write(p, c->write[i], c, place, e)) < 0)
+			return -1;
+	for (size_t i = 0; i < c->nread; i++)
+		if (adjust_read(p, c->read[i], place, may_widen, e) < 0)
+			return -1;
+	for (size_t i = 0; i < c->nwrite; i++)
+		if (!kept[i] && adjust_write(p, c->write[i], place, may_widen, e) < 0)
+			return -1;
+	for (size_t i = 0; i < c->nhide; i++)
+		if (adjust_hide(p, c->hide[i], place, e) < 0)
+			return -1;
+	if (p->confined && adjust_network(p, c, may_widen, e) < 0)
+		return -1;
+	if (adjust_limits(p, c, may_widen, e) < 0)
+		return -1;
+	p->cow |= c->cow;
+	return 0;
+}
