@@ -211,17 +211,6 @@ int main(void)
 
 	seed = s ? (unsigned)strtoul(s, NULL, 10) : (unsigned)time(NULL);
 	cuts = n ? (unsigned)strtoul(n, NULL, 10) : DEFAULT_CUTS;
-	Suite *suite = suite_create("crash_power");
-	TCase *t = tcase_create("crash_power");
-	SRunner *runner;
-
-	tcase_set_timeout(t, 3600);
-	tcase_add_test(t, acknowledged_survives_a_power_cut);
-	tcase_add_test(t, a_store_that_does_not_sync_is_caught);
-	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	unsigned failed = (unsigned)srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	const struct suite_case all = { "crash_power", NULL, NULL, 3600, SUITE_TESTS(acknowledged_survives_a_power_cut, a_store_that_does_not_sync_is_caught) };
+	return suite_run_cases("crash_power", &all, 1);
 }

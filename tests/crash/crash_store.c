@@ -119,17 +119,6 @@ int main(void)
 
 	seed = s ? (unsigned)strtoul(s, NULL, 10) : (unsigned)time(NULL);
 	kills = n ? (unsigned)strtoul(n, NULL, 10) : DEFAULT_KILLS;
-	Suite *suite = suite_create("crash_store");
-	TCase *t = tcase_create("crash_store");
-	SRunner *runner;
-
-	tcase_set_timeout(t, 3600);
-	tcase_add_test(t, acknowledged_survives_sigkill);
-	tcase_add_test(t, the_control_is_caught);
-	suite_add_tcase(suite, t);
-	runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	unsigned failed = (unsigned)srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	const struct suite_case all = { "crash_store", NULL, NULL, 3600, SUITE_TESTS(acknowledged_survives_sigkill, the_control_is_caught) };
+	return suite_run_cases("crash_store", &all, 1);
 }

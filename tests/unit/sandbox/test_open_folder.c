@@ -25,7 +25,7 @@ static bool finds(const char *line, const char *entry, const char *path)
 	for (size_t i = 0; i < f.title_len; i++)
 		f.title[i] = f.title[i] == ' ' ? '\0' : f.title[i];
 	there = path;
-	return open_folder_find(&f, "/work", entry, is_there, found, sizeof found) && strcmp(found, path) == 0;
+	return open_folder_find(&f, "/srv/home", entry, is_there, found, sizeof found) && strcmp(found, path) == 0;
 }
 
 START_TEST(which_word_it_is)
@@ -33,7 +33,7 @@ START_TEST(which_word_it_is)
 	ck_assert(finds("cp file /etc/", "", "/etc"));
 	ck_assert(finds("cp file /etc", "", "/etc"));
 	ck_assert(finds("cp file /etc/", "file", "/etc/file"));
-	ck_assert(finds("rm -rf sub/tree", "", "/work/sub/tree"));
+	ck_assert(finds("rm -rf sub/tree", "", "/srv/home/sub/tree"));
 	ck_assert(finds("install -D a /opt/b", "", "/opt"));
 	ck_assert(finds("install a /b", "", "/"));
 	ck_assert(finds("cp a /", "", "/"));
@@ -55,12 +55,12 @@ START_TEST(nothing_without_a_number_or_a_look)
 	char found[PATH_MAX];
 
 	there = "/usr";
-	ck_assert(!open_folder_find(&f, "/work", "", is_there, found, sizeof found));
+	ck_assert(!open_folder_find(&f, "/srv/home", "", is_there, found, sizeof found));
 	f.inode = 7;
-	ck_assert(open_folder_find(&f, "/work", "", is_there, found, sizeof found));
-	ck_assert(!open_folder_find(&f, "/work", "", NULL, found, sizeof found));
+	ck_assert(open_folder_find(&f, "/srv/home", "", is_there, found, sizeof found));
+	ck_assert(!open_folder_find(&f, "/srv/home", "", NULL, found, sizeof found));
 	ck_assert(!open_folder_find(&f, "", "", is_there, found, sizeof found));
-	ck_assert(!open_folder_find(&f, "/work", "", is_there, found, 4));
+	ck_assert(!open_folder_find(&f, "/srv/home", "", is_there, found, 4));
 }
 END_TEST
 

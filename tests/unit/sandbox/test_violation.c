@@ -110,25 +110,25 @@ START_TEST(a_descriptor_is_not_the_working_directory)
 	ck_assert_str_eq(v->source, "landlock");
 	/* The kernel puts the working directory in the place of a folder that only the descriptor names. */
 	put_call(3, "unlinkat", EROFS, "a0=5 a1=aaaa a2=0 a3=0");
-	put(AUDIT_CWD, 3, "cwd=\"/work\"");
-	put_path(3, "\"/work\"", "PARENT");
+	put(AUDIT_CWD, 3, "cwd=\"/srv/home\"");
+	put_path(3, "\"/srv/home\"", "PARENT");
 	ends(3, "filesystem", "delete", "", true);
 	put_call(4, "openat", EROFS, "a0=5 a1=aaaa a2=41 a3=0");
-	put(AUDIT_CWD, 4, "cwd=\"/work\"");
-	put_path(4, "\"/work\"", "PARENT");
+	put(AUDIT_CWD, 4, "cwd=\"/srv/home\"");
+	put_path(4, "\"/srv/home\"", "PARENT");
 	ends(4, "filesystem", "create", "", true);
 	put_call(5, "unlinkat", EROFS, "a0=5 a1=aaaa a2=0 a3=0");
-	put(AUDIT_CWD, 5, "cwd=\"/work\"");
-	put_path(5, "\"/work/\"", "PARENT");
-	ends(5, "filesystem", "delete", "/work", true);
+	put(AUDIT_CWD, 5, "cwd=\"/srv/home\"");
+	put_path(5, "\"/srv/home/\"", "PARENT");
+	ends(5, "filesystem", "delete", "/srv/home", true);
 	put_call(6, "unlinkat", EROFS, "a0=5 a1=aaaa a2=0 a3=0");
-	put(AUDIT_CWD, 6, "cwd=\"/work\"");
+	put(AUDIT_CWD, 6, "cwd=\"/srv/home\"");
 	put_path(6, "\"sub/\"", "PARENT");
 	ends(6, "filesystem", "delete", "sub", true);
 	put_call(7, "unlinkat", EROFS, AT_CWD " a2=0 a3=0");
-	put(AUDIT_CWD, 7, "cwd=\"/work\"");
-	put_path(7, "\"/work\"", "PARENT");
-	ends(7, "filesystem", "delete", "/work", true);
+	put(AUDIT_CWD, 7, "cwd=\"/srv/home\"");
+	put_path(7, "\"/srv/home\"", "PARENT");
+	ends(7, "filesystem", "delete", "/srv/home", true);
 	violation_builder_free(b);
 }
 END_TEST
@@ -147,22 +147,22 @@ START_TEST(an_open_folder_has_a_name_in_the_command_line)
 	violation_builder_look(b, is_srv);
 	for (unsigned i = 1; i < 4; i++) {
 		put_call(i, "openat", EROFS, "a0=5 a1=aaaa a2=41 a3=0");
-		put(AUDIT_CWD, i, "cwd=\"/work\"");
-		put_path(i, "\"/work\"", "PARENT");
+		put(AUDIT_CWD, i, "cwd=\"/srv/home\"");
+		put_path(i, "\"/srv/home\"", "PARENT");
 		put(AUDIT_PROCTITLE, i, "proctitle=6370006D696E65002F7372762F"); /* cp mine /srv/ */
 		ends(i, "filesystem", "create", "/srv", true);
 	}
 	ck_assert_int_eq(looked, 2); /* at mine and /srv, once for all */
 	put_call(4, "openat", EACCES, "a0=5 a1=aaaa a2=1 a3=0");
-	put(AUDIT_CWD, 4, "cwd=\"/work\"");
+	put(AUDIT_CWD, 4, "cwd=\"/srv/home\"");
 	put_path(4, "\"x\"", "NORMAL");
 	put(AUDIT_PROCTITLE, 4, "proctitle=6370006D696E65002F7372762F");
 	ends(4, "filesystem", "write", "/srv/x", false);
 	/* A target that is named first is not the folder. */
 	put_call(5, "symlinkat", EROFS, "a0=aaaa a1=5 a2=aaaa a3=d");
-	put(AUDIT_CWD, 5, "cwd=\"/work\"");
+	put(AUDIT_CWD, 5, "cwd=\"/srv/home\"");
 	put_path(5, "\"t\"", "UNKNOWN");
-	put_path(5, "\"/work\"", "PARENT");
+	put_path(5, "\"/srv/home\"", "PARENT");
 	put(AUDIT_PROCTITLE, 5, "proctitle=\"x\"");
 	ends(5, "filesystem", "create", "", true);
 	violation_builder_free(b);

@@ -1,6 +1,7 @@
 #include "runtime/base/lines.h"
 
-#include <check.h>
+#include "tests/unit/suite.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,15 +80,5 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("lines");
-	TCase *t = tcase_create("all");
-	tcase_add_test(t, every_split);
-	tcase_add_test(t, too_long_is_said_once_and_passed_over);
-	tcase_add_test(t, idle_holds_nothing);
-	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return SUITE("lines", every_split, too_long_is_said_once_and_passed_over, idle_holds_nothing);
 }
