@@ -41,8 +41,7 @@ def background(home, *command, rows=24, cols=80, **more):
         yield process
     finally:
         with home.rpc() as rpc:
-            if rpc.call("get_process", processId=process)["status"] == "running":
-                rpc.call("terminate_process", processId=process, graceMs=0)
+            rpc.end(process)
 
 
 def shell_in_background(home, **more):

@@ -27,8 +27,7 @@ class Terminal:
 
     def __exit__(self, *_):
         try:
-            if not self.ended and self.rpc.call("get_process", processId=self.id)["status"] == "running":
-                self.rpc.call("terminate_process", processId=self.id, graceMs=0)
+            self.rpc.end(self.id)
         finally:
             self.rpc.close()
 
