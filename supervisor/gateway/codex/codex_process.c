@@ -178,12 +178,15 @@ static void take_start(struct codex_server *s, const json_t *event)
 
 	if (!name || !*name)
 		return;
-	p = strmap_get(&s->by_name, name);
-	if (!p || (p->id[0] && strcmp(p->id, str(event, "processId")) != 0)) {
-		p = codex_process_new(s, name); /* from before this connection */
-		p->answered = true;
+	p = strmap_get(&s->by_id, str(event, "processId"));
+	if (!p) { /* else the start's answer came first */
+		p = strmap_get(&s->by_name, name);
+		if (!p || p->id[0]) {
+			p = codex_process_new(s, name); /* from before this connection */
+			p->answered = true;
+		}
+		codex_process_bind(p, str(event, "processId"));
 	}
-	codex_process_bind(p, str(event, "processId"));
 	(void)snprintf(p->thread, sizeof(p->thread), "%s", ours);
 	if (strcmp(thread, "-") != 0 && *ours && !strmap_get(&s->threads, thread))
 		strmap_put(&s->threads, thread, mem_strdup(ours));

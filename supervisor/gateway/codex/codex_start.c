@@ -41,11 +41,13 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 	const char *id = json_string_value(json_object_get(result, "processId")), *status = json_string_value(json_object_get(result, "status"));
 	const char *action = json_string_value(json_object_get(result, "actionId"));
 
+	if (error) /* events of it may come later, when the name is another's */
+		id = json_string_value(json_object_get(json_object_get(error, "data"), "processId"));
+	codex_process_bind(p, id ? id : "");
 	if (error) {
 		codex_call_fail_daemon(c, error);
 		return;
 	}
-	codex_process_bind(p, id ? id : "");
 	/* What the events say of it is the answer then. */
 	c->asked = status && strcmp(status, "waiting_permission") == 0;
 	if (p->unwanted) {
