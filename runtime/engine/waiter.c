@@ -23,15 +23,25 @@ void turn_waiter_add(struct engine *g, const char *turn_id, enum turn_wait how, 
 	waiter_add(g, turn_id, d)->turn_wait = how;
 }
 
+static void call_durable(struct engine *g, const char *call_id)
+{
+	struct waiter *w;
+
+	TAILQ_FOREACH(w, &g->waiters, link)
+		if (w->for_call && strcmp(w->id, call_id) == 0) {
+			w->durable = true;
+			engine_wake(g, w->deadline_ns);
+		}
+}
+
 void tool_waiter_add(struct engine *g, const char *call_id, uint64_t timeout_ms, struct deed *d)
 {
 	struct waiter *w = waiter_add(g, call_id, d);
 
 	w->for_call = true;
-	if (timeout_ms < UINT64_MAX / 2000000) {
+	if (timeout_ms < UINT64_MAX / 2000000)
 		w->deadline_ns = engine_now(g) + timeout_ms * 1000000ull;
-		engine_wake(g, w->deadline_ns);
-	}
+	deed_then(d, call_durable, call_id);
 }
 
 /* ---- answers ---- */
@@ -157,13 +167,13 @@ uint64_t waiters_tick(struct engine *g, uint64_t now)
 
 	do {
 		TAILQ_FOREACH(w, &g->waiters, link)
-			if (now >= w->deadline_ns)
+			if (w->durable && now >= w->deadline_ns)
 				break;
 		if (w)
 			waiter_answer(g, w);
 	} while (w);
 	TAILQ_FOREACH(w, &g->waiters, link)
-		if (w->deadline_ns < next)
+		if (w->durable && w->deadline_ns < next)
 			next = w->deadline_ns;
 	return next;
 }

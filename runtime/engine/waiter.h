@@ -14,6 +14,7 @@ struct waiter {
 	TAILQ_ENTRY(waiter) link;
 	char id[ID_ROOM];             /* of the turn or tool call */
 	bool for_call;
+	bool durable;                 /* what it asked for is in the log: no deadline answers before */
 	enum turn_wait turn_wait;
 	struct pending_reply reply;
 	uint64_t deadline_ns;         /* UINT64_MAX = none */
@@ -22,7 +23,7 @@ struct waiter {
 /* Takes the deed's reply, which is then given when the turn has ended. */
 void turn_waiter_add(struct engine *g, const char *turn_id, enum turn_wait how, struct deed *d);
 void turn_waiters_answer(struct engine *g, const char *turn_id);
-/* timeout_ms LIMIT_NONE = for ever; past it the answer says that the call still runs. */
+/* timeout_ms LIMIT_NONE = for ever; past it, and once the deed is committed, the answer says that the call still runs. */
 void tool_waiter_add(struct engine *g, const char *call_id, uint64_t timeout_ms, struct deed *d);
 void tool_waiters_answer(struct engine *g, const char *call_id);
 

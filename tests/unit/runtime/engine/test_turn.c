@@ -333,6 +333,27 @@ START_TEST(others_do_not_see_it)
 }
 END_TEST
 
+/* However short its patience and however slow the disk: who is told that a call runs finds it in the log. */
+START_TEST(a_call_is_told_of_when_it_is_written)
+{
+	char turn[72];
+	json_t *arguments = json_pack("{s:s}", "commandLine", "one");
+	const struct tool_request r = { .turn_id = turn, .tool = "shell", .arguments = arguments, .timeout_ms = 50 };
+
+	submit(NULL, TEXT, &reply, turn);
+	engine_invoke_tool(w.engine, &r, &fake_caller, fake_reply_fn, &other);
+	w.boot_ns += 60 * 1000000ull;
+	engine_tick(w.engine);
+	ck_assert_uint_eq(other.count, 0);
+	fake_settle(&w);
+	fake_advance(&w, 0);
+	ck_assert_uint_eq(other.count, 1);
+	ck_assert(answers(&other, "status", "running"));
+	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
+	json_decref(arguments);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("turn");
@@ -341,7 +362,7 @@ int main(void)
 		parts_run_one_after_the_other, a_failure_leaves_the_rest_out, two_requests_in_one_loop_turn_do_not_both_start,
 		a_crash_between_call_and_process_starts_it_again, a_crash_while_it_runs_goes_on_or_is_lost, a_queue_is_held_after_a_crash,
 		an_interrupt_is_finished_after_a_crash, an_action_waits_for_its_answer, time_that_is_over_is_no_yes,
-		a_place_that_is_not_known_is_no_yes, others_do_not_see_it,
+		a_place_that_is_not_known_is_no_yes, others_do_not_see_it, a_call_is_told_of_when_it_is_written,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
