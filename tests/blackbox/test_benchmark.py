@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 
 import harness
 from harness import until
@@ -14,10 +15,10 @@ def valid(name, document):
     assert not errors, f"{name}: {errors[0].message} at {list(errors[0].path)}\n{json.dumps(document)[:1500]}"
 
 
-def begun(rpc, session=None, command=None):
+def begun(rpc, session=None, command=None, **more):
     """A task with a run and the turn that it works in."""
     session = session or rpc.call("create_session", title="bench")["sessionId"]
-    task = rpc.call("create_task", objective="bench", sessionId=session, **({"commandLine": command, "autoComplete": True} if command else {}))["taskId"]
+    task = rpc.call("create_task", objective="bench", sessionId=session, **(dict(more, commandLine=command, autoComplete=True) if command else {}))["taskId"]
     run = rpc.call("start_task", taskId=task)["runId"]
     if command:
         turn = until("its process has a turn", lambda: [e["turnId"] for e in rpc.events(taskId=task) if e["type"] == "process.started"])[0]
@@ -92,8 +93,9 @@ def test_a_trial_from_its_start_to_its_pack(home):
 
 def test_a_trial_ends_as_its_run_does(home):
     with home.rpc() as rpc:
-        failing, session = begun(rpc, command="sleep 0.5; exit 3")
+        failing, session = begun(rpc, command="while ! test -e go; do sleep 0.02; done; exit 3", cwd=home.work)
         t = trial(rpc, failing, "base", "baseline")
+        open(os.path.join(home.work, "go"), "w").close()
         until("the trial fails", lambda: status(rpc, t) == "failed")
         failed = [e for e in rpc.events(sessionId=session) if e["type"] == "benchmark.trial.failed"][0]
         assert failed["payload"]["failureCategory"] == "exit" and failed["payload"]["stage"] == "run", failed["payload"]

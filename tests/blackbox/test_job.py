@@ -112,7 +112,8 @@ def test_parallel_limit_and_cancel(home):
     with home.rpc() as rpc:
         id = rpc.call("create_job", items=[{"itemId": f"i{n}"} for n in range(8)], maxParallel=3,
                       commandLine="test {index} = 0 && exit 0; while :; do sleep 0.05; done")["jobId"]
-        until("one is done and three run", lambda: job(rpc, id)["progress"]["completed"] == 1 and job(rpc, id)["progress"]["running"] == 3)
+        until("one is done and three run", lambda: job(rpc, id)["progress"]["completed"] == 1 and
+              len(rpc.call("list_processes", liveOnly=True)["processes"]) == 3)
         assert rpc.call("cancel_job", jobId=id, reason="enough")["status"] == "cancelling"
         record = ends(rpc, id)
         assert record["status"] == "cancelled" and record["progress"]["completed"] == 1, record
