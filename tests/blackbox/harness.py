@@ -197,7 +197,8 @@ class Rpc:
         except (BrokenPipeError, ConnectionResetError) as e:
             raise Gone(str(e)) from None
 
-    def send(self, method, params=None, **more):
+    def request(self, method, params=None, **more):
+        """The line that asks for this; its number is next_id."""
         self.next_id += 1
         request = {"jsonrpc": "2.0", "id": self.next_id, "method": method}
         params = dict(params or {}, **more)
@@ -205,8 +206,17 @@ class Rpc:
             params.setdefault("sandbox", SHOWS_TALKER)
         if params:
             request["params"] = params
-        self.raw(json.dumps(request).encode() + b"\n")
+        return json.dumps(request).encode() + b"\n"
+
+    def send(self, method, params=None, **more):
+        self.raw(self.request(method, params, **more))
         return self.next_id
+
+    def send_together(self, *calls):
+        """(method, params)… in one write: the daemon takes them up one after the other, however long we are kept waiting in between."""
+        first = self.next_id + 1
+        self.raw(b"".join([self.request(method, params) for method, params in calls]))
+        return range(first, self.next_id + 1)
 
     def line(self, patience=None):
         """The next line; None when there was none in time."""

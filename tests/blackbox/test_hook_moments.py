@@ -101,8 +101,8 @@ def test_ended_between_a_persons_answer_and_the_look_at_the_place():
         in_the_second_look(home, rpc, go)
         # And in the moment in which the answer is being written.
         again = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
-        answer = rpc.send("respond_action", actionId=again["actionId"], decision="allow")
-        end = rpc.send("terminate_process", processId=again["processId"], reason="not that")
+        answer, end = rpc.send_together(("respond_action", {"actionId": again["actionId"], "decision": "allow"}),
+                                        ("terminate_process", {"processId": again["processId"], "reason": "not that"}))
         rpc.reply(answer)
         assert rpc.reply(end)["status"] == "terminated"
         assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0
