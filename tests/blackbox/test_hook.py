@@ -537,6 +537,7 @@ def test_a_workspace_is_not_trusted_by_itself():
         rpc.call("set_permission_mode", sessionId=session, mode="default")
         assert rpc.run(["cat", "/dev/null"], cwd=home.work, sessionId=session)[1]["exitCode"] == 0
         assert home.text("ran") == ""
+        until("and afterwards", lambda: hooks_of(rpc, "hook.completed", "post_tool_use"))
         os.unlink(home.made("ran"))
         # Trusted by its hash, it runs; another text is another file.
         trust("0" * 64, hashed)

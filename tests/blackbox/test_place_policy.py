@@ -369,13 +369,22 @@ def private_system(folder):
     return users
 
 
+def answers(daemon):
+    assert daemon.poll() is None, daemon.returncode
+    try:
+        with harness.Rpc("/run/bailiff/control.sock") as rpc:
+            return rpc.call("get_health")
+    except (FileNotFoundError, ConnectionRefusedError):     # its name is there before anybody listens
+        return False
+
+
 def in_the_system(folder):
     users = private_system(folder)
     with open("/etc/bailiff/policy.json", "w") as f:
         json.dump({"permissions": {"deny": ["Bash(shred:*)"]}}, f)
     daemon = subprocess.Popen([harness.DAEMON, "--foreground", "--audit", "off"], env=harness.environment(), stdin=subprocess.DEVNULL)
     try:
-        until("the socket is there", lambda: os.path.exists("/run/bailiff/control.sock"))
+        until("it answers", lambda: answers(daemon))
         work = {name: os.path.join(home, "work") for name, (_, home) in users.items()}
 
         def decide(name, line, where=None):

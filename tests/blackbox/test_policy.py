@@ -234,8 +234,8 @@ def test_nothing_is_allowed_from_inside_of_a_sandbox():
         started = ask(rpc, home, "touch", "made")
         script = ("import socket,json\ns=socket.socket(socket.AF_UNIX)\ns.connect(%r)\ns.sendall(json.dumps({'jsonrpc':'2.0','id':1,'method':"
                   "'respond_action','params':{'actionId':%r,'decision':'allow'}}).encode()+b'\\n')\nprint(s.recv(9999))" % (home.socket, started["actionId"]))
-        _, done = rpc.run([sys.executable, "-c", script], cwd=home.work)
-        assert done["exitCode"] != 0 or b"error" in rpc.outputs(done)["stdout"], done
+        tried, done = rpc.run([sys.executable, "-c", script], cwd=home.work)
+        assert done["exitCode"] != 0 or b"error" in rpc.outputs(tried["processId"])["stdout"], done
         assert rpc.call("get_process", processId=started["processId"])["status"] == "waiting_permission"
         rpc.call("respond_action", actionId=started["actionId"], decision="deny")
 
@@ -510,10 +510,12 @@ def test_who_is_asked_sees_what_it_is():
 
 def test_what_the_sandbox_stopped_can_be_allowed_to_run_again():
     """Mode on_failure; the refusals of the proxy need no audit."""
-    with Policed({"permissions": {"defaultMode": "on_failure"}}) as home, home.rpc() as rpc:
+    # The name leads to this machine: no resolver is asked, who might take long to say that there is none.
+    config = {"proxyHosts": {"refused.example": "127.0.0.1"}}
+    with Policed({"permissions": {"defaultMode": "on_failure"}}, config=config) as home, home.rpc() as rpc:
         script = ("import os,socket,sys\ns=socket.create_connection(('127.0.0.1',int(os.environ['HTTP_PROXY'].rsplit(':',1)[1])))\n"
                   "s.sendall(b'CONNECT refused.example:443 HTTP/1.1\\r\\nHost: refused.example:443\\r\\n\\r\\n')\nprint(s.recv(99))\nsys.exit(3)")
-        one, done = rpc.run([sys.executable, "-c", script], cwd=home.work, sandbox={"network": "allow", "allowHosts": ["allowed.example"]})
+        one, done = rpc.run([sys.executable, "-c", script], cwd=home.work, sandbox={"network": "allow", "allowHosts": ["allowed.example", "127.0.0.1:443"]})
         assert done["exitCode"] == 3, done
         action = until("it is offered", lambda: pending(rpc))[0]
         assert action["processId"] == one["processId"] and "refused.example:443" in action["prompt"], action
@@ -523,7 +525,7 @@ def test_what_the_sandbox_stopped_can_be_allowed_to_run_again():
         again = until("it runs again", lambda: [p for p in rpc.call("list_processes")["processes"] if p["processId"] not in before])[0]
         rpc.wait(again["processId"])
         profile = of(rpc, again["processId"], "sandbox.applied")[0]["payload"]["sandboxProfile"]
-        assert set(profile["allowedHosts"]) == {"allowed.example", "refused.example:443"}, profile
+        assert set(profile["allowedHosts"]) == {"allowed.example", "127.0.0.1:443", "refused.example:443"}, profile
         assert action["actionId"] in of(rpc, again["processId"], "permission.evaluated")[0]["payload"]["justification"]
         # Nothing is offered for what ends well, or fails by itself.
         rpc.run(["true"], cwd=home.work)
