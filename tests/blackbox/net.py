@@ -141,7 +141,7 @@ TALK = r'''
 import base64, json, socket, sys
 out = []
 for parts in json.load(sys.stdin):
-    s = socket.create_connection(("127.0.0.1", 61080), 20)
+    s = socket.create_connection(("127.0.0.1", 61080), 50)
     said = b""
     try:
         for part in parts:
@@ -149,7 +149,6 @@ for parts in json.load(sys.stdin):
                 said += s.recv(65536)
             else:
                 s.sendall(base64.b64decode(part))
-        s.settimeout(5)
         while True:
             more = s.recv(65536)
             if not more:

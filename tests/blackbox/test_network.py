@@ -126,7 +126,7 @@ def test_pip():
     with network_home() as home, Server({f"/files/{name}": make_wheel(), "/simple/tiny-thing/": f'<a href="/files/{name}">{name}</a>'.encode()}) as server:
         where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
         def install(hosts, target):
-            return home.cli("run", *allow(*hosts), "--", python, "-m", "pip", "install", "-q", "--no-cache-dir", "--retries", "0",
+            return home.cli("run", *allow(*hosts), "--", python, "-m", "pip", "install", "-q", "--no-cache-dir", "--retries", "0", "--timeout", "100",
                             "--disable-pip-version-check", "--no-deps", "--target", target, "--trusted-host", "good.test", "--index-url",
                             f"http://{where}/simple/", "tiny-thing", status=None, patience=120)
         done = install((where, named), "lib")

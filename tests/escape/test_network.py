@@ -204,12 +204,12 @@ def test_ports_of_the_web_are_for_the_web():
         heard = []
 
         def serve():
-            with contextlib.suppress(OSError):
-                while True:
+            while listening.fileno() >= 0:
+                with contextlib.suppress(OSError):
                     client, _ = listening.accept()
-                    heard.append(client.recv(100))
-                    client.sendall(b"HTTP/1.0 204 Fine\r\n\r\n")
-                    client.close()
+                    with client:
+                        heard.append(client.recv(100))
+                        client.sendall(b"HTTP/1.0 204 Fine\r\n\r\n")
         threading.Thread(target=serve, daemon=True).start()
         tunnel = [connect("web.test:80"), None]
         said, process, _ = talk(home, ("web.test", NAMES["web.test"]), [*tunnel, b"EHLO me\r\n"], [*tunnel, b"\0binary"], [*tunnel, b"SSH-2.0-me\r\n"],
