@@ -50,7 +50,8 @@ struct place {
 	struct source *source;
 	size_t count;
 	struct look_link *look;          /* under way */
-	uint64_t began_ns;               /* it, or the last */
+	uint64_t began_ns;               /* it, or the last … */
+	uint64_t began_real_us;          /* … by the clock of the files' stamps */
 	uint64_t looked_ns;              /* when the last good one began; 0 = never */
 	uint64_t failed_ns;              /* when the last one failed; 0 = it did not */
 	bool racy;
@@ -363,10 +364,9 @@ static bool was_moved(const struct look_stamp *now, const struct look_stamp *the
 	       now->modified_ns == then->modified_ns;
 }
 
-static bool is_racy(const struct source *s)
+/* As of when the look began: it has read the file at any time since, and its answer may have waited for us. */
+static bool is_racy(const struct source *s, uint64_t began_real_us)
 {
-	uint64_t now = clock_real_us();
-
 	if (look_inside(s) == LACKS_IT)
 		return false;
 
@@ -374,7 +374,7 @@ static bool is_racy(const struct source *s)
 		const struct look_stamp *t = &s->stamp[i];
 		uint64_t changed = (uint64_t)t->changed_s * 1000000 + t->changed_ns / 1000;
 
-		if (changed + RACY_US > now)
+		if (changed + RACY_US > began_real_us)
 			return true;
 	}
 	return false;
@@ -510,7 +510,7 @@ static void on_found(void *ctx, const struct look_answer *a, int *fds, size_t nf
 		free(s->name);
 		s->name = mem_strdup(a->path);
 	}
-	l->racy |= is_racy(s) || !s->nwatch;
+	l->racy |= is_racy(s, l->began_real_us) || !s->nwatch;
 	take_answer(l, s, a, a->error ? -1 : fds[nfds - 1]);
 }
 
@@ -548,6 +548,7 @@ static int look(struct place *l, int peer_fd, struct err *e)
 		return err_set(e, ERR_UNAVAILABLE, "the policy of '%.200s' is opened as its user, and no client of uid %u has come since the daemon began", l->workspace,
 			       (unsigned)l->uid);
 	l->began_ns = clock_boot_ns();
+	l->began_real_us = clock_real_us();
 	l->racy = false;
 	l->below = l->workspace[0] && (!l->below_ns || l->began_ns - l->below_ns > AGAIN_NS);
 	buf_reset(&l->found);
