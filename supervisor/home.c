@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +14,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOCK_NAME "bailiffd.pid"
+#define LOCK_WAIT_MS 10000u
+#define LOCK_LOOK_MS 5u
 #define LOG_NAME "daemon.log"
 #define LOG_ASIDE "daemon.log.1"
 #define LOG_MAX (4 << 20)
@@ -74,21 +78,36 @@ static int open_inner(struct home *h, const char *name, const struct home_option
 	return 0;
 }
 
+/* The pid that whoever has the lock wrote; 0 = none yet, or no more. */
+static long read_pid(int fd)
+{
+	char text[32] = "";
+	ssize_t n = pread(fd, text, sizeof text - 1, 0);
+	text[n > 0 ? n : 0] = 0;
+	return strtol(text, NULL, 10);
+}
+
+/* A guard that was killed may have left a child that it had just forked: that has the lock until it is executed, or finds its guard dead. */
+static bool lock_is_left(long pid)
+{
+	return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
+}
+
 static int take_lock(struct home *h, struct err *e)
 {
+	const struct timespec pause = { .tv_nsec = LOCK_LOOK_MS * 1000000L };
 	fd_auto int fd = openat(h->state_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_sys(e, errno, "open '%s/" LOCK_NAME "'", h->paths.state);
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+	for (unsigned waited = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; waited += LOCK_LOOK_MS) {
 		if (errno != EWOULDBLOCK)
 			return err_sys(e, errno, "lock '%s/" LOCK_NAME "'", h->paths.state);
-		char text[32] = "";
-		ssize_t n = fd_read_all(fd, text, sizeof text - 1);
-		text[n > 0 ? n : 0] = 0;
-		long pid = strtol(text, NULL, 10);
-		if (pid > 0)
+		long pid = read_pid(fd);
+		if (pid <= 0)
+			return err_set(e, ERR_CONFLICT, "already running (just starting or stopping) on %s", h->paths.label);
+		if (waited >= LOCK_WAIT_MS || !lock_is_left(pid))
 			return err_set(e, ERR_CONFLICT, "already running (pid %ld) on %s", pid, h->paths.label);
-		return err_set(e, ERR_CONFLICT, "already running (just starting or stopping) on %s", h->paths.label);
+		(void)nanosleep(&pause, NULL);
 	}
 	h->lock_fd = fd_take(&fd);
 	return 0;

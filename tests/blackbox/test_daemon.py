@@ -1,5 +1,7 @@
 """The daemon itself: configuration, one daemon a home, signals, upgrades."""
 
+import contextlib
+import fcntl
 import json
 import os
 import shutil
@@ -42,6 +44,27 @@ def test_second_daemon_is_refused(home):
                           timeout=harness.PATIENCE, cwd="/")
     assert done.returncode != 0 and home.dir.encode() in done.stderr, done
     assert home.answers()
+
+
+def sleeps(pid):
+    """How often it has waited for something."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches:"))
+    return 0
+
+
+def test_a_lock_that_a_dead_guard_left_is_waited_for():
+    """A child that was just forked has it until it is executed."""
+    with Home(start=False) as home, open(os.path.join(home.dir, "bailiffd.pid"), "w") as left:
+        left.write("4194304\n")     # no process can have that
+        left.flush()
+        fcntl.flock(left, fcntl.LOCK_EX)
+        guard = home.spawn()
+        until("it looks again and again", lambda: guard.poll() is not None or sleeps(guard.pid) > 40)
+        assert guard.poll() is None and not home.answers(), home.log()
+        fcntl.flock(left, fcntl.LOCK_UN)
+        until("the daemon answers", lambda: guard.poll() is not None or home.answers())
+        assert guard.poll() is None, home.log()
 
 
 def test_bad_options_name_themselves():
