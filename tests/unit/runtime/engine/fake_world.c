@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 const struct caller fake_caller = { .uid = 1000, .gid = 1000, .pid = 77, .role = ROLE_OPERATOR, .connection = 5, .peer_fd = -1, .request_id = "1" };
@@ -261,13 +262,16 @@ void fake_crash(struct fake_world *w)
 
 static void remove_tree(const char *dir)
 {
-	mem_auto char *cmd = mem_printf("%s", dir);
+	int status;
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		execlp("rm", "rm", "-rf", "--", cmd, (char *)NULL);
+		execlp("rm", "rm", "-rf", "--", dir, (char *)NULL);
 		_exit(127);
 	}
+	/* A test's process group is killed when its own process has ended. */
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
 }
 
 void fake_close(struct fake_world *w)
