@@ -115,7 +115,8 @@ START_TEST(the_nearest_first_and_not_without_end)
 	ck_assert_uint_le(t->count, NESTED_FOUND_MAX);
 	free(t);
 	t = mem_zalloc(1, sizeof *t);
-	for (unsigned i = 0; i < 2 * NESTED_FOUND_MAX; i++) {
+	/* In each of them: which are looked into is up to the order in which the file system tells its names. */
+	for (unsigned i = 0; i < 2 * NESTED_FOLDERS; i++) {
 		char name[64];
 		snprintf(name, sizeof name, "f%u/.git/config", i);
 		make(name);
