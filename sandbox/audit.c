@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/netlink.h>
+#include <linux/sock_diag.h>
 #include <poll.h>
 #include <seccomp.h>
 #include <signal.h>
@@ -23,7 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define RECEIVE_BYTES (32 << 20) /* records that wait while the runtime is restarted */
+#define RECEIVE_BYTES (64 << 20) /* records that wait while the runtime is restarted, or does not get to run */
 #define BACKLOG 8192u            /* records in the kernel before offenders are made to wait */
 #define RULES_MAX 64             /* of ours */
 #define ANSWER_MS 2000
@@ -282,12 +283,31 @@ static int check_owner(int ctl, struct audit_status *s, struct err *e)
 	return 0;
 }
 
+/*
+ * The kernel waits 100 ms for room, puts the records aside, tries for 500 ms more and then drops them without a word. Told of
+ * that by an error (ENOBUFS), a reader would be sent nothing until it had read all there is, which may take longer than
+ * those 500 ms: so there is to be none, and audit_congestions is asked instead.
+ */
+static int make_room(int records)
+{
+	const int size = RECEIVE_BYTES, on = 1;
+	if (setsockopt(records, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
+		return -1;
+	return setsockopt(records, SOL_NETLINK, NETLINK_NO_ENOBUFS, &on, sizeof on);
+}
+
+uint32_t audit_congestions(int fd)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t n = sizeof info;
+	return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &n) < 0 ? 0 : info[SK_MEMINFO_DROPS];
+}
+
 int audit_take(int *ret_fd, struct err *e)
 {
 	fd_auto int records = audit_open(), ctl = audit_open();
 	struct audit_status s;
 	struct leftovers left;
-	int size = RECEIVE_BYTES;
 	if (records < 0 || ctl < 0)
 		return unavailable(e, "the kernel has no audit");
 	if (check_owner(ctl, &s, e) < 0)
@@ -295,7 +315,7 @@ int audit_take(int *ret_fd, struct err *e)
 	if (list_rules(ctl, &left) < 0)
 		return unavailable(e, "list the audit rules");
 	bool alone = (s.enabled == 0 || left.task_rule) && !left.foreign;
-	if (setsockopt(records, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
+	if (make_room(records) < 0)
 		return unavailable(e, "room for audit records");
 	if (register_reader(records, ctl) < 0)
 		return unavailable(e, "become the reader of audit records");

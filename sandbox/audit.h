@@ -27,6 +27,11 @@ struct err;
  * is cleared away. ERR_UNAVAILABLE says why not.
  */
 int audit_take(int *ret_fd, struct err *e);
+/*
+ * How often the kernel waited in vain for room behind that socket, since it was opened. It puts records aside then, and drops
+ * them if it goes on: what came is complete for certain only while this stays the same.
+ */
+uint32_t audit_congestions(int fd);
 /* By the same process: the rules go, the reader is gone, and audit is switched off if it was off. */
 void audit_leave(int fd);
 

@@ -10,7 +10,6 @@
 #include "supervisor/hold.h"
 #include "supervisor/world.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <linux/netlink.h>
 #include <stdio.h>
@@ -31,6 +30,7 @@ void audit_reader_init(struct audit_reader *a, struct world *w, int fd)
 	fd_nonblock(fd, true);
 	a->builder = violation_builder_new();
 	violation_builder_look(a->builder, open_folder_is);
+	a->congestions = audit_congestions(fd);
 	a->room = mem_alloc(RECORDS_AT_ONCE * RECORD_MAX);
 	/* Higher than any mark of an earlier runtime, which may still come. */
 	a->asked = a->seen = clock_boot_ns();
@@ -182,10 +182,24 @@ static void take_record(struct audit_reader *a, const char *bytes, size_t n)
 	}
 }
 
-static void on_overrun(struct audit_reader *a)
+static void missed_some(void *ctx, const char *session, void *value)
 {
-	if (a->lost++ % 1000 == 0) /* one is enough to know that counts are too low */
-		engine_warn(a->world->engine, "violations_lost", "the counts of sandbox.violation are too low from here on",
+	const struct audit_reader *a = ctx;
+	const struct hold *h = value;
+
+	engine_on_violations_missed(a->world->engine, h->key.id);
+}
+
+static void look_for_congestion(struct audit_reader *a)
+{
+	uint32_t now = audit_congestions(a->fd);
+
+	if (now == a->congestions)
+		return;
+	a->congestions = now;
+	strmap_each(&a->sessions, missed_some, a);
+	if (a->missed++ % 1000 == 0) /* one is enough to know */
+		engine_warn(a->world->engine, "violations_lost", "the counts of sandbox.violation may be too low",
 			    "the kernel had no room for audit records");
 }
 
@@ -195,14 +209,13 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 	struct mmsghdr m[RECORDS_AT_ONCE];
 	struct iovec v[RECORDS_AT_ONCE];
 
+	look_for_congestion(a); /* before a process is found to be complete */
 	for (int turn = 0; turn < TURNS; turn++) {
 		for (size_t i = 0; i < RECORDS_AT_ONCE; i++) {
 			v[i] = (struct iovec){ .iov_base = a->room + i * RECORD_MAX, .iov_len = RECORD_MAX };
 			m[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &v[i], .msg_iovlen = 1 } };
 		}
 		int n = recvmmsg(a->fd, m, RECORDS_AT_ONCE, MSG_DONTWAIT, NULL);
-		if (n < 0 && errno == ENOBUFS)
-			on_overrun(a);
 		for (int i = 0; i < n; i++)
 			take_record(a, v[i].iov_base, m[i].msg_len < RECORD_MAX ? m[i].msg_len : RECORD_MAX);
 		if (n < RECORDS_AT_ONCE)

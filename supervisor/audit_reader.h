@@ -29,7 +29,8 @@ struct audit_reader {
 	struct strmap sessions;    /* session, in decimal → struct hold */
 	uint64_t asked, seen;      /* marks */
 	bool warned;               /* that a sandbox has no session */
-	uint64_t lost;             /* times that the kernel had no room for records */
+	uint32_t congestions;      /* as the kernel counts them */
+	uint64_t missed;           /* times that there were more */
 };
 
 /* fd −1: nothing is read, and nothing is waited for. */

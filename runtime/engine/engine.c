@@ -201,6 +201,7 @@ static void tick_process(struct process *p, void *ctx)
 	if (p->state != PROCESS_DRAINING)
 		return;
 	if (p->settling && t->now >= p->settle_until_ns) {
+		engine_on_violations_missed(t->engine, p->id);
 		engine_on_settled(t->engine, p->id);
 		return;
 	}

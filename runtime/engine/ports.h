@@ -163,6 +163,8 @@ void engine_on_output_stalled(struct engine *g, const char *id, int stream, int 
 void engine_on_stdin_room(struct engine *g, const char *id);
 /* The sandbox refused something. */
 void engine_on_violation(struct engine *g, const char *id, const struct violation *v);
+/* Some of what it was refused may never be told. */
+void engine_on_violations_missed(struct engine *g, const char *id);
 void engine_on_settled(struct engine *g, const char *id);
 /* Connections that the proxy let through have ended: so many more, with so many more bytes. */
 struct port_traffic {

@@ -199,6 +199,7 @@ struct process {
 	struct process_violations *violations; /* NULL = none so far */
 	struct process_network *network; /* what went through the proxy; NULL = nothing so far */
 	uint64_t violations_before;  /* told by an earlier runtime */
+	bool violations_missed;      /* there may have been more */
 	bool paused;                 /* its task is: no time limit runs */
 	uint64_t paused_ns, held_ns; /* since when, and how long before that */
 

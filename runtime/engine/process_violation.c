@@ -354,10 +354,14 @@ void process_violations_members(const struct process *p, struct jw *w)
 {
 	const struct process_violations *s = p->violations;
 
-	if (p->violations_before + (s ? s->total : 0))
-		jw_kuint(w, "violationCount", p->violations_before + (s ? s->total : 0));
-	if (p->violations_before)
-		jw_kbool(w, "violationCountIsLeast", true); /* what an earlier runtime had counted and not told yet is lost with it */
+	uint64_t total = p->violations_before + (s ? s->total : 0);
+	/* What an earlier runtime had counted and not told yet is lost with it. */
+	bool least = p->violations_before || p->violations_missed;
+
+	if (total || least)
+		jw_kuint(w, "violationCount", total);
+	if (least)
+		jw_kbool(w, "violationCountIsLeast", true);
 	if (s && s->benign)
 		jw_kuint(w, "benignRefusals", s->benign);
 	buf_auto struct buf open = BUF_INIT;
@@ -393,6 +397,14 @@ void engine_on_violation(struct engine *g, const char *id, const struct violatio
 		s->tell_at_ns = at;
 		engine_wake(g, at);
 	}
+}
+
+void engine_on_violations_missed(struct engine *g, const char *id)
+{
+	struct process *p = engine_process(g, id);
+
+	if (p)
+		p->violations_missed = true;
 }
 
 void engine_on_settled(struct engine *g, const char *id)

@@ -302,6 +302,41 @@ def test_a_flood_is_counted():
               f"{took[len(took) * 95 // 100] * 1000:.1f} ms, worst {took[-1] * 1000:.1f} ms")
 
 
+def congestions():
+    """How often the kernel found no room for audit records in time, as it counts that for each socket."""
+    with open("/proc/net/netlink") as f:
+        head, *rows = [line.split() for line in f]
+    sockets = [dict(zip(head, row)) for row in rows]
+    return sum(int(s["Drops"]) for s in sockets if s["Eth"] == "9")     # NETLINK_AUDIT
+
+
+def test_what_could_not_be_kept_is_owned_up_to():
+    """A runtime that does not get to run in a flood until the kernel's patience ends: the count is said to be the least."""
+    flood = """import os, sys, time
+while not os.path.exists(sys.argv[1]): time.sleep(0.01)
+for i in range(150000):
+    try: os.open('/etc/shadow', 0)
+    except OSError: pass
+"""
+    with watched() as home, Peer(home.socket) as rpc, home.rpc() as root:
+        begin, before = os.path.join(home.dir, "begin"), congestions()
+        process = rpc.start(python(flood, begin), cwd="/", profile="host")["processId"]
+        runtime = home.kill_part("runtime", signal.SIGSTOP)
+        try:
+            open(begin, "w").close()
+            until("there is no room any more", lambda: congestions() > before)
+        finally:
+            os.kill(runtime, signal.SIGCONT)
+        result = rpc.wait(process)
+        completed, = rpc.events(processId=process, types=["process.completed"])
+        assert completed["payload"]["violationCountIsLeast"] is True, completed
+        assert 0 < completed["payload"]["violationCount"] == result["violationCount"] <= 150000, (completed, result)
+        assert "violations_lost" in [e["payload"].get("code") for e in root.events(types=["runtime.warning"])]
+        process, _ = run(rpc, "read:/etc/shadow")
+        completed, = rpc.events(processId=process, types=["process.completed"])
+        assert completed["payload"]["violationCount"] == 1 and "violationCountIsLeast" not in completed["payload"], completed
+
+
 def test_many_different_ones():
     """Past a number of different ones the rest is counted together."""
     many = "import os\nfor i in range(500):\n try: os.mkdir('/etc/bailiff-%d' % i)\n except OSError: pass\n"

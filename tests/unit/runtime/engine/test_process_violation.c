@@ -106,6 +106,20 @@ START_TEST(all_of_them_come_before_the_end)
 }
 END_TEST
 
+START_TEST(what_was_missed_is_owned_up_to)
+{
+	struct fake_process *p = run();
+
+	engine_on_violations_missed(w.engine, p->id);
+	refuse(p, "write", "/etc/hosts");
+	fake_exit(&w, p, EXITED(0), 0);
+	mem_auto char *json = fake_event(&w, "process.completed");
+	struct jval payload = jval_path(jval_of(json, strlen(json)), "payload");
+	ck_assert_int_eq(jval_int(jval_get(payload, "violationCount"), -1), 1);
+	ck_assert_uint_eq(jval_get(payload, "violationCountIsLeast").type, JT_TRUE);
+}
+END_TEST
+
 START_TEST(everyday_ones_are_counted_in_the_end_only)
 {
 	struct fake_process *p = run();
@@ -162,6 +176,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_first_is_told_at_once_and_the_rest_is_counted);
 	tcase_add_test(t, all_of_them_come_before_the_end);
+	tcase_add_test(t, what_was_missed_is_owned_up_to);
 	tcase_add_test(t, everyday_ones_are_counted_in_the_end_only);
 	tcase_add_test(t, many_different_ones_are_counted_together);
 	tcase_add_test(t, what_the_init_tries_is_no_violation);
