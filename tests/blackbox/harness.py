@@ -126,6 +126,17 @@ def descendants_of(pid):
     return found
 
 
+def has_terminal(root, name):
+    """Whether a program of that name, a descendant of root's, is in the foreground of its terminal: keys are its own, those that signal too."""
+    for pid, _ in descendants_of(root):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as f:
+            comm, rest = f.read().partition("(")[2].rsplit(")", 1)
+            fields = rest.split()
+            if comm == name and fields[2] == fields[5]: # its process group, and the terminal's
+                return True
+    return False
+
+
 def marked(mark):
     """Processes whose arguments or environment hold the mark, zombies left out."""
     mark, found = mark.encode(), []
@@ -317,6 +328,11 @@ class Rpc:
             if e.code != INVALID_STATE:
                 raise
 
+    def until_foreground(self, process, name):
+        """What a shell prints before it hands the terminal over says nothing of that: what is typed too early is the shell's."""
+        init = self.call("get_process", processId=process)["pid"]
+        until(f"{name} has the terminal", lambda: has_terminal(init, name))
+
     def output(self, ref, length=1 << 20):
         data, offset = bytearray(), 0
         while True:
@@ -453,9 +469,15 @@ class Home:
         return None
 
     def kill_part(self, name, sig=signal.SIGKILL):
-        pid = until(f"{name} runs", lambda: self.part(name))
-        os.kill(pid, sig)
-        return pid
+        """Signals a part; one that is just dying may be gone before it gets that, then the next one does."""
+        def signalled():
+            pid = self.part(name)
+            with contextlib.suppress(ProcessLookupError):
+                if pid:
+                    os.kill(pid, sig)
+                    return pid
+            return None
+        return until(f"{name} runs", signalled)
 
     def note_tree(self):
         """Remembers every process below the guard, for nothing_left."""

@@ -28,6 +28,11 @@ def status_of(home, process):
         return rpc.call("get_process", processId=process)["status"]
 
 
+def until_foreground(home, process, name):
+    with home.rpc() as rpc:
+        rpc.until_foreground(process, name)
+
+
 def screen(home, process, *more):
     return home.cli("screen", process, *more).text
 
@@ -57,11 +62,12 @@ def test_interactive_shell(home):
         w.type("tty; echo $TERM; stty size\r")
         w.expect(r"/dev/pts/\d+\r\nxterm-256color\r\n24 80\r\n.*ready>\s*$")
         w.type("sleep 1000\r")
-        w.expect(r"sleep 1000\r\n")
-        until("Ctrl-Z stops it", lambda: (w.type(b"\x1a"), w.pump(0.2), b"Stopped" in w.plain(w.at))[2])
+        until_foreground(home, newest(home), "sleep")
+        w.type(b"\x1a")
         w.expect(r"Stopped .*ready>\s*$")
         w.type("fg\r")
         w.expect(r"sleep 1000\r\n")
+        until_foreground(home, newest(home), "sleep")
         w.type(b"\x03")
         w.expect(r"\^C.*ready>\s*$")
         w.type("echo status $?\r")
@@ -91,6 +97,8 @@ def test_window_size_reaches_the_command(home):
         w.expect(r"[\r\n]30 100\r\n.*ready>\s*$")
         w.size(50, 132)
         w.expect(r"now 50 132\r\n")
+        w.type("echo $((40+2))\r")     # a shell forgets a signal that comes before the trap of the same has ended
+        w.expect(r"42\r\n.*ready>\s*$")
         w.size(10, 40)
         w.expect(r"now 10 40\r\n")
         w.type("\rexit\r")
@@ -190,7 +198,7 @@ def test_detach_keys(home):
         with Window(home, "attach", "--detach-keys", "ctrl-p,ctrl-q", process) as w:
             w.expect(r"ready>\s*$")
             w.type(b"cat -v\r")
-            w.expect(r"cat -v\r\n")
+            until_foreground(home, process, "cat")
             w.type(DETACH + b"\x10x\r")
             w.expect(r"\^\]\^Px\r\n")
             w.type(b"\x10\x11")
@@ -262,7 +270,8 @@ def test_runtime_killed_under_an_editor(home):
     with Window(home, "run", "-it", "--", "vim", "-u", "NONE", "-N", "letter.txt") as w:
         w.until("vim has drawn its screen", lambda: b"letter.txt" in w.plain())
         w.type("ibefore")
-        w.until("the text is on the screen", lambda: "before" in screen(home, newest(home)))
+        # The mode may be drawn after the text.
+        w.until("the text is on the screen", lambda: all(word in screen(home, newest(home)) for word in ("before", "INSERT")))
         shown = screen(home, newest(home))
         home.kill_part("runtime")
         until("the daemon answers", home.answers)
@@ -448,7 +457,7 @@ def test_input_and_screen(home):
         home.cli("input", process, "echo", "$((6*7))", "--key", "Enter")
         assert re.search(r"^42$", home.cli("screen", process, "--regex", r"^42\s*$").text, re.M)
         home.cli("input", process, "sleep 1000", "-k", "Enter")
-        home.cli("screen", process, "--wait", "sleep 1000")
+        until_foreground(home, process, "sleep")
         home.cli("input", process, "--key", "C-c")
         home.cli("screen", process, "--regex", r"\^C\s+ready>")
         assert "ready>" in home.cli("screen", process, "--idle", "100ms").text
@@ -457,7 +466,8 @@ def test_input_and_screen(home):
         assert re.search(r"^23\nready>", shown, re.M), shown
         done = home.cli("input", process, "-k", "C-u", "--wait", "it never comes", "--timeout", "100ms", status=124)
         assert b"in time" in done.err, done.err
-        assert b"\n23\n" in home.cli("input", process, "echo $((20+3))", "-k", "Enter", "--yield", "500ms").out
+        with shell_in_background(home) as other:
+            assert b"\n23\n" in home.cli("input", other, "echo $((20+3)); exit", "-k", "Enter", "--yield", "50s").out
         done = home.cli("screen", process, "--wait", "it never comes", "--timeout", "100ms", status=124)
         assert b"in time" in done.err and b"ready>" in done.out, done.err
         answer = json.loads(home.cli("screen", process, "--json").text)
@@ -467,7 +477,7 @@ def test_input_and_screen(home):
         done = home.cli("input", process, "--key", "Entr", status=2)
         assert b"Entr" in done.err and b"Enter" in done.err, done.err
         home.cli("input", process, stdin=b"echo piped $((1+1))\n")
-        home.cli("screen", process, "--wait", "piped 2")
+        home.cli("screen", process, "--regex", r"piped 2\s+ready>")   # in between a terminal has other ends of input
         home.cli("input", process, "--eof", "--key", "C-u")
         home.cli("screen", process, "--exit")
         home.cli("wait", process)

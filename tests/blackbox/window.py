@@ -67,13 +67,23 @@ class Window:
     def plain(self, since=0):
         return ESCAPES.sub(b"", self.seen[since:])
 
+    def place(self, length):
+        """Where in all that was seen the first bytes of plain(self.at) end, that many."""
+        at = self.at
+        for escape in ESCAPES.finditer(self.seen[self.at:]):
+            start, end = self.at + escape.start(), self.at + escape.end()
+            if length <= start - at:
+                break
+            length, at = length - (start - at), end
+        return at + length
+
     def expect(self, pattern, patience=harness.PATIENCE, escapes=False):
-        """Waits for the pattern in what was printed since the last match, escape sequences left out."""
+        """Waits for the pattern in what was printed after the last match, escape sequences left out."""
         end, pattern = time.monotonic() + patience, re.compile(pattern if isinstance(pattern, bytes) else pattern.encode(), re.S)
         while True:
             found = pattern.search(self.seen[self.at:] if escapes else self.plain(self.at))
             if found:
-                self.at = len(self.seen)
+                self.at = self.at + found.end() if escapes else self.place(found.end())
                 return found
             if self.process.poll() is not None and not self.pump(0.1):
                 raise AssertionError(f"{self.process.args[1:]} left with {self.process.returncode}; no {pattern.pattern!r} in {self.seen[self.at:]!r}")
