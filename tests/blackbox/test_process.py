@@ -277,7 +277,7 @@ def test_limits(home):
 
 def test_idle_is_counted_from_the_last_output(home):
     with home.rpc() as rpc:
-        _, end = rpc.run([TALKER, "talk", "1", "40", "25000", "0"], limits={"idleMs": 900})
+        _, end = rpc.run([TALKER, "talk", "1", "50", "100000", "0"], limits={"idleMs": 4000})
         assert end["status"] == "completed" and end["exitCode"] == 0, end
 
 

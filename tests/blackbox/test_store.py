@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 
 import harness
@@ -109,15 +110,14 @@ def test_a_live_process_is_not_pruned(home):
 
 
 def flip(path, needle=None):
-    """Changes one byte: within the needle, or in the middle."""
+    """Changes one byte: of the needle, wherever it stands (also in pages that are used no more), or in the middle."""
     with open(path, "r+b") as f:
         data = f.read()
-        at = data.rfind(needle) if needle else len(data) // 2
-        if at < 0:
-            return False
-        f.seek(at)
-        f.write(bytes([data[at] ^ 0x20]))
-    return True
+        places = [m.start() for m in re.finditer(re.escape(needle), data)] if needle else [len(data) // 2]
+        for at in places:
+            f.seek(at)
+            f.write(bytes([data[at] ^ 0x20]))
+    return bool(places)
 
 
 def test_acknowledged_survives_the_runtime(home):

@@ -5,7 +5,7 @@
  *   talker spew SEED BYTES                   BYTES pseudo-random bytes on stdout, as fast as they go
  *   talker hold KIND MARK                    stays until it is killed; says "ready" when it is set up
  *       KIND: plain | setsid | daemon (double fork, own session) | ignore (all signals that can be) | many (a small tree)
- *   talker left MARK                         leaves a detached child that keeps stdout open, and exits 0
+ *   talker left MARK                         leaves a detached child that keeps stdout open and says "ready" once it is alone, and exits 0
  *   talker spin                              burns cpu
  *
  * Record i of a seed: "%08x %06u %08x\n" of seed, i and talker_hash(seed, i); the Python tests compute the same.
@@ -114,8 +114,15 @@ int main(int argc, char **argv)
 	if (!strcmp(verb, "hold") && argc == 4)
 		return hold(argv[2]);
 	if (!strcmp(verb, "left") && argc == 3) {
+		int alone[2];
+		char none;
+		if (pipe(alone) < 0)
+			return 99;
 		if (fork() == 0) {
 			setsid();
+			close(alone[1]);
+			while (read(alone[0], &none, 1) > 0) /* ends when the parent has exited */
+				continue;
 			hold_on();
 		}
 		return 0;
