@@ -26,7 +26,7 @@ struct link *link_new(struct event_base *base, struct remote *r, const struct li
 void link_free(struct link *l);
 void link_send(struct link *l, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx);
 void link_send_once(struct link *l, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx); /* as remote_send_once */
-struct remote *link_remote(struct link *l); /* for remote_key */
+struct remote *link_remote(struct link *l); /* for remote_key, remote_start_none */
 /* Nothing is read meanwhile: the daemon is held back by the socket. */
 void link_pause(struct link *l, bool paused);
 

@@ -127,6 +127,11 @@ static bool may_start(const struct remote *r)
 	return r->options.start || (r->options.start_if_store && home_has_store(&r->places[0]));
 }
 
+void remote_start_none(struct remote *r)
+{
+	r->options.start = r->options.start_if_store = false;
+}
+
 static void away_since(struct remote *r, uint64_t now)
 {
 	r->lost_ms = now;

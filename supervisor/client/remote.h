@@ -51,6 +51,9 @@ const char *remote_kind(const struct remote *r);            /* home.h's kind */
 int remote_greet(struct remote *r, const char *method, const struct buf *params, struct err *e);
 void remote_greet_later(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx);
 
+/* From now on no daemon is started: who is only leaving needs none, and whoever comes next may want to start one of its own. */
+void remote_start_none(struct remote *r);
+
 /* `connected` is called after each reconnect (not the first connect); `event` for each notified event. */
 void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event), void *ctx);
 

@@ -554,6 +554,8 @@ void session_free(struct session *s)
 	s->leave_by = clock_boot_ns() + LEAVE_MS * 1000000ull;
 	TAILQ_FOREACH(q, &s->requests, entry)
 		q->fn = NULL;
+	if (s->agent)
+		remote_start_none(link_remote(s->agent));
 	if (s->agent && !s->agent_lost && s->ready)
 		session_act(s, "disconnect_channel", json_pack("{ss ss}", "channelId", s->channel, "reason", "the client has left"), NULL, NULL, NULL);
 	soon(s, s->nrequests && s->agent && !s->agent_lost ? LEAVE_MS : 0);

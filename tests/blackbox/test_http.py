@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 
 from harness import PATIENCE, Home, Skip, alive, main, marked, until
 from http_client import BOTH, LEGACY, META, MODERN, PING, Serve, text_of, wait_gone
@@ -593,6 +594,8 @@ def test_it_leaves_also_when_the_daemon_is_away():
             session = serve.initialize()
             assert serve.tool(session, "exec", command="true")[0] == 200 and serve.ask("GET", "/healthz")[0] == 200
             home.stop()
+            time.sleep(1)   # it waits for the daemon for a while yet, and past the time when it would start one for a client that is there
+        assert not home.answers(), "who leaves starts no daemon"
         home.start()
 
 
