@@ -334,7 +334,8 @@ static void on_channel(void *ctx, json_t *result, json_t *error)
 	take_str(result, "channelId", s->channel, sizeof(s->channel));
 	take_str(result, "sessionId", s->id, sizeof(s->id));
 	take_str(result, "resumeToken", s->token, sizeof(s->token));
-	s->last_sequence = (uint64_t)json_integer_value(json_object_get(result, "sequence"));
+	if (!s->ready) /* else one that could not be resumed: events go on where they stopped */
+		s->last_sequence = (uint64_t)json_integer_value(json_object_get(result, "sequence"));
 	session_ask(s, "subscribe_events", json_pack("{ss sI}", "sessionId", s->id, "afterSequence", (json_int_t)s->last_sequence), on_subscribed, s);
 }
 
