@@ -38,8 +38,8 @@ def test_a_command_runs(home):
         assert "resultType" not in result, "a legacy result"
         assert mcp.close() == 0
     with home.rpc() as rpc:
-        channel = next(c for c in rpc.call("list_channels")["channels"] if c["nativeProtocol"] == "mcp")
-        assert channel["transport"] == "stdio" and channel["status"] == "disconnected", channel
+        channel = until("it is told that the client left", lambda: [c for c in rpc.call("list_channels")["channels"] if c["status"] == "disconnected"])[0]
+        assert channel["nativeProtocol"] == "mcp" and channel["transport"] == "stdio", channel
 
 
 def test_versions_are_agreed_on(home):
@@ -640,19 +640,26 @@ def test_calls_that_end_while_they_become_tasks(home):
 
 
 def test_modern_tasks(home):
-    with Mcp(home, FIXTURES).modern(elicitation={}, **TASKS) as mcp, home.rpc() as rpc:
+    with Mcp(home, FIXTURES, env={"BAILIFF_MCP_QUICK_MS": "60000"}).modern(**TASKS) as mcp:
         assert mcp.tool("greet", name="you")["resultType"] == "complete"
         assert mcp.tool("exec", command="echo quick")["resultType"] == "complete", "what is quick is answered as usual"
+    with Mcp(home, FIXTURES).modern(elicitation={}, **TASKS) as mcp, home.rpc() as rpc:
         made = mcp.tool("exec", command="sleep 1000")
         assert made["resultType"] == "task" and made["status"] == "working" and "task" not in made and made["pollIntervalMs"] > 0, made
         assert mcp.call("tasks/cancel", taskId=made["taskId"]).keys() <= {"resultType", "_meta"}
         assert mcp.call("tasks/get", taskId=made["taskId"])["status"] == "cancelled"
         assert mcp.call("tasks/cancel", taskId=made["taskId"])["resultType"] == "complete", "again is no mistake"
         until("it is gone", lambda: not running(rpc))
-        listen = mcp.tool("failing_job")
-        mcp.send("subscriptions/listen", notifications={"taskIds": [listen["taskId"]]})
+        mark = os.path.join(home.work, "go")
+        heard = mcp.tool("exec", command=f"while [ ! -e {mark} ]; do sleep 0.05; done; exit 5", cwd=home.work)
+        mcp.send("subscriptions/listen", notifications={"taskIds": [heard["taskId"]]})
+        mcp.note("notifications/subscriptions/acknowledged")
+        open(mark, "w").close()
         told = mcp.note("notifications/tasks")
-        assert told["taskId"] == listen["taskId"] and told["status"] == "completed" and told["result"]["isError"], told
+        assert told["taskId"] == heard["taskId"] and told["status"] == "completed" and told["result"]["isError"], told
+        failing = mcp.tool("failing_job")["taskId"]
+        until("it ends", lambda: mcp.call("tasks/get", taskId=failing)["status"] == "completed")
+        assert mcp.call("tasks/get", taskId=failing)["result"]["isError"]
         broken = mcp.tool("protocol_error_job")
         until("it ends", lambda: mcp.call("tasks/get", taskId=broken["taskId"])["status"] == "failed")
         assert mcp.call("tasks/get", taskId=broken["taskId"])["error"]["code"] == -32603

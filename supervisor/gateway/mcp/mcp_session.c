@@ -32,7 +32,9 @@ static unsigned env_ms(const char *name)
 
 void mcp_config_init(struct mcp_config *c)
 {
-	*c = (struct mcp_config){ .heartbeat_ms = env_ms("BAILIFF_MCP_HEARTBEAT_MS"), .ask_ms = env_ms("BAILIFF_MCP_ASK_MS") };
+	*c = (struct mcp_config){
+		.heartbeat_ms = env_ms("BAILIFF_MCP_HEARTBEAT_MS"), .ask_ms = env_ms("BAILIFF_MCP_ASK_MS"), .quick_ms = env_ms("BAILIFF_MCP_QUICK_MS"),
+	};
 	if (getrandom(c->key, sizeof(c->key), 0) != sizeof(c->key))
 		abort();
 }

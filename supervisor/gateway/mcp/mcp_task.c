@@ -274,7 +274,7 @@ static void run_modern(struct mcp_call *c, const struct mcp_tool *t)
 		return;
 	}
 	if (has && t->task == MCP_TASK_MAY)
-		mcp_call_slow(c->priv, QUICK_MS, on_slow);
+		mcp_call_slow(c->priv, c->mcp->o.config->quick_ms ? c->mcp->o.config->quick_ms : QUICK_MS, on_slow);
 	t->call(c);
 }
 
