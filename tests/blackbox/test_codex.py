@@ -153,9 +153,9 @@ def test_output_is_read_by_number(home):
     with Codex(home) as c:
         c.hello()
         c.shell("p", "echo one; read x; echo two; read x; head -c 700000 /dev/zero; echo; exit 5", pipeStdin=True)
-        first = c.call("process/read", {"processId": "p", "afterSeq": None, "maxBytes": None, "waitMs": 20000})
+        first = c.call("process/read", {"processId": "p", "afterSeq": None, "maxBytes": None, "waitMs": 60000})
         assert [base64.b64decode(k["chunk"]) for k in first["chunks"]] == [b"one\n"] and first["nextSeq"] == 2 and not first["exited"], first
-        waiting = c.send("process/read", {"processId": "p", "afterSeq": 1, "waitMs": 20000})
+        waiting = c.send("process/read", {"processId": "p", "afterSeq": 1, "waitMs": 60000})
         assert c.write("p", b"\n", "1") == "accepted"
         assert [k["seq"] for k in c.reply(waiting)["chunks"]] == [2]
         short = c.call("process/read", {"processId": "p", "afterSeq": 2, "waitMs": 1})

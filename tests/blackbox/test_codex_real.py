@@ -234,7 +234,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def command(call, line, **more):
-    return {"type": "function_call", "name": "exec_command", "call_id": call, "arguments": json.dumps(dict({"cmd": line, "yield_time_ms": 10000}, **more))}
+    return {"type": "function_call", "name": "exec_command", "call_id": call, "arguments": json.dumps(dict({"cmd": line, "yield_time_ms": 30000}, **more))}
 
 
 def patch(call, text):

@@ -325,9 +325,10 @@ def test_sessions_begin_and_end():
 
 def test_a_session_without_connections_expires():
     with Home() as home, Serve(home, "--session-idle", "3s") as serve:
-        with_stream, without = serve.initialize(), serve.initialize()
+        with_stream = serve.initialize()
         with serve.get(with_stream) as stream:
             assert stream.status == 200
+            without = serve.initialize()
             until("it expires", lambda: serve.metric("bailiff_mcp_sessions") == 1)
             assert serve.post(PING, without)[0] == 404
             assert serve.post(PING, with_stream)[0] == 200, "one that is being read lives on"

@@ -93,7 +93,8 @@ def test_clients_with_tokens_of_their_own_are_told_apart():
         # A token that is taken out of the file is none, and what it had ends; the others notice nothing.
         serve.token = alice
         long = runs(alice, f"sleep {LONG}", background=True)
-        assert long["status"] == "running" and marked(f"sleep\x00{LONG}"), long
+        assert long["status"] == "running", long
+        until("it runs", lambda: marked(f"sleep\x00{LONG}"))
         kept = [line for line in open(path) if not line.startswith("alice ")]
         with open(path + ".new", "w", opener=lambda p, flags: os.open(p, flags, 0o600)) as f:
             f.writelines(kept)

@@ -7,10 +7,12 @@ import os
 import struct
 import termios
 import threading
+import time
 
 import harness
 from harness import until
 from mcp import Mcp
+from mcp_clients import Raw
 from test_mcp_protocol import running
 
 
@@ -22,6 +24,16 @@ def rss_kib(mcp):
 def unread(mcp):
     """Bytes in its stdin that it has not read."""
     return struct.unpack("i", fcntl.ioctl(mcp.process.stdin, termios.FIONREAD, b"\0" * 4))[0]
+
+
+def rests(pid):
+    """A process that has nothing more to do: it has not come to run in a while."""
+    def runs():
+        with open(f"/proc/{pid}/status") as f:
+            return [line for line in f if "ctxt_switches" in line]
+    before = runs()
+    time.sleep(0.5)
+    return harness.stat_of(pid)[1] == "S" and runs() == before
 
 
 def test_a_client_that_does_not_read_costs_little(home):
@@ -45,8 +57,12 @@ def test_a_client_that_does_not_read_costs_little(home):
             most = max(most, rss_kib(mcp))
             return len(running(rpc)) == 20
         until("it has printed all of it", over)
-        open(gate, "w").close()
-        until("the silent ones end", lambda: not running(rpc))
+
+        def let_go():
+            with contextlib.suppress(OSError):  # nobody reads
+                os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
+            return not running(rpc)
+        until("the silent ones end", let_go)
         most = max(most, rss_kib(mcp))
         assert most < 60000, f"{most} KiB"
         mcp.hearing.set()
@@ -110,6 +126,37 @@ def test_results_of_many_tasks_are_not_all_held(home):
             if i % 9 == 0:
                 assert mcp.call("tasks/result", taskId=id)["structuredContent"]["stdout"].endswith(f"xtask {i}\n"), i
         assert len(mcp.call("tasks/list")["tasks"]) == 50
+
+
+def test_a_subscriber_that_does_not_read(home):
+    """It is owed one word of each resource, however often that changed, and hears it when it reads again."""
+    for modern in (False, True):
+        with Raw(home, modern) as mcp:
+            fcntl.fcntl(mcp.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+            told, _ = mcp.exec("while read x; do echo got $x; done", interactive=True, yieldMs=0)
+            uri = f"bailiff://output/{told['processId']}/stdout"
+            for one in (uri, "bailiff://events", "bailiff://processes"):
+                mcp.subscribe(one)
+            with home.rpc() as rpc:
+                session = rpc.call("get_process", processId=told["processId"])["sessionId"]
+            with Raw(home, args=("--session", session)) as other:
+                mcp.mcp.hearing.clear()
+                for _ in range(8):
+                    for n in [other.begin("exec", command="true") for _ in range(10)]:
+                        other.finish(n)
+                other.call("write_stdin", processId=told["processId"], text="one\n", yieldMs=0)
+                until("it is there", lambda: other.read(uri)[0]["text"] == "got one\n")
+                with home.rpc() as rpc:
+                    happened = len([e for e in rpc.events() if e.get("sessionId") == session])
+                assert happened > 600, f"only {happened} events: that proves nothing"
+                until("its gateway has taken them all", lambda: rests(mcp.process.pid))
+                mcp.mcp.hearing.set()
+                mcp.wait_for(lambda: uri in mcp.updates(), "word that the output has changed")
+                assert mcp.updates().count("bailiff://events") < 400, (happened, len(mcp.updates()))
+                assert mcp.updates().count(uri) == 1, mcp.updates().count(uri)
+                before = mcp.updates().count("bailiff://processes")
+                other.exec("true")
+                mcp.wait_for(lambda: mcp.updates().count("bailiff://processes") > before, "word of what happens now")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import base64
 import contextlib
-import fcntl
 import json
 import os
 
@@ -250,9 +249,11 @@ def test_characters_are_whole_wherever_a_call_ends(home):
         while seen != "a":
             seen += mcp.tell("wait", processId=process, timeoutMs=100)[0]["stdout"]
         told, _ = mcp.tell("write_stdin", processId=process, text="\n", eof=True)
+        seen = told["stdout"]
         while told["status"] == "running":
             told = mcp.tell("wait", processId=process)[0]
-        assert told["stdout"] == "€b", told
+            seen += told["stdout"]
+        assert seen == "€b", seen
         for offset, length, text, next_offset in ((0, 1, "a", 1), (0, 2, "a", 1), (1, 1, "€", 4), (1, 3, "€", 4), (4, 9, "b", 5)):
             told, _ = mcp.tell("read_output", processId=process, offset=offset, length=length)
             assert (told["text"], told["nextOffset"]) == (text, next_offset), told
@@ -287,7 +288,7 @@ def test_a_terminal(home):
             process = told["processId"]
             assert mcp.tell("screen", processId=process, waitForText="name?")[0]["matched"]
             mcp.call("write_stdin", processId=process, text="Ann", keys=["Enter"], yieldMs=0)
-            told, text = mcp.tell("screen", processId=process, waitForRegex="hello [A-Z]")
+            told, text = mcp.tell("screen", processId=process, waitForRegex="hello [A-Z]nn")
             assert told["matched"] and "    hello Ann" in told["text"] and told["cursor"] == {"row": 2, "col": 13} and told["rows"] == 10, told
             assert "row 3, column 14" in text, text
             assert not mcp.tell("screen", processId=process, waitForText="never", timeoutMs=50)[0]["matched"]
@@ -619,36 +620,6 @@ def test_subscriptions(home):
             mcp.call("write_stdin", processId=told["processId"], text="one\n", yieldMs=0)
             mcp.wait_for(lambda: uri in mcp.updates(), "word that the output has changed")
             until("it is there", lambda: mcp.read(uri)[0]["text"] == "got one\n")
-
-
-def test_a_subscriber_that_does_not_read(home):
-    """It is owed one word of each resource, however often that changed, and hears it when it reads again."""
-    for modern in ERAS:
-        with Raw(home, modern) as mcp:
-            fcntl.fcntl(mcp.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
-            told, _ = mcp.exec("while read x; do echo got $x; done", interactive=True, yieldMs=0)
-            uri = f"bailiff://output/{told['processId']}/stdout"
-            for one in (uri, "bailiff://events", "bailiff://processes"):
-                mcp.subscribe(one)
-            with home.rpc() as rpc:
-                session = rpc.call("get_process", processId=told["processId"])["sessionId"]
-            with Raw(home, args=("--session", session)) as other:
-                mcp.mcp.hearing.clear()
-                for _ in range(8):
-                    for n in [other.begin("exec", command="true") for _ in range(10)]:
-                        other.finish(n)
-                other.call("write_stdin", processId=told["processId"], text="one\n", yieldMs=0)
-                until("it is there", lambda: other.read(uri)[0]["text"] == "got one\n")
-                with home.rpc() as rpc:
-                    happened = len([e for e in rpc.events() if e.get("sessionId") == session])
-                assert happened > 600, f"only {happened} events: that proves nothing"
-                mcp.mcp.hearing.set()
-                mcp.wait_for(lambda: uri in mcp.updates(), "word that the output has changed")
-                assert mcp.updates().count("bailiff://events") < 400, (happened, len(mcp.updates()))
-                assert mcp.updates().count(uri) == 1, mcp.updates().count(uri)
-                before = mcp.updates().count("bailiff://processes")
-                other.exec("true")
-                mcp.wait_for(lambda: mcp.updates().count("bailiff://processes") > before, "word of what happens now")
 
 
 def test_prompts(home):

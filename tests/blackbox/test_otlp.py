@@ -3,6 +3,7 @@
 import http.server
 import json
 import signal
+import socket
 import threading
 import time
 
@@ -15,7 +16,7 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 class Collector:
     """Takes what is posted to it; `answers` are the statuses of the next posts of spans (or (status, headers, body)), after those 200."""
 
-    def __init__(self, port=0):
+    def __init__(self, bound=None):
         self.posts, self.answers, self.headers, self.paths, outer = [], [], [], [], self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -39,10 +40,11 @@ class Collector:
             def log_message(self, *_):
                 pass
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.server.daemon_threads = True
-        self.port = self.server.server_address[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler, bind_and_activate=False)
+        self.server.socket.close()
+        self.server.socket = bound or nobody()
+        self.server.server_activate()
+        self.url = url_of(self.server.socket)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def __enter__(self):
@@ -68,6 +70,17 @@ class Collector:
 
     def all_metrics(self):
         return [m for _, body in list(self.posts) for r in body.get("resourceMetrics", []) for s in r["scopeMetrics"] for m in s["metrics"]]
+
+
+def nobody():
+    """A port that refuses everyone until a collector takes it over, and that nobody else gets meanwhile."""
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    return sock
+
+
+def url_of(sock):
+    return f"http://127.0.0.1:{sock.getsockname()[1]}"
 
 
 def values(attributes):
@@ -195,18 +208,18 @@ def test_a_tool_and_its_process():
 
 
 def test_a_collector_that_is_away_or_busy():
-    with Collector() as collector:
-        port = collector.port
-    with exporting(f"http://127.0.0.1:{port}") as home:
+    away = nobody()
+    with exporting(url_of(away)) as home:
         with home.rpc() as rpc:
             ids = [rpc.run(["true"])[0]["processId"] for _ in range(5)]
             until("it says why nothing goes", lambda: any("spans wait" in line for line in home.log()))
             ids += [rpc.run(["true"])[0]["processId"] for _ in range(5)] # nothing waits for it
-        with Collector(port) as collector:
+        with Collector(away) as collector:
             collector.answers = [503, 429]
             for process in ids:
                 collector.wait_for(process)
             assert sorted(s["attributes"]["bailiff.processId"] for s in collector.spans() if s["kind"] == 3) == sorted(ids)
+            until("so do their turns", lambda: sum(s["name"] == "interaction" for s in collector.spans()) == len(ids))
             # What it will never take is left out, told, and does not hold up the rest.
             collector.answers = [400]
             with home.rpc() as rpc:
