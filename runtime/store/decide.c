@@ -1,11 +1,16 @@
 #include "runtime/store/decide.h"
 
 #include "runtime/base/log.h"
+#include "runtime/store/durable.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/state.h"
 
 void decide_post(struct store *s, struct store_batch *group)
 {
+	struct layer *before;
+
 	pthread_mutex_lock(&s->mutex);
+	before = durable_show_locked(s);
 	while (group) {
 		struct store_batch *b = group;
 
@@ -18,6 +23,7 @@ void decide_post(struct store *s, struct store_batch *group)
 	}
 	pthread_cond_broadcast(&s->decided);
 	pthread_mutex_unlock(&s->mutex);
+	layer_unref(before);
 }
 
 static void set_refused(struct store_batch *b, const struct err *why)

@@ -7,7 +7,7 @@
 
 #define DECIDE_RETRY_NS (250ull * 1000 * 1000)
 
-/* Tells the loop thread: each has its status. */
+/* Tells the loop thread: each has its status. Not before that do readers see them, so whoever has read one can rely on what follows from it. */
 void decide_post(struct store *s, struct store_batch *group);
 /* Splits a list into those that may be refused (which are, at once) and those that must be written (returned). */
 struct store_batch *decide_refuse(struct store *s, struct store_batch *group, const struct err *why, bool also_must);

@@ -102,17 +102,26 @@ void durable_expect(struct store *s)
 
 /* ---- groups ---- */
 
-static void publish(struct store *s, struct layer *l)
+struct layer *durable_show_locked(struct store *s)
+{
+	struct layer *before = s->layers;
+
+	if (!s->fresh)
+		return NULL;
+	s->layers = mem_take(&s->fresh);
+	s->stats.journal_groups = s->layers->depth;
+	s->settle_at_ns = store_mono_ns() + s->settle_ns;
+	return before; /* the new one has its own reference */
+}
+
+static void show(struct store *s)
 {
 	struct layer *before;
 
 	pthread_mutex_lock(&s->mutex);
-	before = s->layers;
-	s->layers = l;
-	s->stats.journal_groups = l->depth;
-	s->settle_at_ns = store_mono_ns() + s->settle_ns;
+	before = durable_show_locked(s);
 	pthread_mutex_unlock(&s->mutex);
-	layer_unref(before); /* the new one has its own reference */
+	layer_unref(before);
 }
 
 static void accept(struct store *s, struct store_batch *group, const struct layer *l)
@@ -165,8 +174,8 @@ int durable_group(struct store *s, struct store_batch *group, bool *ret_in_doubt
 	if (fold_group(s, group, &l, e) != 0)
 		return -1;
 	if (may_journal(s, l) && to_journal(s, l) == 0) {
-		publish(s, l);
 		accept(s, group, l);
+		s->fresh = l;
 		commit_count(s, start);
 		return 0;
 	}
@@ -293,7 +302,8 @@ static int replay_one(struct store *s, const struct journal_cursor *c, struct er
 	if (layer_new(s, &bytes, s->layers, newest(s), r.txn, models, &l, e) != 0)
 		return err_wrap(e, "group %llu of the journal", (unsigned long long)c->head.ordinal);
 	l->ordinal = s->ordinal = c->head.ordinal;
-	publish(s, l);
+	s->fresh = l;
+	show(s);
 	remember(s, l);
 	return 0;
 }

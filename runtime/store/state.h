@@ -93,6 +93,7 @@ struct store {
 	bool stop, side_end, flushing;
 	struct store_stats stats; /* what is counted as it happens */
 	struct layer *layers;   /* acknowledged, not in the database; the newest. The writer alone changes it */
+	struct layer *fresh;    /* the writer's: in the journal, and to be over them when its batches are told of */
 	size_t settling;        /* the transaction that puts them there; SIZE_MAX = none that may have been committed */
 	size_t models_since;    /* `models` are the active ones for transactions from this one on; SIZE_MAX = look it up */
 	uint64_t applied;       /* the newest group that the database has */

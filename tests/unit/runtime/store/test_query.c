@@ -186,7 +186,33 @@ static void models_are_found_and_listed_in(struct rig *r)
 }
 RIG_TEST(models_are_found_and_listed)
 
+/* Whoever has read a document and then asks for its events finds them: dispatch has its work before the document can be read. */
+static void what_can_be_read_is_told_in(struct rig *r)
+{
+	struct err e = ERR_INIT;
+
+	rig_open(r);
+	for (unsigned i = 1; i <= 300; i++) {
+		struct store_batch *b = store_batch_new(r->s);
+		struct pollfd p = { .fd = store_dispatch_fd(r->s), .events = POLLIN };
+		buf_auto struct buf out = BUF_INIT;
+		char want[32];
+
+		snprintf(want, sizeof(want), "{\"count\":%u}", i);
+		rig_event(b, EVENT_RUNTIME_WARNING, "sess_a", NULL, i);
+		store_submit(r->s, b, STORE_NOW, rig_result, r);
+		while (strcmp(buf_cstr(&out), want) != 0) {
+			buf_reset(&out);
+			ck_assert_int_ge(store_model_get(r->s, 1, "sess_a", &out, &e), 0);
+		}
+		ck_assert_msg(poll(&p, 1, 0) == 1, "document %u is there, and nobody was told", i);
+		store_flush(r->s);
+		ck_assert_uint_eq(r->decided, i);
+	}
+}
+RIG_TEST(what_can_be_read_is_told)
+
 int main(void)
 {
-	return SUITE("query", indexes, past_the_ring, sequences_by_time, models_are_found_and_listed);
+	return SUITE("query", indexes, past_the_ring, sequences_by_time, models_are_found_and_listed, what_can_be_read_is_told);
 }
