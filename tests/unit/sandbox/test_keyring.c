@@ -1,0 +1,79 @@
+/* The session keyring of a sandbox, where its user has no room for another key. */
+
+#include "sandbox/plan.h"
+#include "sandbox/steps/step.h"
+#include "tests/unit/suite.h"
+
+#include <errno.h>
+#include <linux/keyctl.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NOBODYS_UID 61300 /* … and the 500 behind it */
+#define WAITS_US 50000
+
+static const struct plan_head confined = { .flags = PLAN_PRIVATE_ROOT };
+
+/* Keys until there is no room for one more; gone again a moment after `go` was read. */
+static void fill(int filled, int go)
+{
+	char name[16], byte = 0;
+
+	for (unsigned n = 0;; n++) {
+		snprintf(name, sizeof name, "%04u", n); /* no longer than a session keyring's: bytes are counted, too */
+		if (syscall(SYS_add_key, "keyring", name, NULL, 0, KEY_SPEC_PROCESS_KEYRING) < 0)
+			break;
+	}
+	if (errno != EDQUOT || write(filled, "f", 1) != 1 || read(go, &byte, 1) != 1)
+		_exit(1);
+	usleep(WAITS_US);
+	_exit(syscall(SYS_keyctl, KEYCTL_CLEAR, KEY_SPEC_PROCESS_KEYRING) < 0);
+}
+
+/* As a user of its own; the status says what came of it. */
+static void enter_where_it_is_full(void)
+{
+	uid_t uid = (uid_t)(NOBODYS_UID + getpid() % 500);
+	struct step_context c = { .plan = &confined };
+	int filled[2], go[2];
+	char byte;
+
+	/* Only who has one already is counted. */
+	if (setresuid(uid, uid, uid) < 0 || pipe(filled) < 0 || pipe(go) < 0 || syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
+		_exit(errno == ENOSYS || errno == EPERM ? 0 : 2);
+	pid_t filler = fork();
+	if (filler == 0)
+		fill(filled[1], go[0]);
+	close(filled[1]);
+	if (read(filled[0], &byte, 1) != 1)
+		_exit(3);
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) >= 0 || errno != EDQUOT)
+		_exit(4);
+	if (write(go[1], "g", 1) != 1 || step_keyring(&c) < 0)
+		_exit(5);
+	int status;
+	_exit(waitpid(filler, &status, 0) == filler && status == 0 ? 0 : 6);
+}
+
+START_TEST(it_waits_for_room)
+{
+	int status;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		return; /* another user's other sandboxes would have to do without */
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		enter_where_it_is_full();
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("keyring", it_waits_for_room);
+}
