@@ -86,6 +86,17 @@ static inline void rig_init(struct rig *r)
 	rig_at(r, dir);
 }
 
+/* In memory, where a sync takes no time, if there is such a place. */
+static inline void rig_init_quick(struct rig *r)
+{
+	char dir[] = "/dev/shm/bailiff-store-XXXXXX";
+
+	if (mkdtemp(dir))
+		rig_at(r, dir);
+	else
+		rig_init(r);
+}
+
 static inline void rig_open(struct rig *r)
 {
 	struct err e = ERR_INIT;

@@ -434,7 +434,17 @@ static void what_is_expected_in(struct rig *r)
 	rig_open(r);
 	store_expect(r->s);
 }
-RIG_TEST(what_is_expected)
+
+/* Nothing is made ready where a sync takes long. */
+START_TEST(what_is_expected)
+{
+	struct rig r;
+
+	rig_init_quick(&r);
+	what_is_expected_in(&r);
+	rig_done(&r);
+}
+END_TEST
 
 /* Behind it is padding. */
 static size_t payload_end(const struct wreck *w, unsigned group)

@@ -9,11 +9,14 @@
 #include "tests/unit/runtime/store/rig.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
 static _Atomic long countdown = -1; /* calls until the one that fails; < 0 = none will */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static unsigned failed_calls;
 static int fault;
 static bool stay; /* it fails again and again until `countdown` is set anew */
 
@@ -29,11 +32,23 @@ static void stall(void)
 
 static bool hit(void)
 {
-	if (countdown < 0)
-		return false;
-	if (countdown == 0 && stay)
-		return true;
-	return countdown-- == 0;
+	pthread_mutex_lock(&mutex);
+	bool r = countdown == 0;
+	if (countdown > 0 || (r && !stay))
+		countdown--;
+	failed_calls += r;
+	pthread_mutex_unlock(&mutex);
+	return r;
+}
+
+/* No call fails from now on; how many did. */
+static unsigned heal(void)
+{
+	pthread_mutex_lock(&mutex);
+	unsigned n = failed_calls;
+	countdown = -1;
+	pthread_mutex_unlock(&mutex);
+	return n;
 }
 
 int fdatasync(int fd)
@@ -139,12 +154,7 @@ static void play(struct script *s)
 
 static void init(struct rig *r)
 {
-	char dir[] = "/dev/shm/bailiff-store-XXXXXX";
-
-	if (mkdtemp(dir))
-		rig_at(r, dir);
-	else
-		rig_init(r);
+	rig_init_quick(r);
 	if (!freopen("/dev/null", "w", stderr)) /* the failures that are wanted here need not be read */
 		ck_abort_msg("no /dev/null");
 }
@@ -313,10 +323,12 @@ START_TEST(what_is_expected_finds_no_medium)
 		countdown = 0;
 		store_expect(r.s);
 		usleep(3000);
-		countdown = -1;
-		ck_assert_int_eq(store_stats_get(r.s, &st, &e), 0);
+		bool tried = heal() > 0;
+		do
+			ck_assert_int_eq(store_stats_get(r.s, &st, &e), 0);
+		while (tried && st.journal_bytes);
 		ck_assert_uint_eq(st.journal_groups, n + 1);
-		if (st.journal_bytes == 0)
+		if (tried)
 			break;
 	}
 	ck_assert_ptr_nonnull(strstr(st.note, "journal"));

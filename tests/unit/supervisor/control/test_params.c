@@ -121,6 +121,7 @@ int main(void)
 {
 	Suite *s = suite_create("params");
 	TCase *t = tcase_create("all");
+	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, names_the_field, 0, (int)(sizeof bad / sizeof *bad));
 	tcase_add_test(t, takes_what_is_right);
 	tcase_add_test(t, names_longer_than_a_field);

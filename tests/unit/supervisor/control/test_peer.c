@@ -121,6 +121,7 @@ int main(void)
 {
 	Suite *s = suite_create("peer");
 	TCase *t = tcase_create("all");
+	tcase_set_timeout(t, 120);
 	tcase_add_test(t, status_text);
 	tcase_add_test(t, own_children_pass);
 	tcase_add_test(t, a_peer_in_our_sandbox);
