@@ -28,7 +28,7 @@
 #define BACKLOG 8192u            /* records in the kernel before offenders are made to wait */
 #define RULES_MAX 64             /* of ours */
 #define ANSWER_MS 2000
-#define DYING_MS 3000            /* how long an earlier daemon's last process may take to be gone */
+#define DYING_MS 10000           /* how long an earlier daemon's last process may take to be gone */
 #define DYING_LOOK_MS 20
 
 struct message {
@@ -272,6 +272,11 @@ static int unavailable(struct err *e, const char *what)
 	return err_set(e, ERR_UNAVAILABLE, "%s: %s", what, strerror(errnum));
 }
 
+static int taken_by(uint32_t pid, struct err *e)
+{
+	return err_set(e, ERR_UNAVAILABLE, "audit records go to process %u (an audit daemon, or another bailiffd)", pid);
+}
+
 static int check_owner(int ctl, struct audit_status *s, struct err *e)
 {
 	if (get_status(ctl, s) < 0)
@@ -279,7 +284,7 @@ static int check_owner(int ctl, struct audit_status *s, struct err *e)
 	if (s->enabled == 2)
 		return err_set(e, ERR_UNAVAILABLE, "the audit rules are immutable until the next boot");
 	if (is_alive(s->pid))
-		return err_set(e, ERR_UNAVAILABLE, "audit records go to process %u (an audit daemon, or another bailiffd)", s->pid);
+		return taken_by(s->pid, e);
 	return 0;
 }
 
@@ -317,8 +322,13 @@ int audit_take(int *ret_fd, struct err *e)
 	bool alone = (s.enabled == 0 || left.task_rule) && !left.foreign;
 	if (make_room(records) < 0)
 		return unavailable(e, "room for audit records");
-	if (register_reader(records, ctl) < 0)
+	if (register_reader(records, ctl) < 0) {
+		int errnum = errno;
+		if (errnum == EEXIST && get_status(ctl, &s) == 0 && is_alive(s.pid)) /* it was faster */
+			return taken_by(s.pid, e);
+		errno = errnum;
 		return unavailable(e, "become the reader of audit records");
+	}
 	remove_rules(ctl, &left);
 	add_exclusions(ctl);
 	if ((alone && add_task_rule(ctl) < 0) || add_exit_rules(ctl) < 0) {
