@@ -385,6 +385,18 @@ def no_sandbox():
     return "--allow-host", *host_policy(allowBypass=True, defaultMode="bypass")
 
 
+@contextlib.contextmanager
+def audit_turn(patience=10 * PATIENCE):
+    """Audit belongs to one daemon of the machine: the tests that want it take turns, so that none finds it gone in the middle."""
+    with socket.socket(socket.AF_UNIX) as turn:
+        def taken():
+            with contextlib.suppress(OSError):
+                turn.bind("\0bailiff-tests-audit-turn")
+                return True
+        until("other tests are done with audit", taken, patience)
+        yield
+
+
 class Home:
     """A private BAILIFF_HOME and the daemon that serves it; nothing is left when it is closed, and that is checked."""
 

@@ -83,9 +83,16 @@ waits = [harness.PATIENCE] * 2   # how long, and how often: who has audit may ke
 
 @contextlib.contextmanager
 def watched(host=True):
-    """A daemon that has audit. Another one on this machine may have it: then wait for that."""
+    """A daemon that has audit."""
     if os.geteuid() != 0:
         raise Skip("audit takes root")
+    with harness.audit_turn(), taken(host) as home:
+        yield home
+
+
+@contextlib.contextmanager
+def taken(host):
+    """One that is no test's may have audit: then wait for that."""
     end = time.monotonic() + (waits[0] if waits else 0)
     while True:
         home = Home(start=False, options=("--audit", "auto", "--socket-mode", "0666", *(harness.no_sandbox() if host else ())))
@@ -374,7 +381,7 @@ def test_after_restarts():
 def test_after_an_upgrade_in_place():
     with watched() as home, Peer(home.socket) as rpc:
         process = rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"]
-        runtime = home.part("runtime")
+        runtime = until("the runtime runs", lambda: home.part("runtime"))
         home.guard.send_signal(signal.SIGUSR2)
         until("another runtime runs", lambda: home.part("runtime") not in (None, runtime))
         until("the daemon answers", home.answers)

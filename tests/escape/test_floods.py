@@ -12,7 +12,7 @@ from harness import Skip, marked, until
 
 def test_a_tree_that_resists(home):
     repository(home)
-    mark = f"resist-{os.getpid()}"
+    mark = f"resist-{os.getpid()}-"
     with home.rpc() as rpc:
         for command in (f"setsid sh -c 'trap \"\" TERM HUP INT; (sleep 600 & sleep 600 & wait) & wait' {mark} & trap '' TERM; echo up; wait",
                         f"sh -c 'kill -STOP $$' {mark} & (setsid setsid sh -c 'trap \"\" 15; while :; do sleep 1; done' {mark} &) ; echo up; sleep 600"):
@@ -29,7 +29,7 @@ def test_a_tree_that_resists(home):
 def test_forks_racing_with_kill(home):
     """A process that is replaced by its child all the time, killed at any moment."""
     work = repository(home)
-    program = os.path.join(work, "racer-%d" % os.getpid())
+    program = os.path.join(work, "racer-%d-" % os.getpid())
     shutil.copy(PROBE, program)
     rounds = int(os.environ.get("RACES") or 60)
     with home.rpc() as rpc:
@@ -45,7 +45,7 @@ def test_forks_racing_with_kill(home):
 def test_the_guard_dies_during_set_up(home):
     """At any moment of it; nothing of the sandbox survives."""
     work = repository(home)
-    program = os.path.join(work, "orphan-%d" % os.getpid())
+    program = os.path.join(work, "orphan-%d-" % os.getpid())
     shutil.copy(PROBE, program)
     rounds = int(os.environ.get("GUARD_ROUNDS") or 40)
     for i in range(rounds):
