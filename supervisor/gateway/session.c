@@ -19,13 +19,20 @@
 #define LEAVE_MS 5000 /* the longest that a session that is left waits for answers */
 #define OPEN_MS 30000 /* the longest that one waits to become ready */
 
+/* What a request makes that nobody would know of if it was forgotten, and how that is undone. */
+struct made {
+	const char *id, *undo;
+};
+
+static const struct made a_process = { "processId", "terminate_process" }, a_task = { "taskId", "cancel_task" };
+
 struct request {
 	TAILQ_ENTRY(request) entry;
 	struct session *session;
 	struct link *on;             /* what it was sent over; NULL: nothing was there */
 	session_reply_fn fn;         /* NULL: nobody waits for it */
 	void *ctx;
-	bool starts;                 /* a process, which nobody would know of if this was forgotten */
+	const struct made *made;     /* or NULL */
 	bool awaited;                /* by one that leaves */
 	char *method;                /* not NULL: held back until the person's connection has said who it is */
 	struct buf params;
@@ -77,12 +84,12 @@ static json_t *parse(struct jval v)
 	return json_loadb(v.text, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 }
 
-static void terminate_started(struct session *s, struct jval result)
+static void undo(struct session *s, const struct made *made, struct jval result)
 {
 	char id[72];
 
-	if (jval_str(jval_get(result, "processId"), id, sizeof(id)))
-		session_act(s, "terminate_process", json_pack("{ss ss}", "processId", id, "reason", "cancelled"), NULL, NULL, NULL);
+	if (jval_str(jval_get(result, made->id), id, sizeof(id)))
+		session_act(s, made->undo, json_pack("{ss ss}", made->id, id, "reason", "cancelled"), NULL, NULL, NULL);
 }
 
 static void on_reply(void *ctx, struct jval result, struct jval error)
@@ -97,22 +104,23 @@ static void on_reply(void *ctx, struct jval result, struct jval error)
 		if (!r && !e)
 			e = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message", "the daemon's answer could not be read");
 		q->fn(q->ctx, r, e);
-	} else if (q->starts && error.type == JT_NONE) {
-		terminate_started(s, result);
+	} else if (q->made && error.type == JT_NONE) {
+		undo(s, q->made, result);
 	}
 	request_free(q);
 	if (s->left && !s->nrequests)
 		soon(s, 0);
 }
 
-enum how { PLAIN, STARTS, OFFER, ONCE }; /* ONCE: means this connection, so it is not sent again on another */
+enum how { PLAIN, STARTS, CREATES, OFFER, ONCE }; /* ONCE: means this connection, so it is not sent again on another */
 
 static void send_on(struct session *s, struct link *l, const char *method, json_t *params, enum how how, session_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct request *q = mem_zalloc(1, sizeof(*q));
 
-	*q = (struct request){ .session = s, .on = l, .fn = fn, .ctx = ctx, .starts = how == STARTS, .awaited = how != OFFER };
+	*q = (struct request){ .session = s, .on = l, .fn = fn, .ctx = ctx, .awaited = how != OFFER };
+	q->made = how == STARTS ? &a_process : how == CREATES ? &a_task : NULL;
 	TAILQ_INSERT_TAIL(&s->requests, q, entry);
 	s->nrequests += q->awaited;
 	if (params)
@@ -176,6 +184,12 @@ void session_start(struct session *s, json_t *params, const char *traceparent, s
 	send_on(s, agent(s), "start_process", with_key(agent(s), params, traceparent), STARTS, fn, ctx);
 }
 
+void session_create_task(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
+{
+	json_object_set_new(params, "sessionId", json_string(s->id));
+	send_on(s, agent(s), "create_task", with_key(agent(s), params, traceparent), CREATES, fn, ctx);
+}
+
 void session_forget(struct session *s, const void *ctx)
 {
 	struct request *q;
@@ -192,7 +206,7 @@ void session_release(struct session *s, const void *ctx)
 	TAILQ_FOREACH(q, &s->requests, entry)
 		if (q->ctx == ctx) {
 			q->fn = NULL;
-			q->starts = false;
+			q->made = NULL;
 		}
 }
 

@@ -71,9 +71,11 @@ void session_act(struct session *s, const char *method, json_t *params, const ch
 void session_offer(struct session *s, const char *method, json_t *params, const char *traceparent);
 /* start_process in this session; if it was forgotten when the answer comes, the process is terminated. */
 void session_start(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx);
+/* create_task in this session; if it was forgotten when the answer comes, the task is cancelled. */
+void session_create_task(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx);
 /* No callback with this ctx will come any more. */
 void session_forget(struct session *s, const void *ctx);
-/* The same, but what it starts stays. */
+/* The same, but what it starts or creates stays. */
 void session_release(struct session *s, const void *ctx);
 /* Requests that were not answered. */
 size_t session_under_way(const struct session *s);

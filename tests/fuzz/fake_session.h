@@ -112,6 +112,11 @@ void session_start(struct session *s, json_t *params, const char *traceparent, s
 	session_ask(s, "start_process", params, fn, ctx);
 }
 
+void session_create_task(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
+{
+	session_ask(s, "create_task", params, fn, ctx);
+}
+
 void session_answer(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx)
 {
 	if (FAKE_SESSION_ASKS_NOBODY)

@@ -22,7 +22,7 @@ static void on_beat(evutil_socket_t fd, short what, void *arg);
 static void on_later(evutil_socket_t fd, short what, void *arg);
 static void on_slow(evutil_socket_t fd, short what, void *arg);
 static void forget_ups(struct mcp_call_private *p);
-static void keep_own_up(struct mcp_call_private *p);
+static void keep_task_up(struct mcp_call_private *p);
 
 struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_method *method, json_t *id, void *where)
 {
@@ -200,7 +200,7 @@ static void let_go(struct mcp_call_private *p)
 	event_del(&p->later);
 	p->watch = NULL;
 	p->call.cancelled = NULL;
-	keep_own_up(p);
+	keep_task_up(p);
 	mcp_ask_done(p);
 	while ((o = LIST_FIRST(&p->owned))) {
 		LIST_REMOVE(o, entry);
@@ -316,7 +316,7 @@ struct mcp_up {
 	struct mcp_call_private *call;
 	mcp_call_up_fn fn;
 	bool owns;              /* the process that it starts */
-	bool own;               /* the protocol's, not the handler's */
+	bool makes_task;        /* for the protocol, not for the handler */
 };
 
 static void forget_ups(struct mcp_call_private *p)
@@ -340,12 +340,12 @@ void mcp_call_leave(struct mcp_call_private *p)
 }
 
 /* All but the one that makes the task. */
-static void keep_own_up(struct mcp_call_private *p)
+static void keep_task_up(struct mcp_call_private *p)
 {
 	struct mcp_up *u;
 
 	LIST_FOREACH(u, &p->ups, entry)
-		if (!u->own)
+		if (!u->makes_task)
 			u->fn = NULL;
 }
 
@@ -387,12 +387,12 @@ void mcp_call_offer(struct mcp_call *c, const char *method, json_t *params)
 	session_offer(c->up, method, params, c->priv->traceparent);
 }
 
-void mcp_call_own(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)
+void mcp_call_task(struct mcp_call *c, json_t *params, mcp_call_up_fn fn)
 {
 	struct mcp_up *u = up_new(c, fn);
 
-	u->own = true;
-	session_act(c->up, method, params, c->priv->traceparent, on_up, u);
+	u->makes_task = true;
+	session_create_task(c->up, params, c->priv->traceparent, on_up, u);
 }
 
 void mcp_call_decide(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)

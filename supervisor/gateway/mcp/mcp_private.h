@@ -133,8 +133,8 @@ void mcp_call_leave(struct mcp_call_private *p);
 void mcp_call_end(struct mcp_call_private *p, json_t *message);
 /* Ends what it does; no answer is sent but that the place is done. Frees it. */
 void mcp_call_cancel(struct mcp_call_private *p);
-/* mcp_call_act of the protocol's own: its answer comes also when the handler has ended the call. */
-void mcp_call_own(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
+/* create_task: its answer comes also when the handler has ended the call; if the call is cancelled first, so is the task. */
+void mcp_call_task(struct mcp_call *c, json_t *params, mcp_call_up_fn fn);
 size_t mcp_call_count(const struct mcp_session *m, bool (*which)(const struct mcp_call_private *p));
 void mcp_call_event(struct mcp_call_private *p, struct jval event);
 static inline struct mcp_call_private *mcp_priv(const struct mcp_call *c)

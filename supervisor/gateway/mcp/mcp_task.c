@@ -199,6 +199,11 @@ static void detach(struct mcp_call_private *p, struct mcp_task *t)
 	mcp_send(p->call.mcp, where, rpc_message_result(RPC_VERSIONED, p->id, result), true);
 }
 
+static void cancel_recorded(struct session *up, const char *id, const char *reason)
+{
+	session_act(up, "cancel_task", json_pack("{ss ss}", "taskId", id, "reason", reason), NULL, NULL, NULL);
+}
+
 static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 {
 	struct mcp_call_private *p = c->priv;
@@ -210,6 +215,8 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 	p->task_then = NULL;
 	p->becoming = false;
 	if (!id || !make_room(c->mcp)) {
+		if (id)
+			cancel_recorded(c->up, id, "too many are under way");
 		if (p->ended)
 			mcp_call_end(p, mem_take(&p->ended));
 		else if (then)
@@ -243,10 +250,9 @@ void mcp_task_become(struct mcp_call *c, mcp_call_fn then)
 
 	p->task_then = then;
 	p->becoming = true;
-	mcp_call_own(c, "create_task",
-		     json_pack("{s:o ss ss ss s{ss}}", "objective", rpc_message_text(objective, strlen(objective)), "sessionId", session_id(c->up), "taskKind",
-			       MCP_TASK_KIND, "visibility", "background", "scope", "tool", c->name),
-		     on_created);
+	mcp_call_task(c, json_pack("{s:o ss ss s{ss}}", "objective", rpc_message_text(objective, strlen(objective)), "taskKind", MCP_TASK_KIND, "visibility",
+				   "background", "scope", "tool", c->name),
+		      on_created);
 }
 
 static void on_slow(struct mcp_call *c)
@@ -423,7 +429,7 @@ static void cancel(struct mcp_task *t)
 	struct mcp_call_private *p = t->call;
 
 	t->call = NULL;
-	session_act(p->call.up, "cancel_task", json_pack("{ss ss}", "taskId", t->id, "reason", "cancelled by the client"), NULL, NULL, NULL);
+	cancel_recorded(p->call.up, t->id, "cancelled by the client");
 	mcp_call_cancel(p);
 	changed(t, MCP_TASK_CANCELLED);
 	answer_waiters(t);
