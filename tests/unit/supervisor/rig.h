@@ -175,6 +175,19 @@ static inline void rig_kill_runtime(struct rig *r)
 	rig_drop_links(r);
 }
 
+/* So is an init, which begins as a copy of the spawner and for a moment bears its name, also when the spawner is dead. */
+static inline bool rig_in_own_namespace(pid_t pid)
+{
+	char name[64], text[4096];
+	snprintf(name, sizeof name, "/proc/%d/status", pid);
+	fd_auto int fd = open(name, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	text[len > 0 ? len : 0] = 0;
+	const char *pids = strstr(text, "\nNSpid:\t");
+	return !pids || pids[8 + strcspn(pids + 8, "\t\n")] == '\t';
+}
+
+/* 0 = there is none yet. */
 static inline pid_t rig_spawner_pid(const struct rig *r)
 {
 	char name[64];
@@ -182,12 +195,12 @@ static inline pid_t rig_spawner_pid(const struct rig *r)
 	FILE *f = fopen(name, "re");
 	ck_assert_ptr_nonnull(f);
 	int pid, found = 0;
-	/* The first: what it clones is another of that name for a moment. */
 	while (!found && fscanf(f, "%d", &pid) == 1) {
 		char comm[32] = "", path[64];
 		snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
 		fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0 && read(fd, comm, sizeof comm - 1) > 0 && strcmp(comm, "rig: spawner") == 0)
+		if (fd >= 0 && read(fd, comm, sizeof comm - 1) > 0 && strcmp(comm, "rig: spawner") == 0 &&
+		    !rig_in_own_namespace(pid))
 			found = pid;
 	}
 	fclose(f);
