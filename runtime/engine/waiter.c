@@ -34,6 +34,15 @@ static void call_durable(struct engine *g, const char *call_id)
 		}
 }
 
+static bool call_is_durable(struct engine *g, const char *call_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+
+	return view_read(g->o.store, &tool_call_shape, call_id, &text, &d, &e) == 0;
+}
+
 void tool_waiter_add(struct engine *g, const char *call_id, uint64_t timeout_ms, struct deed *d)
 {
 	struct waiter *w = waiter_add(g, call_id, d);
@@ -41,7 +50,10 @@ void tool_waiter_add(struct engine *g, const char *call_id, uint64_t timeout_ms,
 	w->for_call = true;
 	if (timeout_ms < UINT64_MAX / 2000000)
 		w->deadline_ns = engine_now(g) + timeout_ms * 1000000ull;
-	deed_then(d, call_durable, call_id);
+	if (call_is_durable(g, call_id))
+		call_durable(g, call_id);
+	else
+		deed_then(d, call_durable, call_id);
 }
 
 /* ---- answers ---- */

@@ -23,7 +23,7 @@ struct waiter {
 /* Takes the deed's reply, which is then given when the turn has ended. */
 void turn_waiter_add(struct engine *g, const char *turn_id, enum turn_wait how, struct deed *d);
 void turn_waiters_answer(struct engine *g, const char *turn_id);
-/* timeout_ms LIMIT_NONE = for ever; past it, and once the deed is committed, the answer says that the call still runs. */
+/* timeout_ms LIMIT_NONE = for ever; past it, and once the call is in the log, the answer says that the call still runs. */
 void tool_waiter_add(struct engine *g, const char *call_id, uint64_t timeout_ms, struct deed *d);
 void tool_waiters_answer(struct engine *g, const char *call_id);
 

@@ -350,6 +350,17 @@ START_TEST(a_call_is_told_of_when_it_is_written)
 	ck_assert_uint_eq(other.count, 1);
 	ck_assert(answers(&other, "status", "running"));
 	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
+	/* Who asks again for what is there waits for nothing but the time. */
+	char call[72];
+	copy(&other, "toolCallId", call);
+	struct tool_request again = r;
+	again.call_id = call;
+	engine_invoke_tool(w.engine, &again, &fake_caller, fake_reply_fn, &other);
+	ck_assert_uint_eq(other.count, 1);
+	w.boot_ns += 60 * 1000000ull;
+	engine_tick(w.engine);
+	ck_assert_uint_eq(other.count, 2);
+	fake_settle(&w);
 	json_decref(arguments);
 }
 END_TEST
