@@ -25,7 +25,8 @@
 struct proxy {
 	struct event_base *base;
 	struct resolver *resolver;
-	struct credentials credentials;
+	struct credentials credentials, coming; /* what holds, and what a new runtime has told so far */
+	bool configured;              /* it has told all of that, and goes on */
 	LIST_HEAD(, box) boxes;
 	int guard_fd, peer_fd;        /* peer_fd −1: the runtime is being started anew */
 	struct event *guard_ev, *peer_ev, *room_ev;
@@ -198,22 +199,37 @@ static void on_credential(struct proxy *x, const struct proxy_msg *m, int *fds)
 {
 	struct proxy_credential c;
 
-	if (pread(fds[0], &c, sizeof c, 0) != (ssize_t)sizeof c || !credentials_add(&x->credentials, &c))
+	if (pread(fds[0], &c, sizeof c, 0) != (ssize_t)sizeof c || !credentials_add(&x->coming, &c))
 		fatal("the runtime sent a credential that is none");
 	explicit_bzero(&c, sizeof c);
+}
+
+/*
+ * The configuration comes first, names and credentials one by one. Until all of it is there, what an earlier runtime said holds: commands
+ * go on while there is none.
+ */
+static void take_configuration(struct proxy *x)
+{
+	if (x->configured)
+		return;
+	x->configured = true;
+	resolver_fixed(x->resolver);
+	x->credentials = x->coming;
+	explicit_bzero(&x->coming, sizeof x->coming);
 }
 
 static const struct {
 	enum proxy_kind kind;
 	size_t nfds;
 	bool has_key;
+	bool configures;
 	void (*handle)(struct proxy *x, const struct proxy_msg *m, int *fds);
 } handlers[] = {
-	{ PROXY_NAME, 0, false, on_name },
-	{ PROXY_SERVE, 2, true, on_serve },
-	{ PROXY_SYNC, 0, false, on_sync },
-	{ PROXY_END, 0, true, on_end },
-	{ PROXY_CREDENTIAL, 1, false, on_credential },
+	{ PROXY_NAME, 0, false, true, on_name },
+	{ PROXY_SERVE, 2, true, false, on_serve },
+	{ PROXY_SYNC, 0, false, false, on_sync },
+	{ PROXY_END, 0, true, false, on_end },
+	{ PROXY_CREDENTIAL, 1, false, true, on_credential },
 };
 
 static void dispatch(struct proxy *x, const struct proxy_msg *m, int *fds, size_t nfds)
@@ -223,6 +239,10 @@ static void dispatch(struct proxy *x, const struct proxy_msg *m, int *fds, size_
 			continue;
 		if (nfds != handlers[i].nfds || (handlers[i].has_key && !plan_key_valid(&m->key)))
 			fatal("a message of the runtime's with the wrong descriptors or key");
+		if (!handlers[i].configures)
+			take_configuration(x);
+		else if (x->configured)
+			fatal("a message of the runtime's that comes too late");
 		handlers[i].handle(x, m, fds);
 		return;
 	}
@@ -272,8 +292,9 @@ static void peer_open(struct proxy *x, int fd)
 	x->peer_ev = event_new(x->base, fd, EV_READ | EV_PERSIST, on_peer, x);
 	x->room_ev = event_new(x->base, fd, EV_WRITE, on_room, x);
 	event_add(x->peer_ev, NULL);
+	x->configured = false;
 	resolver_fix(x->resolver, NULL, NULL);
-	explicit_bzero(&x->credentials, sizeof x->credentials);
+	explicit_bzero(&x->coming, sizeof x->coming);
 	LIST_FOREACH(b, &x->boxes, link) {
 		b->claimed = false;
 		report_again(&b->report);

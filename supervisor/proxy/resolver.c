@@ -30,7 +30,7 @@ struct lookup {
 TAILQ_HEAD(lookups, lookup);
 
 struct resolver {
-	struct strmap fixed;          /* name → struct net_address */
+	struct strmap fixed, coming;  /* name → struct net_address; what holds, and what will */
 	size_t waiting;
 	int wake_fd;                  /* eventfd: something is done */
 	struct event *ev;
@@ -125,15 +125,27 @@ static void free_fixed(void *ctx, const char *name, void *value)
 	free(value);
 }
 
+static void forget(struct strmap *names)
+{
+	strmap_each(names, free_fixed, NULL);
+	strmap_done(names);
+}
+
 void resolver_fix(struct resolver *r, const char *name, const struct net_address *a)
 {
 	if (!a) {
-		strmap_each(&r->fixed, free_fixed, NULL);
-		strmap_done(&r->fixed);
+		forget(&r->coming);
 		return;
 	}
-	free(strmap_get(&r->fixed, name));
-	strmap_put(&r->fixed, name, mem_dup(a, sizeof *a));
+	free(strmap_get(&r->coming, name));
+	strmap_put(&r->coming, name, mem_dup(a, sizeof *a));
+}
+
+void resolver_fixed(struct resolver *r)
+{
+	forget(&r->fixed);
+	r->fixed = r->coming;
+	r->coming = STRMAP_INIT;
 }
 
 void resolver_free(struct resolver *r)
@@ -151,7 +163,8 @@ void resolver_free(struct resolver *r)
 		TAILQ_REMOVE(&r->asked, l, link);
 		free(l);
 	}
-	resolver_fix(r, NULL, NULL);
+	forget(&r->fixed);
+	forget(&r->coming);
 	event_free(r->ev);
 	fd_close(&r->wake_fd);
 	free(r);

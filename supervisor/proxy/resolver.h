@@ -22,8 +22,10 @@ typedef void (*lookup_fn)(void *ctx, int error, const struct net_address *addres
 
 struct resolver *resolver_new(struct event_base *base);
 void resolver_free(struct resolver *r);
-/* What the configuration says about a name; NULL address forgets all of that. */
+/* What the configuration will say about a name; NULL address forgets all that was said so far. */
 void resolver_fix(struct resolver *r, const char *name, const struct net_address *a);
+/* From here on it says that, and nothing else. */
+void resolver_fixed(struct resolver *r);
 /* Answers later, never from within. NULL = too many are waiting. */
 struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, void *ctx);
 void lookup_cancel(struct lookup *l);

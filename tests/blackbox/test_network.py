@@ -459,6 +459,41 @@ for line in sys.stdin:
         home.note_tree()
 
 
+def test_a_killed_runtime_is_not_noticed():
+    """While there is none, and while the next one begins, names lead where they did and credentials are put in."""
+    program = f'''
+import os, socket, sys
+while not os.path.exists("enough"):
+    s = socket.create_connection(("127.0.0.1", {PORT}), 50)
+    s.sendall(sys.argv[1].encode().decode("unicode_escape").encode())
+    said = b""
+    while more := s.recv(4096):
+        said += more
+    if said.split()[1] != b"200":
+        print(said)
+'''
+    with Server() as server:
+        where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
+        config = {"proxyHosts": NAMES, "proxyCredentials": {"registry": {"host": where, "header": "X-Key", "value": "s3cret"}}}
+        with Home(config=config, start=False) as home:
+            with open(os.path.join(home.dir, "policy.json"), "w") as f:
+                json.dump({"profiles": {"with": {"network": {"allow": [where, named], "credentials": ["registry"]}}}}, f)
+            home.start()
+            with home.rpc() as rpc:
+                request = get(where).decode().encode("unicode_escape").decode()
+                process = rpc.start(["/usr/bin/python3", "-c", program, request], profile="with", cwd=home.work)["processId"]
+            for _ in range(3):
+                asked = len(server.seen)
+                until("it asks", lambda: len(server.seen) > asked + 5)
+                home.kill_part("runtime")
+                until("another runtime", home.answers)
+            open(os.path.join(home.work, "enough"), "w").close()
+            with home.rpc() as rpc:
+                assert rpc.wait(process)["exitCode"] == 0
+                assert rpc.outputs(process) == {"stdout": b"", "stderr": b""}, rpc.outputs(process)
+        assert all(key == ["s3cret"] for _, key in server.keys), server.keys
+
+
 def test_the_end_of_a_sandbox_ends_its_connections():
     with network_home() as home, contextlib.closing(socket.create_server(("127.0.0.1", 0))) as listening, home.rpc() as rpc:
         port = listening.getsockname()[1]
