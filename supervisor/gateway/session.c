@@ -51,7 +51,7 @@ struct session {
 	struct event later;          /* what cannot be done in a callback of a link */
 	struct event late;           /* it is not ready, and has had its time */
 	uint64_t leave_by;           /* clock_boot_ns; of one that is left */
-	bool agent_lost, person_lost, person_greeted;
+	bool agent_lost, agent_greeted, person_lost, person_greeted;
 	struct err why;              /* it was lost */
 	bool ready, left, unanswered; /* unanswered: something was when it was left, and will stay so */
 	session_left_fn on_left;
@@ -323,10 +323,18 @@ static void failed(struct session *s, const char *what, const json_t *error)
 	soon(s, 0);
 }
 
+/* The next connection tries again. */
+static bool broke(const json_t *error)
+{
+	return error && json_integer_value(json_object_get(error, "code")) == 0;
+}
+
 static void on_subscribed(void *ctx, json_t *result, json_t *error)
 {
 	struct session *s = ctx;
 
+	if (broke(error))
+		return;
 	if (error) {
 		failed(s, "subscribe to the session's events", error);
 		return;
@@ -341,6 +349,8 @@ static void on_channel(void *ctx, json_t *result, json_t *error)
 {
 	struct session *s = ctx;
 
+	if (broke(error))
+		return;
 	if (error) {
 		failed(s, "connect the client's channel", error);
 		return;
@@ -350,9 +360,10 @@ static void on_channel(void *ctx, json_t *result, json_t *error)
 	take_str(result, "resumeToken", s->token, sizeof(s->token));
 	if (!s->ready) /* else one that could not be resumed: events go on where they stopped */
 		s->last_sequence = (uint64_t)json_integer_value(json_object_get(result, "sequence"));
-	session_ask(s, "subscribe_events", json_pack("{ss sI}", "sessionId", s->id, "afterSequence", (json_int_t)s->last_sequence), on_subscribed, s);
+	send_on(s, s->agent, "subscribe_events", json_pack("{ss sI}", "sessionId", s->id, "afterSequence", (json_int_t)s->last_sequence), ONCE, on_subscribed, s);
 }
 
+/* A channel is its connection's: where that breaks before the session is ready, the next one has a channel of its own. */
 static void connect_channel(struct session *s)
 {
 	json_t *params = json_pack("{ss ss ss so}", "transport", s->o.transport, "peerRole", "client", "nativeProtocol", s->o.native_protocol,
@@ -362,7 +373,7 @@ static void connect_channel(struct session *s)
 		json_object_set_new(params, "sessionId", json_string(s->o.session_id));
 	else if (s->id[0])
 		json_object_set_new(params, "sessionId", json_string(s->id));
-	session_act(s, "connect_channel", params, NULL, on_channel, s);
+	send_on(s, s->agent, "connect_channel", with_key(s->agent, params, NULL), ONCE, on_channel, s);
 }
 
 /* A channel that is resumed brings its events along. One that cannot be is made anew. */
@@ -370,8 +381,8 @@ static void on_resumed(void *ctx, json_t *result, json_t *error)
 {
 	struct session *s = ctx;
 
-	if (error && json_integer_value(json_object_get(error, "code")) == 0)
-		return; /* this connection broke as well: the next one tries again */
+	if (broke(error))
+		return;
 	if (error) {
 		log_warning("resume the client's channel: %s", json_string_value(json_object_get(error, "message")));
 		connect_channel(s);
@@ -384,7 +395,11 @@ static void on_connected(void *ctx)
 {
 	struct session *s = ctx;
 
-	if (s->ready && !s->left)
+	if (s->left)
+		return;
+	if (!s->ready && s->agent_greeted)
+		connect_channel(s);
+	else if (s->ready)
 		send_on(s, s->agent, "reconnect_channel", with_key(s->agent, json_pack("{ss ss sI}", "channelId", s->channel, "resumeToken", s->token,
 										       "lastAckedSequence", (json_int_t)s->last_sequence), NULL),
 			ONCE, on_resumed, s);
@@ -408,6 +423,7 @@ static void on_greeted(void *ctx, struct jval result, struct jval error)
 	if (s->left)
 		return;
 	if (error.type == JT_NONE) {
+		s->agent_greeted = true;
 		connect_channel(s);
 		return;
 	}
@@ -443,7 +459,7 @@ static int open_agent(struct session *s, struct err *e)
 	jw_obj_end(&w);
 	remote_greet_later(r, "initialize", &hello, on_greeted, s);
 	s->agent = link_new(s->o.base, r, &ops, s);
-	s->agent_lost = false;
+	s->agent_lost = s->agent_greeted = false;
 	event_add(&s->late, &patience);
 	return 0;
 }

@@ -110,7 +110,7 @@ static void hears(const char *events)
 	ck_assert_str_eq(buf_cstr(&it.events), events);
 }
 
-static void set_up(void)
+static void open_session(void)
 {
 	static const struct session_ops ops = { .ready = on_ready, .event = on_event };
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
@@ -129,7 +129,19 @@ static void set_up(void)
 	ck_assert_int_eq(session_open(&o, &ops, NULL, &it.session, &e), 0);
 	meet();
 	json_decref(answer("initialize", "\"result\":{}"));
-	json_decref(answer("connect_channel", "\"result\":{\"channelId\":\"chan_1\",\"sessionId\":\"sess_1\",\"resumeToken\":\"t1\",\"sequence\":5}"));
+}
+
+static void connect_it(const char *channel, unsigned sequence)
+{
+	mem_auto char *result = mem_printf("\"result\":{\"channelId\":\"%s\",\"sessionId\":\"sess_1\",\"resumeToken\":\"t1\",\"sequence\":%u}", channel, sequence);
+
+	json_decref(answer("connect_channel", result));
+}
+
+static void set_up(void)
+{
+	open_session();
+	connect_it("chan_1", 5);
 	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 5);
 	while (!it.ready)
 		turn();
@@ -171,7 +183,7 @@ START_TEST(test_a_channel_that_cannot_be_resumed)
 	meet();
 	json_decref(answer("initialize", "\"result\":{}"));
 	json_decref(answer("reconnect_channel", "\"error\":{\"code\":-32003,\"message\":\"the resume token is not the last one that this channel was given\"}"));
-	json_decref(answer("connect_channel", "\"result\":{\"channelId\":\"chan_2\",\"sessionId\":\"sess_1\",\"resumeToken\":\"t3\",\"sequence\":9}"));
+	connect_it("chan_2", 9);
 	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 6);
 	tell(7);
 	tell(8);
@@ -180,10 +192,34 @@ START_TEST(test_a_channel_that_cannot_be_resumed)
 }
 END_TEST
 
+/* The channel of a connection that broke is lost: who is not ready yet gets another one, and it only. */
+START_TEST(test_the_connection_breaks_before_it_is_ready)
+{
+	json_decref(asked("connect_channel"));
+	leave_it();
+	meet();
+	json_decref(answer("initialize", "\"result\":{}"));
+	connect_it("chan_2", 5);
+	json_decref(asked("subscribe_events"));
+	leave_it();
+	meet();
+	json_decref(answer("initialize", "\"result\":{}"));
+	connect_it("chan_3", 7);
+	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 7);
+	while (!it.ready)
+		turn();
+	ck_assert_str_eq(session_channel_id(it.session), "chan_3");
+	session_ask(it.session, "get_health", NULL, NULL, NULL);
+	json_decref(asked("get_health"));
+	ck_assert_uint_eq(it.ready, 1);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case cases[] = {
-		{ "session", set_up, tear_down, 120, SUITE_TESTS(test_a_channel_is_resumed, test_a_channel_that_cannot_be_resumed) },
+		{ "resuming", set_up, tear_down, 120, SUITE_TESTS(test_a_channel_is_resumed, test_a_channel_that_cannot_be_resumed) },
+		{ "opening", open_session, tear_down, 120, SUITE_TESTS(test_the_connection_breaks_before_it_is_ready) },
 	};
 
 	return suite_run_cases("session", cases, countof(cases));
