@@ -397,7 +397,7 @@ def test_links_are_kept_as_they_are(home):
 
 
 def test_denials_are_facts_where_the_kernel_tells_them():
-    with Home(options=()) as home, home.rpc() as rpc:
+    with harness.audit_turn(), Home(options=()) as home, home.rpc() as rpc:
         state = rpc.call("get_health")["violations"]
         if state["state"] != "enforced":
             raise harness.Skip(f"violations are unavailable: {state.get('why')}")

@@ -316,7 +316,7 @@ def test_a_rule_denies():
 
 def test_the_sandbox_refuses():
     """With audit, which belongs to one daemon of a machine; the other tests do without."""
-    with place(options=()) as home:
+    with harness.audit_turn(), place(options=()) as home:
         with home.rpc() as rpc:
             state = rpc.call("get_health")["violations"]
         if state["state"] != "enforced":

@@ -55,7 +55,7 @@ def test_output():
 
 
 def test_refusals():
-    with harness.Home(options=()) as home:
+    with harness.audit_turn(), harness.Home(options=()) as home:
         command = ["run", "--", "sh", "-c", 'echo > "/etc/$0"', NAME]
         done = home.cli(*command, status=None)
         assert done.status, done.out
