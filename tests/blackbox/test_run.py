@@ -226,6 +226,7 @@ def test_closed_stdout_does_not_hang(home):
     assert run.wait(harness.PATIENCE) != 0
 
 
+@harness.audit_turn()    # which a daemon takes that nobody has told otherwise
 def test_without_a_daemon_one_is_started():
     import tempfile
     import shutil
