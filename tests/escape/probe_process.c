@@ -387,6 +387,7 @@ static int try_fill_memfd(const char *arg)
 static int try_fill_inodes(const char *folder)
 {
 	char name[4200];
+	alarm(120);
 	for (long i = 0;; i++) {
 		snprintf(name, sizeof name, "%s/inode.%ld", folder, i);
 		int fd = open(name, O_WRONLY | O_CREAT, 0644);
