@@ -40,25 +40,18 @@ static uint64_t port_boot_ns(void *world)
 	return clock_boot_ns();
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *ctx)
+static void on_time(void *ctx)
 {
 	struct world *w = ctx;
 
-	w->timer_at = UINT64_MAX;
 	engine_tick(w->engine);
 }
 
 static void port_wake_at(void *world, uint64_t boot_ns)
 {
 	struct world *w = world;
-	uint64_t now = clock_boot_ns();
-	uint64_t wait = boot_ns > now ? boot_ns - now : 0;
 
-	if (boot_ns >= w->timer_at)
-		return;
-	w->timer_at = boot_ns;
-	const struct timeval tv = { .tv_sec = (time_t)(wait / 1000000000), .tv_usec = (suseconds_t)(wait % 1000000000 / 1000) + (wait ? 1 : 0) };
-	event_add(w->timer, &tv);
+	wake_at(&w->wake, boot_ns);
 }
 
 static void port_base_env(void *world, uint32_t uid, struct buf *out)
@@ -630,8 +623,8 @@ static const struct spawn_link_events spawn_events = { on_spawn_started, on_spaw
 void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir,
 		int audit_fd)
 {
-	*w = (struct world){ .base = base, .store = store, .spool_dir = spool_dir, .timer_at = UINT64_MAX };
-	w->timer = evtimer_new(base, on_timer, w);
+	*w = (struct world){ .base = base, .store = store, .spool_dir = spool_dir };
+	wake_init(&w->wake, base, on_time, w);
 	guard_link_init(&w->guard, guard_fd, &guard_events, w);
 	known_peers_init(&w->peers, &w->guard);
 	spawn_link_init(&w->spawner, spawner_fd, &spawn_events, w);
@@ -664,7 +657,7 @@ void world_done(struct world *w)
 	strmap_each(&w->abandoned, free_abandoned, NULL);
 	strmap_done(&w->abandoned);
 	known_peers_done(&w->peers);
-	event_free(w->timer);
+	wake_done(&w->wake);
 	base_env_done(&w->base_env);
 	audit_reader_done(&w->audit);
 	proxy_link_done(&w->proxy);

@@ -11,6 +11,7 @@
 #include "supervisor/known_peer.h"
 #include "supervisor/proxy_link.h"
 #include "supervisor/spawn_link.h"
+#include "supervisor/wake.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +19,6 @@
 struct changes;
 struct engine;
 struct err;
-struct event;
 struct event_base;
 struct hold;
 struct place_policies;
@@ -39,8 +39,7 @@ struct world {
 	struct strmap holds;        /* id → struct hold */
 	struct strmap abandoned;    /* id → struct abandoned: what the guard held when we began and nobody adopted */
 	struct known_peers peers;
-	struct event *timer;
-	uint64_t timer_at;          /* UINT64_MAX = not armed */
+	struct wake wake;
 	unsigned grown_pipes;
 	struct screens *screens;    /* of terminals; NULL = they are not looked at */
 	struct base_env base_env;

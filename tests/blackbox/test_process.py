@@ -4,6 +4,7 @@ import base64
 import os
 import pathlib
 import signal
+import time
 
 import harness
 from harness import TALKER, RpcError, Skip, until
@@ -279,6 +280,19 @@ def test_idle_is_counted_from_the_last_output(home):
     with home.rpc() as rpc:
         _, end = rpc.run([TALKER, "talk", "1", "50", "100000", "0"], limits={"idleMs": 4000})
         assert end["status"] == "completed" and end["exitCode"] == 0, end
+
+
+def test_a_runtime_that_was_held_up_reads_before_it_judges(home):
+    """What was printed while the runtime stood still was no silence, and what ended meanwhile ended in time."""
+    with home.rpc() as rpc:
+        talking = [rpc.start([TALKER, "talk", "1", "60", "100000", "0"], limits={"idleMs": 3000})["processId"] for _ in range(40)]
+        ended = rpc.start(["sleep", "0.2"], limits={"wallMs": 3500})["processId"]
+        runtime = home.kill_part("runtime", signal.SIGSTOP)
+        time.sleep(4)
+        os.kill(runtime, signal.SIGCONT)
+        for process in [ended, *talking]:
+            end = rpc.wait(process)
+            assert end["status"] == "completed" and end["exitCode"] == 0, end
 
 
 def test_limits_kill_a_tree_that_ignores_them(home):
