@@ -60,7 +60,7 @@ struct screens_kept {
 };
 
 static void on_turn(evutil_socket_t fd, short what, void *ctx);
-static void on_timer(evutil_socket_t fd, short what, void *ctx);
+static void on_time(void *ctx);
 
 void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine, struct world *world,
 		  struct screen_limits limits)
@@ -69,7 +69,7 @@ void screens_init(struct screens *s, struct event_base *base, struct store *stor
 	TAILQ_INIT(&s->busy);
 	TAILQ_INIT(&s->ended);
 	s->turn = evtimer_new(base, on_turn, s);
-	s->timer = evtimer_new(base, on_timer, s);
+	wake_init(&s->wake, base, on_time, s);
 	s->scratch = mem_alloc(SCRATCH);
 }
 
@@ -117,8 +117,7 @@ void screens_done(struct screens *s)
 	strmap_done(&s->by_id);
 	if (s->turn)
 		event_free(s->turn);
-	if (s->timer)
-		event_free(s->timer);
+	wake_done(&s->wake);
 	free(s->scratch);
 }
 
@@ -149,24 +148,6 @@ static void kept_wake(struct screens_kept *k)
 	s->resting = rest;
 }
 
-static void set_timer(struct screens *s, uint64_t at_ns)
-{
-	uint64_t now = clock_boot_ns(), wait = at_ns > now ? at_ns - now : 0;
-	struct timeval tv = { .tv_sec = (time_t)(wait / 1000000000), .tv_usec = (suseconds_t)(wait % 1000000000 / 1000) + 1 }, left;
-
-	if (at_ns == UINT64_MAX)
-		return;
-	if (evtimer_pending(s->timer, &left)) {
-		struct timeval there, then;
-
-		event_base_gettimeofday_cached(event_get_base(s->timer), &there);
-		evutil_timeradd(&there, &tv, &then);
-		if (evutil_timercmp(&left, &then, <=))
-			return;
-	}
-	evtimer_add(s->timer, &tv);
-}
-
 /* Ended ones beyond a number, or not asked for in a while, go. */
 static void forget_old(struct screens *s)
 {
@@ -181,7 +162,7 @@ static void forget_old(struct screens *s)
 			kept_free(k);
 	}
 	if ((k = TAILQ_FIRST(&s->ended)))
-		set_timer(s, k->used_ns + ENDED_KEEP_NS);
+		wake_at(&s->wake, k->used_ns + ENDED_KEEP_NS);
 }
 
 static void kept_end(struct screens_kept *k)
@@ -278,7 +259,7 @@ static void kept_replies(struct screens_kept *k, bool answer)
 		screen_replies(k->screen, NULL);
 	} else if (k->answer_at_ns == UINT64_MAX && screen_has_replies(k->screen)) {
 		k->answer_at_ns = clock_boot_ns() + ANSWER_NS;
-		set_timer(s, k->answer_at_ns);
+		wake_at(&s->wake, k->answer_at_ns);
 	}
 }
 
@@ -412,7 +393,7 @@ static void kept_look(struct screens_kept *k)
 
 		if (w->look_ns && w->look_ns < at)
 			at = w->look_ns;
-		set_timer(k->screens, at < w->deadline_ns ? at : w->deadline_ns);
+		wake_at(&k->screens->wake, at < w->deadline_ns ? at : w->deadline_ns);
 	}
 }
 
@@ -487,11 +468,11 @@ static void time_each(void *ctx, const char *key, void *value)
 	if (k->answer_at_ns <= now)
 		kept_answer(k);
 	else
-		set_timer(k->screens, k->answer_at_ns);
+		wake_at(&k->screens->wake, k->answer_at_ns);
 	kept_look(k);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *ctx)
+static void on_time(void *ctx)
 {
 	struct screens *s = ctx;
 

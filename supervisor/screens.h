@@ -18,6 +18,7 @@
 #include "pty/screen.h"
 #include "pty/until.h"
 #include "runtime/base/strmap.h"
+#include "supervisor/wake.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,7 +42,8 @@ struct screens {
 	TAILQ_HEAD(, screens_kept) busy;       /* have something to be fed */
 	TAILQ_HEAD(, screens_kept) ended;      /* of processes that ended, the one used last at the end */
 	unsigned nended;
-	struct event *turn, *timer;
+	struct event *turn;
+	struct wake wake;
 	char *scratch;
 	bool tired, resting;                   /* the last turn took all its time; the next one is put off */
 	bool stopped;

@@ -29,7 +29,9 @@ void wake_init(struct wake *w, struct event_base *base, void (*fn)(void *ctx), v
 
 void wake_done(struct wake *w)
 {
-	event_free(w->timer);
+	if (w->timer)
+		event_free(w->timer);
+	w->timer = NULL;
 }
 
 void wake_at(struct wake *w, uint64_t boot_ns)

@@ -2,7 +2,7 @@
 #define BAILIFF_SUPERVISOR_WAKE_H
 
 /*
- * The engine's one timer. Who was held up (stopped, or without a processor) finds at once what came meanwhile and that time has passed. What came
+ * A timer for all that waits for a time. Who was held up (stopped, or without a processor) finds at once what came meanwhile and that time has passed. What came
  * is read first: output that waits in its pipe is no silence, and an end that waits in its socket was in time.
  */
 

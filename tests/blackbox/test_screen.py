@@ -3,7 +3,9 @@
 
 import os
 import shutil
+import signal
 import tempfile
+import time
 
 import harness
 from harness import Skip, until
@@ -130,6 +132,19 @@ def test_waiting():
         assert s["condition"] == "exit" and s["ended"], s
         s = t.rpc.call("wait_screen", processId=t.id, until={"text": "never"}, timeoutMs=60000)
         assert s["condition"] == "exit" and s["matched"] is True, s
+
+
+def test_a_runtime_that_was_held_up_draws_before_it_judges():
+    """What is printed while it stands still is drawn first: nothing was idle."""
+    script = "for i in $(seq 1 50); do echo $i; sleep 0.1; done; echo end; sleep 1000"
+    with harness.Home() as home, home.rpc(patience=120) as other, Terminal(home, ["sh", "-c", script]) as t:
+        request = other.send("wait_screen", processId=t.id, until={"idleMs": 2500}, timeoutMs=60000)
+        other.call("get_health")    # so that was taken up
+        runtime = home.kill_part("runtime", signal.SIGSTOP)
+        time.sleep(3.5)
+        os.kill(runtime, signal.SIGCONT)
+        answer = other.reply(request)
+        assert answer["condition"] == "idleMs" and answer["text"].endswith("50\nend\n"), answer
 
 
 def test_two_wait_and_one_goes_away():
