@@ -12,7 +12,7 @@
 
 void spawn_link_init(struct spawn_link *l, int fd, const struct spawn_link_events *on, void *ctx)
 {
-	*l = (struct spawn_link){ .fd = fd, .on = on, .ctx = ctx };
+	*l = (struct spawn_link){ .fd = fd, .on = on, .ctx = ctx, .answered_cpu = -1 };
 	TAILQ_INIT(&l->requests);
 }
 
@@ -206,9 +206,14 @@ void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const i
 	request(l, m, NULL, fds, nfds);
 }
 
+void spawn_link_answered(struct spawn_link *l)
+{
+	l->answered_cpu = sched_getcpu();
+}
+
 void spawn_link_clean(struct spawn_link *l, const struct plan_key *key)
 {
-	const struct spawn_msg m = { .kind = SPAWN_CLEAN, .key = *key };
+	const struct spawn_msg m = { .kind = SPAWN_CLEAN, .key = *key, .cpu = l->answered_cpu };
 
 	/* Lost with a dying spawner or a full socket: what stays is an empty folder, removed at the guard's next start. */
 	if (l->fd >= 0 && fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)

@@ -45,6 +45,7 @@ struct spawn_link {
 	const struct spawn_link_events *on;
 	void *ctx;
 	uint64_t expected;                    /* so many requests were told of */
+	int answered_cpu;                     /* where a client was last told of an end; −1 = nowhere yet */
 };
 
 void spawn_link_init(struct spawn_link *l, int fd, const struct spawn_link_events *on, void *ctx);
@@ -59,6 +60,8 @@ void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t
 struct port_expected spawn_link_expect(struct spawn_link *l, uint64_t hint);
 /* A request about changes (answered by `changed`), or to look (answered on its own socket). Takes the descriptors. */
 void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds);
+/* Here and now a client is told of an end: who is woken so comes back from this processor. */
+void spawn_link_answered(struct spawn_link *l);
 void spawn_link_clean(struct spawn_link *l, const struct plan_key *key);
 /* Asks for a mark among the audit records. false = not now: there will be another spawner. */
 bool spawn_link_mark(struct spawn_link *l, uint64_t token);

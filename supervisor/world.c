@@ -414,6 +414,7 @@ static void port_release(void *world, const char *id, unsigned unspilled)
 
 	if (!h)
 		return;
+	spawn_link_answered(&w->spawner);
 	if (h->key.attempt)
 		guard_link_release_later(&h->world->guard, &h->key);
 	if (h->cow && h->world->changes)

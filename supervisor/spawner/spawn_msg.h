@@ -44,7 +44,7 @@ struct spawn_msg {
 	uint64_t start_time; /* STARTED: of the init, field 22 of /proc/PID/stat */
 	uint64_t token;      /* MARK; EXPECT, and the START that it was for: which request, 0 = none */
 	uint64_t hint;       /* EXPECT, START: requests with the same mostly have the same sandbox */
-	int32_t cpu;         /* EXPECT, START: where the runtime is */
+	int32_t cpu;         /* EXPECT, START: where the runtime is; CLEAN: where it was when it answered */
 	uint32_t reserved;
 	uint32_t op;         /* CHANGES: enum changes_op */
 	uint32_t plan_len;   /* START: bytes of the plan that follow this; 0 = it is in a memfd */

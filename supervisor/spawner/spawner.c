@@ -76,9 +76,9 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 	fd_auto int pidfd = -1;
 	start_fds_assign(&f, m, fds);
 	uint64_t now = clock_boot_ns();
-	bool hurry = hurries(s, now);
-	apart_from(&s->apart, hurry ? -1 : m->cpu);
-	s->idle_ms = hurry ? IDLE_HURRY_MS : IDLE_STARTED_MS;
+	s->hurried = hurries(s, now);
+	apart_from(&s->apart, s->hurried ? -1 : m->cpu);
+	s->idle_ms = s->hurried ? IDLE_HURRY_MS : IDLE_STARTED_MS;
 	s->started_ns = now;
 	if (start_sandbox(s, m, &f, &answer, &pidfd, &e) < 0) {
 		answer.kind = SPAWN_FAILED;
@@ -102,6 +102,7 @@ static void on_sync(struct spawner *s, const struct spawn_msg *m, const int *fds
 static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	s->idle_ms = IDLE_ENDED_MS;
+	apart_from(&s->apart, s->hurried ? -1 : m->cpu);
 	struct plan_key leaf = zygotes_forget_leaf(&s->zygotes, &m->key);
 	if (!cgroup_tree_remove(&s->cgroup, &leaf))
 		cgroup_tree_sweep(&s->cgroup, s->zygotes.name);

@@ -48,6 +48,7 @@ struct spawner {
 	struct apart apart;                 /* from the runtime */
 	int idle_ms;                        /* without a message, before something is done ahead */
 	uint64_t started_ns;                /* the last start */
+	bool hurried;                       /* … which came soon after another */
 	int audit_fd;                       /* for audit_mark; −1: sandboxes are not watched by audit */
 	struct cgroup_tree cgroup;
 	struct tree_limiter limiter;        /* memory and pids of a tree */
