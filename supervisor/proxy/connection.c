@@ -3,7 +3,7 @@
  *
  * One port for all: the first byte tells SOCKS 5 from HTTP. What is asked for is judged by name before anything is
  * resolved, and by address before anything is dialled (dial.c); what then goes through a tunnel is looked at as far as it
- * says whom it is meant for (judge.c). The server's bytes are passed on as they are.
+ * says whom it is meant for (judge.c). The server's bytes are passed on as they are, but for the end of the connection (http_answer.h).
  *
  * Nothing is buffered without bound: a side that is not read from is not written to for long. Heads have a deadline, not
  * only a time between bytes, so that a slow client holds its place for no longer than that.
@@ -16,6 +16,7 @@
 #include "runtime/base/mem.h"
 #include "supervisor/proxy/box.h"
 #include "supervisor/proxy/credential.h"
+#include "supervisor/proxy/http_answer.h"
 #include "supervisor/proxy/socks.h"
 
 #include <event2/buffer.h>
@@ -357,6 +358,7 @@ void connection_send_head(struct connection *c, const char *p, const struct http
 	http_head_forward(p, h, c->via == VIA_HTTP, extra, &out);
 	c->sent += out.len;
 	bufferevent_write(c->server, out.data, out.len);
+	c->answering = c->via == VIA_HTTP;
 	http_body_begin(&c->body, h);
 	evbuffer_drain(bufferevent_get_input(c->client), h->len);
 	connection_phase(c, CONNECTION_BODY, 0);
@@ -388,15 +390,49 @@ static void on_client_bytes(struct bufferevent *bev, void *ctx)
 	connection_pump(c);
 }
 
+static void pass_answer_heads(struct connection *c, struct evbuffer *in)
+{
+	while (c->answering) {
+		buf_auto struct buf head = BUF_INIT;
+		size_t n = evbuffer_get_length(in), len = 0;
+		bool interim = false;
+
+		n = n < HTTP_HEAD_MAX ? n : HTTP_HEAD_MAX;
+		const char *p = (const char *)evbuffer_pullup(in, (ssize_t)n);
+		enum parsed r = p ? http_answer_parse(p, n, &len, &interim) : PARSED_MORE;
+		if (r == PARSED_MORE)
+			return;
+		c->answering = interim;
+		if (r == PARSED_BAD)
+			return;
+		if (interim)
+			buf_append(&head, p, len);
+		else
+			http_answer_forward(p, len, &head);
+		bufferevent_write(c->client, head.data, head.len);
+		evbuffer_drain(in, len);
+		c->received += len;
+	}
+}
+
+static void pass_answer(struct connection *c)
+{
+	struct evbuffer *in = bufferevent_get_input(c->server);
+
+	pass_answer_heads(c, in);
+	if (c->answering)
+		return;
+	c->received += evbuffer_get_length(in);
+	evbuffer_add_buffer(bufferevent_get_output(c->client), in);
+}
+
 static void on_server_bytes(struct bufferevent *bev, void *ctx)
 {
 	struct connection *c = ctx;
-	struct evbuffer *in = bufferevent_get_input(bev), *out = bufferevent_get_output(c->client);
 
 	c->active_ns = clock_boot_ns();
-	c->received += evbuffer_get_length(in);
-	evbuffer_add_buffer(out, in);
-	if (evbuffer_get_length(out) >= OUTPUT_HIGH) {
+	pass_answer(c);
+	if (evbuffer_get_length(bufferevent_get_output(c->client)) >= OUTPUT_HIGH) {
 		c->server_held = true;
 		bufferevent_disable(bev, EV_READ);
 	}
@@ -447,8 +483,11 @@ static void on_server_event(struct bufferevent *bev, short what, void *ctx)
 		connection_established(c);
 	else if (c->state == CONNECTION_DIAL)
 		dial_next(c, evutil_socket_geterror(bufferevent_getfd(bev)));
-	else
+	else {
+		c->answering = false; /* half a head is all that there will be */
+		pass_answer(c);
 		connection_shut(c);
+	}
 }
 
 struct bufferevent *connection_wire(struct connection *c, int fd, bool server)

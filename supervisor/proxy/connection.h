@@ -58,6 +58,7 @@ struct connection {
 	size_t naddresses, next_address;
 	bool established;
 	bool client_eof, client_held, server_held, drained;
+	bool answering;             /* VIA_HTTP: the head of the server's answer is still to come */
 	uint64_t sent, received;
 };
 

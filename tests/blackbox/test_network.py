@@ -196,6 +196,18 @@ def test_what_is_told():
         assert f"allowed    {where} {named}\n" in shown, shown
 
 
+def test_the_end_of_a_connection_is_told():
+    """Also where the server, which is asked for it, says nothing: else a client sends its next request into the end."""
+    with network_home() as home, Server() as server:
+        where, named = f"good.test:{server.port}", f"127.0.0.1:{server.port}"
+        post = f"POST http://{where}/ HTTP/1.1\r\nHost: {where}\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n".encode()
+        (got, posted), _, _ = talk(home, (where, named), [get(where, extra="Connection: keep-alive\r\n")], [post, None, b"ok"])
+        head, _, body = got.partition(b"\r\n\r\n")
+        assert head.lower().count(b"\r\nconnection:") == 1 and b"\r\nConnection: close" in head and body == b"hello\n", got
+        first, head, body = posted.split(b"\r\n\r\n")
+        assert first == b"HTTP/1.1 100 Continue" and head.startswith(b"HTTP/1.1 200 ") and b"\r\nConnection: close" in head and body.endswith(b" 2\n"), posted
+
+
 def test_credentials():
     """Put in outside, for a host, by profiles that may: never inside, never for others."""
     with Server() as server:
