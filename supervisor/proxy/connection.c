@@ -358,7 +358,6 @@ void connection_send_head(struct connection *c, const char *p, const struct http
 	http_head_forward(p, h, c->via == VIA_HTTP, extra, &out);
 	c->sent += out.len;
 	bufferevent_write(c->server, out.data, out.len);
-	c->answering = c->via == VIA_HTTP;
 	http_body_begin(&c->body, h);
 	evbuffer_drain(bufferevent_get_input(c->client), h->len);
 	connection_phase(c, CONNECTION_BODY, 0);
@@ -369,6 +368,7 @@ void connection_established(struct connection *c)
 	c->established = true;
 	if (c->via == VIA_HTTP) {
 		struct evbuffer *in = bufferevent_get_input(c->client);
+		c->answering = true;
 		connection_send_head(c, (const char *)evbuffer_pullup(in, (ssize_t)c->head.len), &c->head);
 	} else {
 		if (c->via == VIA_CONNECT)
