@@ -479,11 +479,11 @@ static void on_server_event(struct bufferevent *bev, short what, void *ctx)
 {
 	struct connection *c = ctx;
 
-	if (what & BEV_EVENT_CONNECTED)
+	if (what & BEV_EVENT_CONNECTED) {
 		connection_established(c);
-	else if (c->state == CONNECTION_DIAL)
+	} else if (c->state == CONNECTION_DIAL) {
 		dial_next(c, evutil_socket_geterror(bufferevent_getfd(bev)));
-	else {
+	} else {
 		c->answering = false; /* half a head is all that there will be */
 		pass_answer(c);
 		connection_shut(c);
