@@ -76,6 +76,18 @@ static unsigned jw_plain8(const unsigned char *p)
 	return v ? (unsigned)__builtin_ctzll(v) / 8 : 8;
 }
 
+/*
+ * C1 controls, marks that change the direction of writing, and other line ends. What a terminal is shown is narrower (text_sanitize); this set
+ * must stay as it is, for stored documents and evidence packs are compared byte for byte.
+ */
+static unsigned jw_unshowable(const char *s, size_t len)
+{
+	unsigned c = text_utf8_code(s, len);
+	bool turns = c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+
+	return (c >= 0x80 && c < 0xa0) || turns ? c : 0;
+}
+
 /* Plain runs are copied whole; only what needs another form is looked at byte by byte. */
 static void jw_quoted(struct buf *b, const char *s, size_t n)
 {
@@ -96,7 +108,7 @@ static void jw_quoted(struct buf *b, const char *s, size_t n)
 			continue;
 		}
 		len = *p < 0x80 ? 0 : text_utf8_len((const char *)p, (size_t)(end - p));
-		unshowable = len ? text_unshowable((const char *)p, len) : 0;
+		unshowable = len ? jw_unshowable((const char *)p, len) : 0;
 		if (len && !unshowable) {
 			p += len;
 			continue;

@@ -309,26 +309,72 @@ bool text_glob(const char *pattern, const char *s)
 	return !*pattern;
 }
 
-unsigned text_unshowable(const char *s, size_t len)
+unsigned text_utf8_code(const char *s, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)s;
-	unsigned c = len == 2 ? (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu) : len == 3 ? (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu) : 0;
-	bool c1 = c >= 0x80 && c < 0xa0;
-	bool turns = c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+	unsigned c = len == 1 ? p[0] : p[0] & (0x7fu >> len);
 
-	return c1 || turns ? c : 0;
+	for (size_t i = 1; i < len; i++)
+		c = c << 6 | (p[i] & 0x3fu);
+	return c;
+}
+
+/* Controls, marks that change the direction of writing, other line ends, and characters without any glyph (Unicode: default ignorable). */
+static const struct hidden_range {
+	unsigned from, to;
+} hidden_ranges[] = {
+	{ 0x80, 0x9f },     { 0xad, 0xad },     { 0x34f, 0x34f },   { 0x61c, 0x61c },   { 0x115f, 0x1160 },   { 0x17b4, 0x17b5 },
+	{ 0x180b, 0x180f }, { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0x3164, 0x3164 },   { 0xfe00, 0xfe0f },
+	{ 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 }, { 0xfff0, 0xfffb }, { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+};
+
+static bool is_hidden(unsigned c)
+{
+	for (size_t i = 0; i < countof(hidden_ranges) && c >= hidden_ranges[i].from; i++)
+		if (c <= hidden_ranges[i].to)
+			return true;
+	return false;
+}
+
+enum { NON_JOINER = 0x200c, JOINER = 0x200d, TEXT_STYLE = 0xfe0e, EMOJI_STYLE = 0xfe0f };
+
+/*
+ * Persian, Indic scripts and emoji are written with joiners and style selectors. One of them right after a character of such a script is part
+ * of it; anywhere else, and a second one, only hides something.
+ */
+static bool joins(const unsigned char *from, const unsigned char *p, unsigned c)
+{
+	const unsigned char *before = p;
+
+	if ((c != NON_JOINER && c != JOINER && c != TEXT_STYLE && c != EMOJI_STYLE) || before == from)
+		return false;
+	while (before > from && (*--before & 0xc0) == 0x80)
+		;
+	size_t len = text_utf8_len((const char *)before, (size_t)(p - before));
+	unsigned last = len == (size_t)(p - before) ? text_utf8_code((const char *)before, len) : 0;
+	if (last == EMOJI_STYLE)
+		return c == JOINER && joins(from, before, last);
+	return last >= 0x80 && !is_hidden(last);
+}
+
+/* The character at p (its UTF-8, len bytes; not ASCII) of a text that begins at `from`: its number, if it is not to be shown; else 0. */
+static unsigned unshowable(const unsigned char *from, const unsigned char *p, size_t len)
+{
+	unsigned c = text_utf8_code((const char *)p, len);
+
+	return is_hidden(c) && !joins(from, p, c) ? c : 0;
 }
 
 /* One character that cannot be shown as it is; how many bytes it has. */
 static size_t put_visible(const unsigned char *p, size_t len, struct buf *out)
 {
-	unsigned c = text_unshowable((const char *)p, len);
+	unsigned c = len ? text_utf8_code((const char *)p, len) : 0;
 	size_t bad = len ? len : 1;
 
 	if (*p == '\n' || *p == '\t')
 		buf_str(out, *p == '\n' ? "\\n" : "\\t");
-	else if (c >= 0x100)
-		buf_printf(out, "\\u%04x", c);
+	else if (c >= 0xa0)
+		buf_printf(out, c > 0xffff ? "\\U%08x" : "\\u%04x", c);
 	else
 		for (size_t i = 0; i < bad; i++)
 			buf_printf(out, "\\x%02x", p[i]);
@@ -337,7 +383,7 @@ static size_t put_visible(const unsigned char *p, size_t len, struct buf *out)
 
 static void sanitize(const char *s, size_t n, bool lines, struct buf *out)
 {
-	const unsigned char *p = (const unsigned char *)(n ? s : ""), *end = p + n, *run = p;
+	const unsigned char *from = (const unsigned char *)(n ? s : ""), *p = from, *end = p + n, *run = p;
 
 	while (p < end) {
 		size_t len;
@@ -347,13 +393,36 @@ static void sanitize(const char *s, size_t n, bool lines, struct buf *out)
 			continue;
 		}
 		len = *p < 0x80 ? 0 : text_utf8_len((const char *)p, (size_t)(end - p));
-		if (len && !text_unshowable((const char *)p, len)) {
+		if (len && !unshowable(from, p, len)) {
 			p += len;
 			continue;
 		}
 		buf_append(out, run, (size_t)(p - run));
 		p += put_visible(p, len, out);
 		run = p;
+	}
+	buf_append(out, run, (size_t)(p - run));
+}
+
+void text_json_visible(const char *s, size_t n, struct buf *out)
+{
+	const unsigned char *from = (const unsigned char *)(n ? s : ""), *p = from, *end = p + n, *run = p;
+
+	while (p < end) {
+		size_t len = *p < 0x80 ? 1 : text_utf8_len((const char *)p, (size_t)(end - p));
+		unsigned c = *p == 0x7f ? *p : len > 1 ? unshowable(from, p, len) : 0;
+
+		if (!len)
+			len = 1;
+		if (c) {
+			buf_append(out, run, (size_t)(p - run));
+			if (c > 0xffff)
+				buf_printf(out, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+			else
+				buf_printf(out, "\\u%04x", c);
+			run = p + len;
+		}
+		p += len;
 	}
 	buf_append(out, run, (size_t)(p - run));
 }

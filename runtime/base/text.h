@@ -13,6 +13,8 @@ struct err;
 /* The length of the character that s starts with; 0 if these bytes are no (complete, shortest-form) UTF-8. */
 size_t text_utf8_len(const char *s, size_t n);
 bool text_utf8_valid(const char *s, size_t n);
+/* The number of a character whose UTF-8 is these len bytes. */
+unsigned text_utf8_code(const char *s, size_t len);
 /* The longest prefix of at most n bytes that does not cut a character in two (for previews). */
 size_t text_utf8_cut(const char *s, size_t n);
 /*
@@ -37,15 +39,15 @@ bool text_glob(const char *pattern, const char *s);
 bool text_http_token(const char *s);
 
 /*
- * Appends s so that no control sequence of it reaches a terminal: tab and newline stay, every other control
- * character (C0, C1, DEL, and bytes that are not UTF-8) becomes a visible \xNN; those that turn the direction of writing,
- * and other ends of lines than a newline, become \uNNNN.
+ * Appends s so that no control sequence of it reaches a terminal and nothing in it is hidden from a reader: tab and newline stay, every other
+ * control character (C0, C1, DEL, and bytes that are not UTF-8) becomes a visible \xNN; characters that change the direction of writing, other
+ * line ends, zero-width characters and tags become \uNNNN or \UNNNNNNNN. Joiners stay where a script or an emoji needs them.
  */
 void text_sanitize(const char *s, size_t n, struct buf *out);
-/* A character (its UTF-8, len bytes) that text_sanitize does not let through: its number, or 0. Of those that are not ASCII. */
-unsigned text_unshowable(const char *s, size_t len);
 /* The same for names and whatever else must not begin a line of its own: newline and tab become \n and \t. */
 void text_sanitize_line(const char *s, size_t n, struct buf *out);
+/* The same for JSON, which stays the same JSON: what is not to be shown becomes a \u escape. ASCII but DEL is left alone. */
+void text_json_visible(const char *s, size_t n, struct buf *out);
 
 int text_signal_number(const char *name);   /* "TERM", "SIGTERM", "15"; −1 if unknown */
 const char *text_signal_name(int sig);      /* "TERM"; "RTMIN+1"; never NULL */

@@ -7,6 +7,7 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/client/remote.h"
 #include "supervisor/cli/scope.h"
+#include "supervisor/cli/show.h"
 #include "supervisor/cli/tape.h"
 #include "supervisor/cli/target.h"
 
@@ -28,7 +29,7 @@ static bool flush(struct cast *k, size_t least)
 {
 	if (k->out.len < least)
 		return true;
-	if (k->out.len && fd_write_all(k->fd, k->out.data, k->out.len) < 0)
+	if (show_write(k->fd, k->out.data, k->out.len) < 0)
 		k->errnum = errno;
 	buf_reset(&k->out);
 	return k->errnum == 0;
@@ -135,7 +136,7 @@ static int copy_output(struct cli *c, const char *ref, int fd)
 			return cli_fail(c, EXIT_FAILED, &e, "read %s", ref);
 		buf_reset(&bytes);
 		jval_str_buf(jval_get(a.result, "data"), &bytes);
-		if (bytes.len && fd_write_all(fd, bytes.data, bytes.len) < 0) {
+		if (show_write(fd, bytes.data, bytes.len) < 0) {
 			if (errno != EPIPE)
 				cli_error("export: write: %s", strerror(errno));
 			return EXIT_FAILED;

@@ -72,7 +72,7 @@ static int print(struct cli *c, struct jval result, const char *plain)
 	if (opts_has(&c->opts, OPT_job_JSON) || !plain)
 		buf_append(&out, result.text, result.len);
 	else
-		jval_str_buf(jval_get(result, plain), &out);
+		show_scalar(jval_get(result, plain), &out);
 	buf_byte(&out, '\n');
 	return show_out(&out);
 }

@@ -145,7 +145,7 @@ static int create(struct cli *c)
 	if (opts_has(&c->opts, OPT_session_JSON))
 		buf_append(&out, a.result.text, a.result.len);
 	else
-		jval_str_buf(jval_get(a.result, "sessionId"), &out);
+		show_scalar(jval_get(a.result, "sessionId"), &out);
 	buf_byte(&out, '\n');
 	return show_out(&out);
 }

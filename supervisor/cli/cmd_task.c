@@ -77,7 +77,7 @@ static int print(struct cli *c, struct jval result, const char *plain)
 		buf_append(&out, result.text, result.len);
 		buf_byte(&out, '\n');
 	} else if (plain) {
-		jval_str_buf(jval_get(result, plain), &out);
+		show_scalar(jval_get(result, plain), &out);
 		buf_byte(&out, '\n');
 	} else {
 		show_json(result, 0, &out);

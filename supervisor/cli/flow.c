@@ -60,6 +60,7 @@ struct flow {
 	char carry[FLOW_STREAMS][4];    /* the beginning of a character that a piece cut in two */
 	size_t ncarry[FLOW_STREAMS];
 	struct sanitize terminal;       /* what a terminal's output is read with */
+	bool visible;                   /* stdout is a terminal: our lines, which are JSON, are escaped for it */
 	struct err failure;
 	bool failed;
 };
@@ -69,6 +70,7 @@ struct flow *flow_new(const struct flow_options *o)
 	struct flow *f = mem_zalloc(1, sizeof(*f));
 
 	f->o = *o;
+	f->visible = isatty(o->fd[FLOW_STDOUT]);
 	for (int i = 0; i < FLOW_STREAMS; i++) {
 		struct stat st;
 		f->waits[i] = fstat(o->fd[i], &st) < 0 || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
@@ -352,7 +354,11 @@ void flow_bytes(struct flow *f, const char *bytes, size_t n)
 
 void flow_line(struct flow *f, const char *text, size_t len)
 {
-	flow_bytes(f, text, len);
+	buf_auto struct buf visible = BUF_INIT;
+
+	if (f->visible)
+		text_json_visible(text, len, &visible);
+	flow_bytes(f, f->visible ? buf_cstr(&visible) : text, f->visible ? visible.len : len);
 	flow_bytes(f, "\n", 1);
 }
 

@@ -1,7 +1,9 @@
 #include "supervisor/cli/pack.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/text.h"
 #include "runtime/evidence/pack_check.h"
 #include "supervisor/cli/cli.h"
 
@@ -15,7 +17,12 @@
 
 static int show(const char *path, const struct pack_verdict *v)
 {
-	printf("%s: %s, %llu events (%llu to %llu), %llu read models\nsha256 %s\n", path, v->kind, (unsigned long long)v->events,
+	buf_auto struct buf named = BUF_INIT;
+
+	text_sanitize_line(path, strlen(path), &named);
+	buf_str(&named, ": ");
+	text_sanitize_line(v->kind, strlen(v->kind), &named);
+	printf("%s, %llu events (%llu to %llu), %llu read models\nsha256 %s\n", named.data, (unsigned long long)v->events,
 	       (unsigned long long)v->first, (unsigned long long)v->last, (unsigned long long)v->models, v->sha256);
 	if (v->ok) {
 		puts("ok: the events give the pack's read models, byte for byte");

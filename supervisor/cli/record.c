@@ -245,12 +245,7 @@ int record_call(struct cli *c, const char *method, const struct buf *params, con
 	if (as_json) {
 		buf_append(&out, a.result.text, a.result.len);
 	} else if (shown) {
-		struct jval v = jval_get(a.result, shown);
-
-		if (v.type == JT_STRING)
-			jval_str_buf(v, &out);
-		else
-			buf_append(&out, v.text, v.len);
+		show_scalar(jval_get(a.result, shown), &out);
 	} else {
 		show_json(a.result, 0, &out);
 		return show_out(&out);

@@ -272,7 +272,7 @@ void show_exit(struct jval process, struct buf *out)
 		buf_byte(out, '-');
 }
 
-static void show_scalar(struct jval v, struct buf *out)
+void show_scalar(struct jval v, struct buf *out)
 {
 	buf_auto struct buf plain = BUF_INIT;
 
@@ -315,9 +315,19 @@ void show_json(struct jval v, unsigned indent, struct buf *out)
 	}
 }
 
+int show_write(int fd, const char *text, size_t n)
+{
+	buf_auto struct buf visible = BUF_INIT;
+
+	if (!isatty(fd))
+		return n ? fd_write_all(fd, text, n) : 0;
+	text_json_visible(text, n, &visible);
+	return visible.len ? fd_write_all(fd, visible.data, visible.len) : 0;
+}
+
 int show_out(const struct buf *b)
 {
-	if (!b->len || fd_write_all(STDOUT_FILENO, b->data, b->len) == 0)
+	if (show_write(STDOUT_FILENO, b->data, b->len) == 0)
 		return 0;
 	if (errno != EPIPE)
 		fprintf(stderr, "bailiff: write to stdout: %s\n", strerror(errno));

@@ -62,6 +62,14 @@ void show_exit(struct jval process, struct buf *out);
 /* JSON for people: indented, strings made harmless. */
 void show_json(struct jval v, unsigned indent, struct buf *out);
 
+/* A string made harmless and kept in its line, without quotes; what is not a string as it is. */
+void show_scalar(struct jval v, struct buf *out);
+
+/*
+ * Everything that is printed from data goes through here: on a terminal, JSON gets \u escapes for what a terminal must not be shown and
+ * stays the same JSON; other texts are sanitised before. Elsewhere the bytes are written as they are. 0, or −1 with errno.
+ */
+int show_write(int fd, const char *text, size_t n);
 /* All of it to stdout; 0, or 1 when that failed (an exit status). */
 int show_out(const struct buf *b);
 

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """What commands print and what they are called never drives the reader's terminal, nor looks like a line of our own."""
 
+import json
 import re
 
 import harness
+from window import Window
 
 ESC, CSI8, BIDI = "\x1b[31m", "\x9b31m", "\u202e"
 NAME = f"x{ESC}{CSI8}{BIDI}\x1b]52;c;aGk=\x07\rforged\nforged: line"
@@ -62,6 +64,54 @@ def test_refusals():
         # what the shell itself says of it goes through as it is; what we say does not
         ours = [line for line in done.err.decode(errors="replace").split("\n") if line.startswith("bailiff:")]
         assert all(not BAD.search(line) for line in ours), ours
+
+
+# A C1 control, DEL, a zero-width space and joiner, a byte order mark, a soft hyphen, a tag, a variation selector
+HIDDEN = "\x9b31m\x7f\u200b\u200d\ufeff\u00ad\U000e0041\ufe01\u2066"
+INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x9f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]")
+
+
+def at_terminal(home, *verb):
+    """What a person at a terminal is shown."""
+    with Window(home, *verb, rows=50, cols=8000) as window:
+        window.wait(0)
+        shown = window.seen.decode().replace("\r\n", "\n")
+    assert "seen" in shown, shown
+    found = INVISIBLE.search(shown)
+    assert not found, (verb, shown[max(0, found.start() - 60):found.end() + 20])
+    return shown
+
+
+def test_nothing_invisible_reaches_a_terminal():
+    name = "seen" + HIDDEN
+    script = ["printf", "%s", name]
+    with harness.Home() as home, home.rpc() as rpc:
+        session = rpc.call("create_session", title=name)["sessionId"]
+        task = rpc.call("create_task", title=name, objective=name, sessionId=session)["taskId"]
+        turn = rpc.call("submit_turn", sessionId=session, input=[{"type": "text", "text": name}])["turnId"]
+        rpc.call("emit_events", sessionId=session, events=[{"type": "run.status", "payload": {"phase": "running", "title": name}}])
+        rpc.call("request_action", turnId=turn, actionType="input", prompt=name)
+        plain = run(rpc, script, sessionId=session)
+        tty = run(rpc, script, tty={"rows": 24, "cols": 80})
+        for verb in (["events"], ["events", "--json"], ["logs", plain], ["logs", tty], ["screen", tty], ["screen", "--format", "ansi", tty],
+                     ["screen", "--format", "cells", tty], ["screen", "--json", tty], ["session", "show", session], ["session", "list"],
+                     ["session", "list", "--json"], ["session", "show", "--json", session], ["task", "show", task], ["task", "list", "--json"],
+                     ["task", "show", "--json", task], ["ps", "-a"], ["ps", "-a", "--json"], ["pending"], ["pending", "--json"],
+                     ["call", "get_session", json.dumps({"sessionId": session})], ["snapshot", "--session", session, "session_snapshot"],
+                     ["export", "transcript", session], ["export", "evidence", session], ["export", "cast", tty], ["policy", "explain", plain],
+                     ["run", "--json", "--", *script]):
+            at_terminal(home, *verb)
+
+
+def test_json_at_a_terminal_is_the_same_json():
+    name = "seen" + HIDDEN
+    with harness.Home() as home, home.rpc() as rpc:
+        session = rpc.call("create_session", title=name)["sessionId"]
+        piped = home.cli("session", "show", "--json", session).json
+        shown = json.loads(at_terminal(home, "session", "show", "--json", session))
+        assert piped == shown and shown["title"] == name, shown
+        events = [json.loads(line) for line in home.cli("events", "--json").out.decode().splitlines()]
+        assert [json.loads(line) for line in at_terminal(home, "events", "--json").splitlines()] == events
 
 
 if __name__ == "__main__":

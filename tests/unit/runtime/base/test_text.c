@@ -215,7 +215,40 @@ START_TEST(nothing_drives_the_terminal)
 	ck_assert_str_eq(sane(NULL, 0), "");
 	/* what turns the direction of writing, and ends of lines that are none */
 	ck_assert_str_eq(sane("a\xe2\x80\xae" "b\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8" "c", 14), "a\\u202eb\\u2066\\u061c\\u2028c");
-	ck_assert_str_eq(sane("\xe2\x80\x8d\xd8\xa7", 5), "\xe2\x80\x8d\xd8\xa7");
+}
+END_TEST
+
+START_TEST(nothing_is_hidden)
+{
+	static const struct {
+		const char *given, *shown;
+	} rows[] = {
+		{ "a\u200bb\ufeffc\u00add\u2060e", "a\\u200bb\\ufeffc\\u00add\\u2060e" },
+		{ "a\U000e0041\U000e007f", "a\\U000e0041\\U000e007f" },
+		{ "a\u200db\u200c", "a\\u200db\\u200c" },             /* joins nothing */
+		{ "\u06cc\u200c\u06a9", "\u06cc\u200c\u06a9" },         /* Persian */
+		{ "\u06cc\u200c\u200d\u200c", "\u06cc\u200c\\u200d\\u200c" },
+		{ "\u2764\ufe0f\u200d\U0001f525", "\u2764\ufe0f\u200d\U0001f525" }, /* an emoji of two */
+		{ "\u2764\ufe0f\ufe0f\ufe01", "\u2764\ufe0f\\ufe0f\\ufe01" },
+		{ "\u200d\u0627", "\\u200d\u0627" },
+		{ "\u00e9\u20ac\U0001f600", "\u00e9\u20ac\U0001f600" },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++)
+		ck_assert_str_eq(sane(rows[i].given, strlen(rows[i].given)), rows[i].shown);
+}
+END_TEST
+
+START_TEST(json_stays_the_same_json)
+{
+	buf_auto struct buf out = BUF_INIT;
+	static const char json[] = "{\"a\":\"\xc2\x9b" "1\x7f" "\U000e0041\u200b\u00e9\\n\"}\n";
+
+	text_json_visible(json, sizeof json - 1, &out);
+	ck_assert_str_eq(buf_cstr(&out), "{\"a\":\"\\u009b1\\u007f\\udb40\\udc41\\u200b\u00e9\\n\"}\n");
+	buf_reset(&out);
+	text_json_visible("\xe2\x80", 2, &out); /* what is no UTF-8 is no JSON; it ends all the same */
+	ck_assert_uint_eq(out.len, 2);
 }
 END_TEST
 
@@ -272,6 +305,7 @@ END_TEST
 int main(void)
 {
 	return SUITE("text", utf8_is_told_from_what_is_not, a_cut_never_splits_a_character, base64_goes_there_and_back,
-		what_is_not_base64_is_refused, durations, sizes, people_can_read_them, globs, nothing_drives_the_terminal, a_name_stays_in_its_line,
+		what_is_not_base64_is_refused, durations, sizes, people_can_read_them, globs, nothing_drives_the_terminal, nothing_is_hidden, json_stays_the_same_json,
+		a_name_stays_in_its_line,
 		a_long_text_is_shown_by_both_ends, signals_by_name_and_number);
 }
