@@ -40,6 +40,7 @@ struct source {
 	size_t len;
 	char seen[HASH_SHA256_TEXT];     /* hash of what was seen last, good or bad; "" = there was no file */
 	char problem[ERR_MESSAGE_MAX];   /* why that cannot be used; "" = it can */
+	bool answered;                   /* by the look under way */
 };
 
 struct place {
@@ -54,7 +55,10 @@ struct place {
 	uint64_t began_real_us;          /* … by the clock of the files' stamps */
 	uint64_t looked_ns;              /* when the last good one began; 0 = never */
 	uint64_t failed_ns;              /* when the last one failed; 0 = it did not */
-	bool racy;
+	bool racy;                       /* what is known may have changed without another stamp … */
+	bool found_racy;                 /* … as the look under way found it */
+	bool stale;                      /* an answer of the look under way changed a source; `rules` follow when it is over */
+	bool too_deep;                   /* in more folders than a look takes: some would go unread */
 	bool below;                      /* the look under way finds what is nested, too */
 	uint64_t below_ns;               /* when the last such began; 0 = never */
 	struct buf found;                /* by it, each with its NUL … */
@@ -129,11 +133,15 @@ void place_policies_forget(struct place_policies *p, uint32_t uid)
 
 /* ---- finding the place ---- */
 
+/*
+ * For one more. Only what nobody waits for goes: forgetting a place costs another look, so where all are being looked at, there are more of
+ * them for a while. The one that is about to be used is not among them yet.
+ */
 static void make_room(struct place_policies *p)
 {
 	struct place *l, *before;
 
-	for (l = TAILQ_LAST(&p->places, places_head); l && p->count > PLACES_MAX + p->kept; l = before) {
+	for (l = TAILQ_LAST(&p->places, places_head); l && p->count >= PLACES_MAX + p->kept; l = before) {
 		before = TAILQ_PREV(l, places_head, link);
 		if (!l->look && !l->kept)
 			place_free(l);
@@ -153,6 +161,7 @@ static struct place *place_get(struct place_policies *p, const struct port_place
 		return l;
 	}
 	buf_auto struct buf folders = BUF_INIT;
+	make_room(p);
 	l = mem_zalloc(1, sizeof *l);
 	l->owner = p;
 	l->uid = at->uid;
@@ -163,11 +172,13 @@ static struct place *place_get(struct place_policies *p, const struct port_place
 	l->source = mem_zalloc(LOOK_FOLDERS_MAX + 1, sizeof *l->source);
 	if (p->peers)
 		l->source[l->count++] = (struct source){ .user = true, .name = mem_strdup("~/.config/bailiff/policy.json") };
-	for (const char *s = folders.data; s && s < folders.data + folders.len && l->count < LOOK_FOLDERS_MAX; s += strlen(s) + 1)
-		l->source[l->count++] = (struct source){ .name = mem_printf("%s/.bailiff/policy.json", s) };
+	for (const char *s = folders.data; s && s < folders.data + folders.len && !l->too_deep; s += strlen(s) + 1) {
+		l->too_deep = l->count == LOOK_FOLDERS_MAX;
+		if (!l->too_deep)
+			l->source[l->count++] = (struct source){ .name = mem_printf("%s/.bailiff/policy.json", s) };
+	}
 	TAILQ_INSERT_HEAD(&p->places, l, link);
 	p->count++;
-	make_room(p);
 	return l;
 }
 
@@ -210,6 +221,7 @@ static void rebuild(struct place *l)
 	l->hooks = hooks;
 	l->rules.hooks = &l->hooks;
 	l->together = any;
+	l->stale = false;
 	l->generation = l->owner->files->generation;
 	/* A file that said nothing before, and now says something that is not understood. */
 	for (size_t i = 0; i < l->count && !l->problem[0]; i++)
@@ -251,7 +263,7 @@ static char *read_memfd(int fd, size_t *ret_len)
 		return NULL;
 	char *text = mem_alloc((size_t)st.st_size + 1);
 	ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
-	if (n < 0) {
+	if (n != st.st_size) {
 		free(text);
 		return NULL;
 	}
@@ -308,6 +320,7 @@ static void take_answer(struct place *l, struct source *s, const struct look_ans
 		return;
 	}
 	memcpy(s->seen, hash, sizeof hash);
+	l->stale = true;
 	if (text && strspn(text, " \t\r\n") == len) { /* an empty file says nothing */
 		free(text);
 		free(s->text);
@@ -510,20 +523,36 @@ static void on_found(void *ctx, const struct look_answer *a, int *fds, size_t nf
 		free(s->name);
 		s->name = mem_strdup(a->path);
 	}
-	l->racy |= is_racy(s, l->began_real_us) || !s->nwatch;
+	l->found_racy |= is_racy(s, l->began_real_us) || !s->nwatch;
+	l->racy |= l->found_racy;
+	s->answered = true;
 	take_answer(l, s, a, a->error ? -1 : fds[nfds - 1]);
+}
+
+/* A folder that was passed over may have a file that denies something. */
+static const char *unanswered(const struct place *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (!l->source[i].answered)
+			return l->source[i].name;
+	return NULL;
 }
 
 static void on_over(void *ctx, const struct err *e)
 {
 	struct place *l = ctx;
+	const char *missing = unanswered(l);
 
 	l->look = NULL;
-	if (e) {
-		snprintf(l->failure, sizeof l->failure, "%.150s", e->message);
+	if (e || missing) {
+		if (e)
+			snprintf(l->failure, sizeof l->failure, "%.150s", e->message);
+		else
+			snprintf(l->failure, sizeof l->failure, "no answer came for %.120s", missing);
 		l->failed_ns = clock_boot_ns();
 	} else {
 		l->failed_ns = 0;
+		l->racy = l->found_racy;
 		l->looked_ns = l->began_ns;
 		if (l->below)
 			settle_nested(l);
@@ -549,7 +578,9 @@ static int look(struct place *l, int peer_fd, struct err *e)
 			       (unsigned)l->uid);
 	l->began_ns = clock_boot_ns();
 	l->began_real_us = clock_real_us();
-	l->racy = false;
+	l->found_racy = false;
+	for (size_t i = 0; i < l->count; i++)
+		l->source[i].answered = false;
 	l->below = l->workspace[0] && (!l->below_ns || l->began_ns - l->below_ns > AGAIN_NS);
 	buf_reset(&l->found);
 	l->partial = false;
@@ -578,7 +609,7 @@ static bool has_changed(const struct place *l)
 
 static bool is_fresh(const struct place *l, uint64_t since_ns)
 {
-	if (!l->looked_ns)
+	if (!l->looked_ns || l->stale)
 		return false;
 	return (since_ns && l->looked_ns >= since_ns) || (!l->racy && !has_changed(l));
 }
@@ -595,6 +626,9 @@ int place_policies_of(struct place_policies *p, const struct port_place *at, con
 	l = place_get(p, at);
 	if (!l->count)
 		return 0;
+	if (l->too_deep)
+		return err_set(e, ERR_PERMISSION, "nothing is started here: '%.200s' is nested in more than %u folders, and the policy of each would count",
+			       l->workspace, LOOK_FOLDERS_MAX - p->peers);
 	if (l->failed_ns && now - l->failed_ns < FAILED_NS)
 		return err_set(e, ERR_UNAVAILABLE, "the policy of '%.200s' cannot be looked at: %s", l->workspace, l->failure);
 	if (!is_fresh(l, at->since_ns))

@@ -1,5 +1,6 @@
 """Policy of a place: .bailiff/policy.json of a workspace, opened as who asks. It may only tighten, and holds as soon as it is written."""
 
+import collections
 import json
 import os
 import pwd
@@ -476,6 +477,44 @@ def test_the_system_daemon_reads_as_who_asks():
     if done.returncode == 77:
         raise Skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_many_places_at_once_are_all_judged_by_their_own_file():
+    """More than are remembered, all asked for before the first is known: each start waits for its own files."""
+    with Home(config={"maxProcesses": 1000}) as home, home.rpc() as rpc:
+        places = [os.path.join(home.work, f"w{i}") for i in range(150)]
+        for place in places:
+            os.makedirs(os.path.join(place, ".git"))
+            write(place, DENY)
+        asked = rpc.send_together(*[("start_process", {"command": ["touch", "made"], "cwd": place}) for place in places for _ in range(2)])
+        codes = collections.Counter()
+        for number in asked:
+            try:
+                rpc.reply(number)
+                codes["started"] += 1
+            except harness.RpcError as e:
+                codes[e.code] += 1
+        # One that could not be looked at in time is refused as unavailable; none is started.
+        assert codes["started"] == 0 and codes[-32010] and set(codes) <= {-32010, -32011}, codes
+        assert not [place for place in places if os.path.exists(os.path.join(place, "made"))]
+        for place in places:
+            until("it is known again", lambda: rpc_code(rpc, place) == -32010)
+
+
+def rpc_code(rpc, where):
+    return rpc.fails("start_process", command=["touch", "made"], cwd=where).code
+
+
+def test_nothing_is_started_where_not_every_folder_above_can_be_looked_at():
+    with Home() as home, home.rpc() as rpc:
+        write(home.work, DENY)
+        deep = os.path.join(home.work, *["d"] * 50)
+        os.makedirs(os.path.join(deep, ".git"))
+        error = rpc.fails("start_process", command=["touch", "made"], cwd=deep, code=-32010)
+        assert "more than" in error.message and "folders" in error.message, error.message
+        near = os.path.join(home.work, *["d"] * 20)
+        os.makedirs(os.path.join(near, ".git"))
+        assert not touches(rpc, near) and rpc.run(["true"], cwd=near)[1]["exitCode"] == 0
 
 
 if __name__ == "__main__":
