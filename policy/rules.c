@@ -240,10 +240,10 @@ static void stop_handed(void *ctx, const struct policy_rule *r)
 	struct handing *h = ctx;
 	struct rules_verdict *v = h->asking->verdict;
 
-	if (r->effect == RULE_ALLOW || v->effect >= RULE_ASK || h->tries >= HANDED_TRIES)
+	if (r->effect == RULE_ALLOW || v->effect >= RULE_ASK)
 		return;
-	h->tries++;
-	if (!rule_text_matches(r, h->text))
+	/* What was not compared any more may match. */
+	if (h->tries++ < HANDED_TRIES && !rule_text_matches(r, h->text))
 		return;
 	if (!h->looked)
 		h->may_run = disguise_may_run(h->command);
@@ -590,8 +590,9 @@ static const struct policy_rule *ask_set_tool(struct asking *a, const struct pol
 
 		for (size_t k = 0; k < q->npaths && all; k++)
 			all = rule_path_matches(r, &q->path[k], &q->place) == RULE_MATCH;
-		if (!q->npaths && !r->pattern)
-			hit(a, r, RULE_MATCH, -1);
+		/* A file that is not known may be the one that the rule is about. */
+		if (!q->npaths)
+			hit(a, r, r->pattern ? RULE_MAYBE : RULE_MATCH, -1);
 		if (all)
 			allowed = r;
 	}

@@ -181,7 +181,7 @@ static void on_read(void *ctx, const struct look_answer *a, int *fds, size_t nfd
 	}
 	ssize_t n = pread(fds[nfds - 1], buf_reserve(&j->text, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
 	j->text.len = n < 0 ? 0 : (size_t)n;
-	j->error = n < 0 ? errno : 0;
+	j->error = n < 0 ? errno : n == st.st_size ? 0 : EIO; /* rules that were not read must not be written over */
 }
 
 static void on_read_over(void *ctx, const struct err *e)

@@ -10,7 +10,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/policy_place.h"
-#include "sandbox/workspace.h"
 
 struct place_wait {
 	struct requester by;
@@ -20,16 +19,10 @@ struct place_wait {
 	void *ctx;
 };
 
-/* What cannot be a workspace (the home, a folder of the system) has no files of its own; its user has. */
-static void find_workspace(const char *cwd, const char *home, char ret[PATH_MAX])
-{
-	struct workspace w;
-	struct err e = ERR_INIT;
-
-	snprintf(ret, PATH_MAX, "%s", workspace_find(cwd, NULL, home, &w, &e) == 0 ? w.path : "");
-}
-
-/* 1: they come later, for this workspace. −1: they are not known, and this is why. */
+/*
+ * Work in what cannot be a workspace (the home, a folder of the system), or nowhere, has its user's hooks and none of a workspace.
+ * 1: they come later, for this workspace. −1: they are not known, and this is why.
+ */
 static int look(struct engine *g, const char *cwd, const struct requester *by, uint64_t since_ns, char workspace[PATH_MAX], const struct policy_hooks **ret,
 		struct err *e)
 {
@@ -37,17 +30,17 @@ static int look(struct engine *g, const char *cwd, const struct requester *by, u
 	const struct policy_rules *rules = NULL;
 
 	*ret = g->hooks;
-	if (g->policy_problem[0])
-		return err_set(e, ERR_UNAVAILABLE, "the policy cannot be read: %s", g->policy_problem);
-	if (!g->o.ports->policy_of || !cwd || g->stopping)
+	workspace[0] = '\0';
+	if (g->stopping) /* nothing begins any more */
 		return 0;
 	g->o.ports->base_env(g->o.world, by->uid, &env);
 	const char *home = policy_place_home(&env);
-	find_workspace(cwd, home, workspace);
+	if (cwd && policy_place_workspace(cwd, NULL, home, workspace, e) < 0)
+		return -1;
 	const struct port_place at = { .uid = by->uid, .peer_fd = g->o.ports->peer_of(g->o.world, by->uid), .workspace = workspace, .home = home,
 		.since_ns = since_ns };
-	int found = g->o.ports->policy_of(g->o.world, &at, &rules, e);
-	if (found == 0 && rules)
+	int found = policy_place_of(g, &at, &rules, e);
+	if (found == 0 && g->o.ports->policy_of && rules)
 		*ret = rules->hooks;
 	return found;
 }

@@ -36,10 +36,13 @@ enum permission_mode permission_mode_of(struct engine *g, const char *session_id
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
 	struct err e = ERR_INIT;
-	int mode = -1;
+	int mode = -1, found = session_id && *session_id ? view_read_ahead(g->o.store, &session_shape, session_id, &text, &d, &e) : 1;
 
-	if (session_id && *session_id && view_read_ahead(g->o.store, &session_shape, session_id, &text, &d, &e) == 0 && d.permissionMode[0])
+	if (found == 0 && d.permissionMode[0])
 		mode = permission_mode_find(d.permissionMode);
+	/* It may be the strictest there is: it counts as that. */
+	if (found < 0 || (found == 0 && d.permissionMode[0] && mode < 0))
+		return MODE_PLAN;
 	if (mode < 0 && g->rules)
 		mode = g->rules->mode;
 	return mode < 0 ? MODE_DEFAULT : (enum permission_mode)mode;

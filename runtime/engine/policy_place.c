@@ -1,6 +1,7 @@
 #include "runtime/engine/policy_place.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
 #include "runtime/engine/confinement.h"
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/start_hold.h"
@@ -26,16 +27,35 @@ static const char *home_of(const struct confinement *f)
 	return policy_place_home(&f->env);
 }
 
-/* Of what runs without a sandbox, too: that it has none is no way around a file. */
-static void find_workspace(const struct confinement *f, const struct sandbox_request *r, char ret[PATH_MAX])
+int policy_place_of(struct engine *g, const struct port_place *at, const struct policy_rules **ret, struct err *e)
 {
-	struct workspace w;
-	struct err e = ERR_INIT;
+	*ret = g->rules;
+	if (g->policy_problem[0])
+		return err_set(e, ERR_UNAVAILABLE, "the policy cannot be read: %s", g->policy_problem);
+	return g->o.ports->policy_of ? g->o.ports->policy_of(g->o.world, at, ret, e) : 0;
+}
 
-	if (f->profile.confined)
-		snprintf(ret, PATH_MAX, "%s", f->workspace.path);
-	else
-		snprintf(ret, PATH_MAX, "%s", workspace_find(r->cwd, r->workspace, home_of(f), &w, &e) == 0 ? w.path : "");
+int policy_place_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e)
+{
+	struct err unfit = ERR_INIT;
+	struct workspace w;
+	char clean[PATH_MAX];
+
+	if ((cwd && path_clean(cwd, clean, e) < 0) || (given && path_clean(given, clean, e) < 0))
+		return -1;
+	if (workspace_find(cwd, given, home, &w, &unfit) < 0 && (!given || workspace_find(cwd, NULL, home, &w, &unfit) < 0))
+		w.path[0] = '\0';
+	snprintf(ret, PATH_MAX, "%s", w.path);
+	return 0;
+}
+
+/* Of what runs without a sandbox, too: that it has none is no way around a file. */
+static int find_workspace(const struct confinement *f, const struct sandbox_request *r, char ret[PATH_MAX], struct err *e)
+{
+	if (!f->profile.confined)
+		return policy_place_workspace(r->cwd, r->workspace, home_of(f), ret, e);
+	snprintf(ret, PATH_MAX, "%s", f->workspace.path);
+	return 0;
 }
 
 int policy_place_rules(struct engine *g, const struct confinement *f, const struct sandbox_request *r, const struct caller *c, uint64_t since_ns,
@@ -44,11 +64,10 @@ int policy_place_rules(struct engine *g, const struct confinement *f, const stru
 	char workspace[PATH_MAX];
 
 	*ret = g->rules;
-	if (!g->o.ports->policy_of)
-		return 0;
-	find_workspace(f, r, workspace);
+	if (find_workspace(f, r, workspace, e) < 0)
+		return -1;
 	const struct port_place at = { .uid = c->uid, .peer_fd = c->peer_fd, .workspace = workspace, .home = home_of(f), .since_ns = since_ns };
-	return g->o.ports->policy_of(g->o.world, &at, ret, e);
+	return policy_place_of(g, &at, ret, e);
 }
 
 void policy_place_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx), void *ctx)
@@ -72,9 +91,10 @@ static void go_on(struct engine *g, void *ctx)
 void policy_place_wait(struct engine *g, const struct confinement *f, const struct sandbox_request *r, struct start_hold *h,
 		       void (*go)(struct engine *g, struct start_hold *h))
 {
-	char workspace[PATH_MAX];
+	char workspace[PATH_MAX] = "";
+	struct err e = ERR_INIT;
 
-	find_workspace(f, r, workspace);
+	(void)find_workspace(f, r, workspace, &e); /* which policy_place_rules has found before */
 	if (!h->since_ns)
 		h->since_ns = engine_now(g);
 	h->go = go;

@@ -8,15 +8,25 @@
 
 #include "policy/rules.h"
 
+#include <limits.h>
+
 struct buf;
 struct caller;
 struct confinement;
 struct engine;
 struct err;
+struct port_place;
 struct sandbox_request;
 struct start_hold;
 
-/* As ports.policy_of. The workspace of a request without a sandbox is looked for, too. */
+/* As ports.policy_of; while the host's or the daemon's own file cannot be used, nothing is known. Every question about rules goes through here. */
+int policy_place_of(struct engine *g, const struct port_place *at, const struct policy_rules **ret, struct err *e);
+/*
+ * The workspace whose files count for work in `cwd`. "": none, for the home and what holds it cannot be one. −1: these are no paths that a
+ * workspace could be looked for by. A `given` one that does not hold cwd does not count.
+ */
+int policy_place_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e);
+/* policy_place_of a request. The workspace of one without a sandbox is looked for, too. */
 int policy_place_rules(struct engine *g, const struct confinement *f, const struct sandbox_request *r, const struct caller *c, uint64_t since_ns,
 		       const struct policy_rules **ret, struct err *e);
 /* Goes on with `go` when they are known. Takes the hold. */

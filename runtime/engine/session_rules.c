@@ -41,8 +41,8 @@ static struct session_rules *parse(const char *session_id, struct jval text, str
 	struct policy_rules rules = RULES_INIT;
 	struct session_rules *s;
 
-	if (!v) {
-		err_set(e, ERR_CORRUPT, "%s", fault.text);
+	if (!json_is_object(v)) {
+		err_set(e, ERR_CORRUPT, "%s", v ? "they are no object" : fault.text);
 		return NULL;
 	}
 	if (policy_rules_session(&rules, session_id, v, e) < 0)
@@ -59,7 +59,7 @@ static int read_document(struct engine *g, const char *session_id, struct buf *t
 {
 	int r = *session_id ? view_read_ahead(g->o.store, &session_shape, session_id, text, ret, e) : 1;
 
-	return r ? r : ret->permissions.type != JT_OBJECT;
+	return r ? r : ret->permissions.type == JT_NONE || ret->permissions.type == JT_NULL;
 }
 
 int session_rules_of(struct engine *g, const char *session_id, const struct policy_rules **ret, struct err *e)

@@ -24,7 +24,6 @@
 #include "runtime/engine/start_hold.h"
 #include "runtime/engine/turn.h"
 #include "runtime/engine/waiter.h"
-#include "sandbox/workspace.h"
 
 #include <limits.h>
 
@@ -375,20 +374,22 @@ out:
 
 /* ---- the place ---- */
 
-static void find_place(struct engine *g, struct tool_judging *j, const struct turn_doc *t)
+static int find_place(struct engine *g, struct tool_judging *j, const struct turn_doc *t, struct err *e)
 {
 	json_t *where = turn_part_merged(NULL, t, NULL);
 	const char *cwd = json_string_value(json_object_get(where, "cwd"));
 	const char *given = json_string_value(json_object_get(json_object_get(where, "sandbox"), "workspace"));
 	buf_auto struct buf env = BUF_INIT;
-	struct workspace w;
-	struct err e = ERR_INIT;
+	int rc = 0;
 
 	g->o.ports->base_env(g->o.world, j->use.by.uid, &env);
 	snprintf(j->home, sizeof j->home, "%s", policy_place_home(&env));
 	snprintf(j->cwd, sizeof j->cwd, "%s", cwd ? cwd : "");
-	snprintf(j->workspace, sizeof j->workspace, "%s", cwd && workspace_find(cwd, given, j->home, &w, &e) == 0 ? w.path : "");
+	j->workspace[0] = '\0';
+	if (cwd)
+		rc = policy_place_workspace(cwd, given, j->home, j->workspace, e);
 	json_decref(where);
+	return rc;
 }
 
 static void bind(struct tool_judging *j)
@@ -396,7 +397,7 @@ static void bind(struct tool_judging *j)
 	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT | JSON_SORT_KEYS) : mem_strdup("{}");
 	buf_auto struct buf all = BUF_INIT;
 
-	buf_printf(&all, "tool %s\n%s\n", j->use.tool, args);
+	buf_printf(&all, "tool %s\n%s\n%s\n", j->use.tool, j->cwd, args);
 	hash_sha256_text(all.data, all.len, j->binding);
 }
 
@@ -409,7 +410,17 @@ static void take_rewritten(struct tool_judging *j)
 		return;
 	json_decref((json_t *)(uintptr_t)j->use.arguments);
 	j->use.arguments = made;
-	bind(j);
+}
+
+/* The files of its place cannot be looked at: no hook and no person is asked about what they may deny. */
+static void deny_unknown(struct tool_judging *j, const struct err *e)
+{
+	struct buf out = BUF_INIT;
+
+	j->decision = (struct policy_decision){ .scope = POLICY_ONCE };
+	overrule(j, POLICY_DENY, POLICY_BY_MODE, e->message);
+	policy_decision_json(&j->decision, &out);
+	j->decision_json = buf_take(&out);
 }
 
 static void judge(struct engine *g, void *ctx)
@@ -422,29 +433,25 @@ static void judge(struct engine *g, void *ctx)
 	int found = turn_read(g, j->turn_id, &text, &t, &e);
 
 	if (found == 0 && !g->stopping && !turn_doc_ended(&t)) {
-		find_place(g, j, &t);
+		found = find_place(g, j, &t, &e);
 		take_rewritten(j);
+		bind(j);
 		const struct port_place at = { .uid = (uint32_t)t.uid, .peer_fd = g->o.ports->peer_of(g->o.world, (uint32_t)t.uid), .workspace = j->workspace,
 			.home = j->home, .since_ns = j->since_ns };
-		found = g->o.ports->policy_of ? g->o.ports->policy_of(g->o.world, &at, &rules, &e) : 0;
+		if (found == 0)
+			found = policy_place_of(g, &at, &rules, &e);
 		j->since_ns = j->since_ns ? j->since_ns : engine_now(g);
 		if (found > 0) {
 			j->waited = true;
 			policy_place_await(g, at.uid, j->workspace, judge, j);
 			return;
 		}
-		if (decide(g, j, rules, &t)) {
+		if (found < 0) {
+			deny_unknown(j, &e);
+		} else if (decide(g, j, rules, &t)) {
 			j->waited = true;
 			hook_call_go(&j->hooks, judge, j);
 			return;
-		}
-		if (found < 0) {
-			struct buf out = BUF_INIT;
-
-			overrule(j, POLICY_DENY, POLICY_BY_MODE, e.message);
-			free(j->decision_json);
-			policy_decision_json(&j->decision, &out);
-			j->decision_json = buf_take(&out);
 		}
 		(j->decision.answer == POLICY_ALLOW ? let_begin : j->decision.answer == POLICY_ASK ? ask : deny)(g, j, &t);
 	} else if (j->fn) {
@@ -475,7 +482,6 @@ static struct tool_judging *judging_new(struct engine *g, const char *turn_id, c
 		snprintf(j->call_id, sizeof j->call_id, "%s", u->call_id);
 	else
 		id_make(ID_KIND_TOOL_CALL, j->call_id);
-	bind(j);
 	TAILQ_INSERT_TAIL(&g->judging, j, link);
 	return j;
 }

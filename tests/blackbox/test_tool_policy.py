@@ -4,7 +4,7 @@ import json
 import os
 
 import harness
-from harness import until
+from harness import Home, until
 from test_place_policy import write
 from test_policy import Policed, pending, policy, valid
 
@@ -239,6 +239,54 @@ def test_modes_and_places():
         write(home.work, {"permissions": {"deny": ["mcp__tickets"]}})
         assert refused(rpc, turn, "mcp__tickets__list")["ruleRefs"][0]["layer"] == "workspace"
         valid(home, rpc)
+
+
+def test_what_is_not_known_is_not_allowed():
+    """A file that the call does not name where rules look for it, and a workspace that the turn misnames."""
+    with Policed(RULES) as home, home.rpc() as rpc:
+        turn = client_turn(rpc, cwd=home.work)
+        for tool, arguments in (("Read", {"uri": "secret.txt"}), ("Read", {"file_path": ["secret.txt"]}), ("Edit", {"edits": []}), ("Write", {})):
+            done = report(rpc, turn, tool, **arguments)
+            assert done["status"] == "waiting_permission", (tool, arguments, done)
+            rpc.call("respond_action", actionId=done["actionId"], decision="deny")
+        rpc.call("complete_turn", turnId=turn["turnId"])
+    with Home() as home, home.rpc() as rpc:
+        write(home.work, {"permissions": {"deny": ["mcp__tickets__delete"]}})
+        turn = client_turn(rpc, cwd=home.work, sandbox={"workspace": os.path.join(home.dir, "elsewhere")})
+        refused(rpc, turn, "mcp__tickets__delete", id=1)
+
+
+def test_nothing_is_allowed_while_the_policy_cannot_be_read():
+    """Also in a turn that began before: a daemon that comes back to a file that it cannot use knows no rules."""
+    with Home() as home:
+        with home.rpc() as rpc:
+            turn = client_turn(rpc, cwd=home.work)
+        home.stop()
+        with open(os.path.join(home.dir, "policy.json"), "w") as f:
+            f.write("{")
+        home.start()
+        with home.rpc() as rpc:
+            for tool, arguments in (("Bash", {"command": "rm x"}), ("Read", {"file_path": "x"}), ("anything", {})):
+                assert "cannot be read" in refused(rpc, turn, tool, **arguments)["decisionReason"]
+            rpc.fails("start_process", command=["true"], cwd=home.work)
+            assert not [e for e in rpc.events() if e["type"] in ("tool.started", "process.started")]
+
+
+def test_what_was_allowed_for_a_session_is_bound_to_its_place():
+    with Policed({"permissions": {"ask": ["Edit"]}}) as home, home.rpc() as rpc:
+        first = client_turn(rpc, cwd=home.work)
+        done = report(rpc, first, "Edit", file_path="notes")
+        rpc.call("respond_action", actionId=done["actionId"], decision="allow", scope="session")
+        until("it begins", lambda: [e for e in rpc.events() if e["type"] == "tool.started"])
+        again = report(rpc, first, "Edit", file_path="notes")
+        assert again["status"] == "running"
+        for call in (done, again):
+            rpc.call("report_tool_call", status="completed", toolCallId=call["toolCallId"], result={})
+        rpc.call("complete_turn", turnId=first["turnId"])
+        other = os.path.join(home.dir, "other")
+        os.mkdir(other)
+        second = rpc.call("submit_turn", sessionId=first["sessionId"], input=[{"type": "text", "text": "go"}], options={"cwd": other})
+        assert report(rpc, second, "Edit", file_path="notes")["status"] == "waiting_permission", "the same name is another file there"
 
 
 if __name__ == "__main__":

@@ -177,6 +177,34 @@ START_TEST(looking_has_an_end)
 }
 END_TEST
 
+/* The end of looking is no way past a rule: padding in front of what it is about, or many rules about the same program. */
+START_TEST(what_was_not_compared_any_more_asks)
+{
+	static const char one[] = "{\"permissions\":{\"deny\":[\"Bash(foo * now)\"]}}";
+	struct policy_rules rules = RULES_INIT;
+	buf_auto struct buf line = BUF_INIT, text = BUF_INIT;
+	struct policy_decision d;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", one, sizeof one - 1, &e), 0);
+	buf_str(&line, "mytool");
+	for (int i = 0; i < 100; i++)
+		buf_str(&line, " foo x");
+	decide(&rules, buf_cstr(&line), MODE_DEFAULT, &d);
+	ck_assert_str_eq(policy_answer_name(d.answer), "ask");
+	policy_rules_done(&rules);
+
+	buf_str(&text, "{\"permissions\":{\"deny\":[");
+	for (int i = 0; i < 100; i++)
+		buf_printf(&text, "\"Bash(foo * x%d)\",", i);
+	buf_str(&text, "\"Bash(foo * now)\"]}}");
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text.data, text.len, &e), 0);
+	decide(&rules, "mytool foo it now", MODE_DEFAULT, &d);
+	ck_assert_str_eq(policy_answer_name(d.answer), "ask");
+	policy_rules_done(&rules);
+}
+END_TEST
+
 /* What allows is taken as it stands. */
 START_TEST(rules_that_allow_do_not)
 {
@@ -197,5 +225,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("disguise", rules_that_stop_see_through_disguises, hosts_are_seen_wherever_they_are_named, looking_has_an_end, rules_that_allow_do_not);
+	return SUITE("disguise", rules_that_stop_see_through_disguises, hosts_are_seen_wherever_they_are_named, looking_has_an_end, what_was_not_compared_any_more_asks,
+		     rules_that_allow_do_not);
 }
