@@ -104,7 +104,7 @@ _bailiff()
 		;;
 	thread)
 		case $cur in
-		-*) words='--help --json --trigger --turn --summary --failure --tokens-before --tokens-after --reason' ;;
+		-*) words='--help --json --limit --before --trigger --turn --summary --failure --tokens-before --tokens-after --reason' ;;
 		*) words='list show resume compact rollback' ;;
 		esac
 		;;

@@ -99,6 +99,8 @@ complete -c bailiff -n '__fish_seen_subcommand_from session' -l unarchive -d 'ta
 complete -c bailiff -n '__fish_seen_subcommand_from session' -a 'list show create update'
 complete -c bailiff -n __fish_use_subcommand -a thread -d 'list, show, resume and shorten threads'
 complete -c bailiff -n '__fish_seen_subcommand_from thread' -l json -d 'as JSON'
+complete -c bailiff -n '__fish_seen_subcommand_from thread' -l limit -r -d 'show: at most N turns, newest first'
+complete -c bailiff -n '__fish_seen_subcommand_from thread' -l before -r -d 'show: only turns before this one, newest first (historyCursor of what was shown before)'
 complete -c bailiff -n '__fish_seen_subcommand_from thread' -l trigger -r -d 'compact: why it is begun (manual, token_limit)'
 complete -c bailiff -n '__fish_seen_subcommand_from thread' -l turn -r -d 'compact: a turn that the summary stands for (may be repeated; all by default)'
 complete -c bailiff -n '__fish_seen_subcommand_from thread' -l summary -r -d 'compact: the summary; completes it'

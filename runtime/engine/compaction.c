@@ -6,6 +6,7 @@
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/history_private.h"
 #include "runtime/engine/ref.h"
+#include "runtime/engine/turn.h"
 #include "runtime/view/view.h"
 
 #define SUMMARY_MAX (1u << 20)
@@ -44,12 +45,17 @@ static void kept_actions(struct engine *g, const char *thread_id, struct jw *w)
 
 static bool look_at_turn(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
 {
-	const char *slash = memchr(key, '/', key_len);
+	const char *slash = memrchr(key, '/', key_len);
 	struct history_turns *t = ctx;
 
-	if (slash && t->count < TURNS_MAX)
-		snprintf(t->ids[t->count++], ID_ROOM, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
-	return t->count < TURNS_MAX;
+	if (!slash)
+		return true;
+	if (t->count == t->room) {
+		t->room = t->room ? 2 * t->room : 64;
+		t->ids = mem_realloc(t->ids, t->room * sizeof t->ids[0]);
+	}
+	snprintf(t->ids[t->count++], ID_ROOM, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
+	return true;
 }
 
 void history_turns_of(struct engine *g, const char *thread_id, struct history_turns *ret)
@@ -57,7 +63,7 @@ void history_turns_of(struct engine *g, const char *thread_id, struct history_tu
 	mem_auto char *prefix = mem_printf("%s/", thread_id);
 	struct err e = ERR_INIT;
 
-	*ret = (struct history_turns){ .ids = mem_zalloc(TURNS_MAX, ID_ROOM) };
+	*ret = (struct history_turns){ 0 };
 	if (store_model_scan_ahead(g->o.store, VIEW_THREAD_TURN, prefix, look_at_turn, ret, &e) < 0)
 		log_error("list turns: %s", e.message);
 	/* The runtime's own turn only carries facts: it is no part of the past, and never ends. */
@@ -212,6 +218,29 @@ void compaction_failed_fact(struct store_batch *b, const struct history_scope *s
 
 /* ---- the request ---- */
 
+static int affected_check(struct engine *g, const char *thread_id, const json_t *given, struct err *e)
+{
+	const json_t *v;
+	size_t i;
+
+	if (json_array_size(given) > TURNS_MAX)
+		return err_field(e, "affectedTurns", "must have at most %u turns", TURNS_MAX);
+	json_array_foreach(given, i, v) {
+		buf_auto struct buf text = BUF_INIT;
+		struct turn_doc d;
+		int r = turn_read(g, json_string_value(v), &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0 || strcmp(d.threadId, thread_id) != 0) {
+			err_set(e, ERR_NOT_FOUND, "affectedTurns: '%.80s' is not a turn of thread '%.80s'", json_string_value(v), thread_id);
+			snprintf(e->field, sizeof e->field, "affectedTurns");
+			return -1;
+		}
+	}
+	return 0;
+}
+
 static int compaction_check(const json_t *params, bool open, struct err *e)
 {
 	const char *summary = json_string_value(json_object_get(params, "summary")), *failure = json_string_value(json_object_get(params, "failure"));
@@ -225,8 +254,6 @@ static int compaction_check(const json_t *params, bool open, struct err *e)
 		return err_field(e, "failure", "must have 1 to 1024 bytes");
 	if (trigger && (!*trigger || strlen(trigger) > 64))
 		return err_field(e, "trigger", "must have 1 to 64 bytes");
-	if (json_array_size(json_object_get(params, "affectedTurns")) > TURNS_MAX)
-		return err_field(e, "affectedTurns", "must have at most %u turns", TURNS_MAX);
 	if (!open && !trigger)
 		return err_field(e, "trigger", "missing: why the context is compacted (manual, auto, token_limit …)");
 	if (open && !summary && !failure)
@@ -248,7 +275,7 @@ void engine_compact_context(struct engine *g, const json_t *params, const struct
 		goto refuse;
 	int known = view_read_ahead(g->o.store, &history_shape, s.thread_id, &text, &doc, &e);
 	bool open = known == 0 && strcmp(doc.compaction, "open") == 0;
-	if (known < 0 || compaction_check(params, open, &e) < 0)
+	if (known < 0 || compaction_check(params, open, &e) < 0 || affected_check(g, s.thread_id, json_object_get(params, "affectedTurns"), &e) < 0)
 		goto refuse;
 	if (open && doc.compactionTurnId[0])
 		snprintf(s.fact_turn, sizeof s.fact_turn, "%s", doc.compactionTurnId); /* both ends hang on the same turn */

@@ -11,6 +11,7 @@
 #include "runtime/view/view_subagent.h"
 
 #define AFFECTED_MAX 100u
+#define REMOVED_BYTES_MAX (24u << 10) /* of ids in one rollback's facts: an event has at most EVENT_MAX bytes, and `affected` needs its share */
 
 /* ---- the scope ---- */
 
@@ -142,7 +143,7 @@ static void gather_write(struct jw *w, const char *key, const struct gather *fou
 
 static void affected_subagents(struct engine *g, const struct history_scope *s, const struct history_turns *removed, struct jw *w)
 {
-	struct gather all = { .most = 1000 };
+	struct gather all = { .most = SIZE_MAX };
 	size_t n = 0;
 
 	gather_of(g, VIEW_THREAD_SUBAGENT, s->thread_id, &all);
@@ -375,6 +376,35 @@ static int rollback_check(struct engine *g, const struct history_scope *s, const
 	return 0;
 }
 
+/*
+ * What the rollback removes: everything behind the target that is still there. More than fits into the facts is refused with the turn to
+ * go back to first.
+ */
+static int removed_turns(struct engine *g, const struct history_scope *s, const struct history_turns *turns, size_t first,
+			 struct history_turns *ret, struct err *e)
+{
+	size_t bytes = 0;
+
+	*ret = (struct history_turns){ .ids = mem_zalloc(turns->count + 1, ID_ROOM) };
+	for (size_t i = turns->count; i-- > first;) {
+		if (view_turn_rolled_back(g->o.store, s->thread_id, turns->ids[i]))
+			continue;
+		bytes += strlen(turns->ids[i]) + 3;
+		if (bytes > REMOVED_BYTES_MAX)
+			return err_field(e, "toTurnId", "lies too far back to remove everything behind it at once: roll back to '%s' first, then again",
+					 turns->ids[i]);
+		memcpy(ret->ids[ret->count++], turns->ids[i], ID_ROOM);
+	}
+	for (size_t a = 0, b = ret->count; a + 1 < b; a++) { /* oldest first */
+		char id[ID_ROOM];
+
+		memcpy(id, ret->ids[a], ID_ROOM);
+		memcpy(ret->ids[a], ret->ids[--b], ID_ROOM);
+		memcpy(ret->ids[b], id, ID_ROOM);
+	}
+	return 0;
+}
+
 void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	const char *target = json_string_value(json_object_get(params, "toTurnId")), *reason = json_string_value(json_object_get(params, "reason"));
@@ -395,10 +425,12 @@ void engine_rollback_thread(struct engine *g, const json_t *params, const struct
 		deed_refuse(d, &e);
 		return;
 	}
-	removed.ids = mem_zalloc(turns.count + 1, ID_ROOM);
-	for (size_t i = first; i < turns.count; i++)
-		if (!view_turn_rolled_back(g->o.store, s.thread_id, turns.ids[i]))
-			memcpy(removed.ids[removed.count++], turns.ids[i], ID_ROOM);
+	if (removed_turns(g, &s, &turns, first, &removed, &e) < 0) {
+		history_turns_done(&turns);
+		history_turns_done(&removed);
+		deed_refuse(d, &e);
+		return;
+	}
 	fact_open(&f, EVENT_HISTORY_ROLLBACK_STARTED, s.uid, s.session_id, s.thread_id, NULL);
 	f.draft.status = "running";
 	f.draft.ids[ID_REQUEST] = c->request_id;
@@ -413,9 +445,12 @@ void engine_rollback_thread(struct engine *g, const json_t *params, const struct
 	jw_kopt(&f.w, "reason", reason);
 	fact_requester(&f.w, "by", &by);
 	fact_close(&f, d->batch);
-	struct rollback *r = rollback_new(g, s.thread_id);
-	deed_take_reply(d, &r->reply); /* answered when it is complete */
-	deed_then(d, go_on, s.thread_id);
+	if (!store_batch_problem(d->batch)) { /* otherwise deed_commit refuses */
+		struct rollback *r = rollback_new(g, s.thread_id);
+
+		deed_take_reply(d, &r->reply); /* answered when it is complete */
+		deed_then(d, go_on, s.thread_id);
+	}
 	deed_commit(d);
 	history_turns_done(&turns);
 	history_turns_done(&removed);

@@ -23,8 +23,9 @@ int history_turn_fact(struct engine *g, struct deed *d, const struct history_sco
 
 struct history_turns {
 	char (*ids)[ID_ROOM];         /* in their order */
-	size_t count;
+	size_t count, room;
 };
+/* All of a thread's turns, but for the runtime's own. */
 void history_turns_of(struct engine *g, const char *thread_id, struct history_turns *ret);
 void history_turns_done(struct history_turns *t);
 

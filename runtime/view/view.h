@@ -35,7 +35,7 @@ enum view_kind {
 	VIEW_VIOLATION = 8,      /* processId: what its sandbox refused; apart, since a flood rewrites it every second */
 	/* lists: id "<owner>/<member>", document {} */
 	VIEW_SESSION_THREAD = 16,
-	VIEW_THREAD_TURN = 17,
+	VIEW_THREAD_TURN = 17,   /* "<threadId>/~<its place, 20 digits>/<turnId>" (view_turn.c) */
 	VIEW_TURN_PROCESS = 18,
 	VIEW_SESSION_PROCESS = 19,
 	VIEW_LIVE_PROCESS = 20,  /* id processId, while it has no terminal event: what recovery looks at */
@@ -105,7 +105,7 @@ enum view_kind {
  * Of the folds: another number than a store's models were made with, and the log is folded again before anything is read. Raise it
  * whenever the same events would give other documents.
  */
-#define VIEW_VERSION "4"
+#define VIEW_VERSION "5"
 
 /* The fold given to store_open. */
 int view_fold(struct models *m, const struct event_view *ev, struct err *e);
@@ -145,8 +145,13 @@ struct view_window {
 	const char *before;      /* NULL = from the newest */
 };
 int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *w, struct buf *out, struct err *e);
-/* The thread element plus sessionId, runtimeId, schemaVersion, updatedAt. */
-int view_thread(struct store *s, uint32_t uid, const char *thread_id, struct buf *out, struct err *e);
+/*
+ * The thread element plus sessionId, runtimeId, schemaVersion, updatedAt. With a window its turns are the latest `limit` (1 …
+ * VIEW_TURNS_MAX) below turn id `before`, newest first; without one the latest VIEW_WINDOW, oldest first. `historyCursor`, where there are
+ * older turns, is the next `before`. A page ends early when it gets long.
+ */
+#define VIEW_TURNS_MAX 1000u
+int view_thread(struct store *s, uint32_t uid, const char *thread_id, const struct view_window *w, struct buf *out, struct err *e);
 
 struct view_action_query {
 	const char *status, *session_id, *thread_id, *turn_id, *task_id; /* NULL = any */

@@ -24,17 +24,19 @@ extern const struct view_shape session_shape;
 
 struct thread_doc {
 	char threadId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], status[VIEW_ID_MAX], phase[VIEW_ID_MAX], activeTurnId[VIEW_ID_MAX];
-	uint64_t uid, createdAt, updatedAt;
+	uint64_t uid, createdAt, updatedAt, turnNumber;
 	struct jval reason, origin, parentThreadId;
 };
 extern const struct view_shape thread_shape;
 const char *view_thread_status(const char *status); /* of the small enum */
+/* Counts one more turn of the event's thread: the turn's place in it, from 1. 1 when the event names no thread. */
+int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_t *ret, struct err *e);
 
 struct turn_doc {
 	char turnId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], status[VIEW_ID_MAX], taskId[VIEW_ID_MAX],
 		runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], inputRef[VIEW_ID_MAX], inputHash[VIEW_ID_MAX],
 		phase[VIEW_ID_MAX], traceId[VIEW_ID_MAX], failedCallId[VIEW_ID_MAX];
-	uint64_t uid, submittedAt, startedAt, completedAt, parts, partsStarted, partsEnded, partsFailed, openCalls, openActions;
+	uint64_t uid, number, submittedAt, startedAt, completedAt, parts, partsStarted, partsEnded, partsFailed, openCalls, openActions;
 	bool catalog, stopBlocked;
 	struct jval statusReason, source, driver, preview, outcome, category, message, retryable, outputRefs, permissionDecision,
 		sandboxProfile, options, metadata, requestedBy, executionEnvironment, ending, usage;
@@ -44,6 +46,9 @@ static inline bool turn_doc_ended(const struct turn_doc *d)
 {
 	return d->completedAt != 0;
 }
+/* The member of VIEW_THREAD_TURN that stands for this turn: its place in the thread, then its id. */
+#define VIEW_TURN_MEMBER_MAX (VIEW_ID_MAX + 24)
+void view_turn_member(const struct turn_doc *d, char ret[VIEW_TURN_MEMBER_MAX]);
 
 struct hook_doc {
 	char processId[VIEW_ID_MAX], hookPoint[VIEW_ID_MAX], waits[VIEW_ID_MAX], ownerKind[VIEW_ID_MAX], subjectId[VIEW_ID_MAX],

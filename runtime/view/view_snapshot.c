@@ -6,6 +6,7 @@
 #include "runtime/view/view_evidence.h"
 #include "runtime/view/view_history.h"
 #include "runtime/view/view_ids.h"
+#include "runtime/view/view_page.h"
 #include "runtime/view/view_shapes.h"
 #include "runtime/view/view_subagent.h"
 #include "runtime/view/view_channel.h"
@@ -138,20 +139,57 @@ static void write_incident(const struct turn_doc *d, struct jw *w)
 	jw_obj_end(w);
 }
 
-/* `"turns":[…],…,"incidents":[…]`, oldest first; *updated becomes the latest time seen. */
-static int write_turns(struct store *s, const char *thread, struct jw *w, uint64_t *updated, struct err *e)
+/* Where the window begins, as a member of VIEW_THREAD_TURN. */
+static int window_start(struct store *s, const char *thread, const char *before, char ret[VIEW_TURN_MEMBER_MAX], struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc d;
+	int r = view_read(s, &turn_shape, before, &text, &d, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || strcmp(d.threadId, thread) != 0)
+		return err_field(e, "window.before", "'%.80s' is not a turn of thread '%.80s'", before, thread);
+	view_turn_member(&d, ret);
+	return 0;
+}
+
+/* The ids of the window's turns, newest first; 1 when there are older ones. */
+static int window_turns(struct store *s, const char *thread, const struct view_window *win, struct view_ids *ret, struct err *e)
+{
+	char before[VIEW_TURN_MEMBER_MAX];
+
+	if (!win)
+		return latest(s, VIEW_THREAD_TURN, thread, NULL, VIEW_WINDOW, ret, e);
+	if (win->limit < 1 || win->limit > VIEW_TURNS_MAX)
+		return err_field(e, "window.limit", "must be 1 to %u", VIEW_TURNS_MAX);
+	if (win->before && window_start(s, thread, win->before, before, e) < 0)
+		return -1;
+	return latest(s, VIEW_THREAD_TURN, thread, win->before ? before : NULL, win->limit, ret, e);
+}
+
+/* `"turns":[…],…,"incidents":[…]`, oldest first unless a window was asked for; *updated becomes the latest time seen. */
+static int write_turns(struct store *s, const char *thread, const struct view_window *win, struct jw *w, uint64_t *updated, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT, incidents = BUF_INIT;
 	struct jw iw = jw_on(&incidents);
-	int more = latest(s, VIEW_THREAD_TURN, thread, NULL, VIEW_WINDOW, &ids, e);
+	size_t begin = w->buf->len;
+	int more = window_turns(s, thread, win, &ids, e);
 
 	if (more < 0)
 		return -1;
 	jw_arr(&iw);
 	jw_karr(w, "turns");
-	for (size_t i = ids.n; i-- > 0;) {
+	for (size_t n = 0; n < ids.n; n++) {
+		size_t i = win ? n : ids.n - 1 - n;
 		struct turn_doc d;
+
+		if (win && n && w->buf->len - begin > VIEW_PAGE_BYTES) {
+			ids.n = n;
+			more = 1;
+			break;
+		}
 		int r = view_read(s, &turn_shape, ids.id[i], &text, &d, e);
 
 		if (r < 0 || (r == 0 && write_turn(s, &d, i < STEPS_TURNS, w, e) < 0))
@@ -165,8 +203,10 @@ static int write_turns(struct store *s, const char *thread, struct jw *w, uint64
 	}
 	jw_arr_end(w);
 	jw_arr_end(&iw);
-	if (more)
+	if (more) {
 		jw_kbool(w, "turnsTruncated", true);
+		jw_kstr(w, "historyCursor", ids.id[ids.n - 1]);
+	}
 	jw_kraw(w, "incidents", incidents.data, incidents.len);
 	if (view_write_tool_calls(s, &ids, w, e) < 0)
 		return -1;
@@ -174,7 +214,7 @@ static int write_turns(struct store *s, const char *thread, struct jw *w, uint64
 }
 
 /* The members of a thread element, without its braces. */
-static int write_thread(struct store *s, const struct thread_doc *d, struct jw *w, uint64_t *updated, struct err *e)
+static int write_thread(struct store *s, const struct thread_doc *d, const struct view_window *win, struct jw *w, uint64_t *updated, struct err *e)
 {
 	jw_kstr(w, "threadId", d->threadId);
 	jw_kstr(w, "status", d->status);
@@ -186,7 +226,7 @@ static int write_thread(struct store *s, const struct thread_doc *d, struct jw *
 	view_write_time(w, "createdAt", d->createdAt);
 	if (d->updatedAt > *updated)
 		*updated = d->updatedAt;
-	if (write_turns(s, d->threadId, w, updated, e) < 0 || view_write_actions(s, d->threadId, w, e) < 0 ||
+	if (write_turns(s, d->threadId, win, w, updated, e) < 0 || view_write_actions(s, d->threadId, w, e) < 0 ||
 	    view_write_queue(s, d->threadId, w, e) < 0 || view_tasks_of_thread(s, d->threadId, w, e) < 0)
 		return -1;
 	if (view_write_routing(s, d->threadId, false, w, e) < 0 || view_write_cost(s, COST_OF_THREAD, d->threadId, w, e) < 0 ||
@@ -218,7 +258,7 @@ static int write_threads(struct store *s, const struct view_ids *ids, struct jw 
 		if (r > 0)
 			continue;
 		jw_obj(w);
-		if (write_thread(s, &d, w, updated, e) < 0)
+		if (write_thread(s, &d, NULL, w, updated, e) < 0)
 			return -1;
 		jw_obj_end(w);
 	}
@@ -326,7 +366,7 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 	return 0;
 }
 
-int view_thread(struct store *s, uint32_t uid, const char *thread_id, struct buf *out, struct err *e)
+int view_thread(struct store *s, uint32_t uid, const char *thread_id, const struct view_window *win, struct buf *out, struct err *e)
 {
 	store_held_auto struct store *held = s;
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
@@ -343,7 +383,7 @@ int view_thread(struct store *s, uint32_t uid, const char *thread_id, struct buf
 	jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
 	jw_kstr(&w, "runtimeId", store_runtime_id(s));
 	jw_kstr(&w, "sessionId", d.sessionId);
-	if (write_thread(s, &d, &w, &d.updatedAt, e) < 0)
+	if (write_thread(s, &d, win, &w, &d.updatedAt, e) < 0)
 		return -1;
 	view_write_time(&w, "updatedAt", d.updatedAt);
 	jw_obj_end(&w);

@@ -1,6 +1,7 @@
 #include "runtime/view/view_folds.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/view/view_write.h"
 
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, thread_doc, threadId),
@@ -14,6 +15,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_UINT, thread_doc, uid),
 	VIEW_FIELD(VIEW_TIME, thread_doc, createdAt),
 	VIEW_FIELD(VIEW_TIME, thread_doc, updatedAt),
+	VIEW_FIELD(VIEW_UINT, thread_doc, turnNumber),   /* the last one given to a turn */
 };
 const struct view_shape thread_shape = { VIEW_THREAD, sizeof(struct thread_doc), fields, countof(fields) };
 
@@ -84,18 +86,15 @@ int view_thread_on_updated(struct models *m, const struct event_view *ev, struct
 	return view_save(m, &thread_shape, d.threadId, &d, e);
 }
 
-int view_thread_on_turn_submitted(struct models *m, const struct event_view *ev, struct err *e)
+int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_t *ret, struct err *e)
 {
-	char turn[VIEW_ID_MAX];
 	struct thread_doc d;
 	int r = load(m, ev, &d, e);
 
 	if (r)
-		return r < 0 ? -1 : 0;
-	event_id_copy(ev, ID_TURN, turn, sizeof(turn));
-	if (view_save(m, &thread_shape, d.threadId, &d, e) < 0)
-		return -1;
-	return view_list_put(m, VIEW_THREAD_TURN, d.threadId, turn, e);
+		return r;
+	*ret = d.turnNumber = view_plus_one(d.turnNumber);
+	return view_save(m, &thread_shape, d.threadId, &d, e);
 }
 
 int view_thread_on_turn_started(struct models *m, const struct event_view *ev, struct err *e)

@@ -9,6 +9,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, turn_doc, source),
 	VIEW_FIELD(VIEW_JSON, turn_doc, driver),
 	VIEW_FIELD(VIEW_JSON, turn_doc, preview),
+	VIEW_FIELD(VIEW_UINT, turn_doc, number),          /* its place in the thread: the order of submission, or of start where it was queued */
 	VIEW_FIELD(VIEW_TIME, turn_doc, submittedAt),
 	VIEW_FIELD(VIEW_TIME, turn_doc, startedAt),
 	VIEW_FIELD(VIEW_TIME, turn_doc, completedAt),     /* its end, whatever that was */
@@ -68,15 +69,35 @@ static int load(struct models *m, const struct event_view *ev, struct turn_doc *
 	return 0;
 }
 
+/*
+ * A number and not the id orders a thread's turns: callers choose ids. It is counted in the thread's document, because the sequence
+ * of an event is not known when it is folded ahead of its commit.
+ *
+ * '~' sorts behind every character of an id. Members without a number come from folds before VIEW_VERSION 5 and are left in a
+ * store only where retention has removed the turn's submission: those turns are older than all that have a number.
+ */
+void view_turn_member(const struct turn_doc *d, char ret[VIEW_TURN_MEMBER_MAX])
+{
+	if (d->number == VIEW_ABSENT)
+		(void)snprintf(ret, VIEW_TURN_MEMBER_MAX, "%s", d->turnId);
+	else
+		(void)snprintf(ret, VIEW_TURN_MEMBER_MAX, "~%020llu/%s", (unsigned long long)d->number, d->turnId);
+}
+
 int view_turn_on_submitted(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
+	char member[VIEW_TURN_MEMBER_MAX];
 	struct turn_doc d;
+	uint64_t number = VIEW_ABSENT;
 	bool by_runtime;
-	int r = load(m, ev, &d, e);
+	int r = view_thread_next_turn(m, ev, &number, e);
 
+	if (r == 0)
+		r = load(m, ev, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
+	d.number = number;
 	view_take(&turn_shape, &d, payload);
 	view_word(d.status, jval_get(payload, "status"));
 	event_id_copy(ev, ID_TASK, d.taskId, sizeof(d.taskId));
@@ -89,10 +110,30 @@ int view_turn_on_submitted(struct models *m, const struct event_view *ev, struct
 	d.parts = jval_uint(jval_get(payload, "parts"), VIEW_ABSENT);
 	d.submittedAt = ev->real_us;
 	by_runtime = jval_is_str(d.source, "system");
-	if (view_save(m, &turn_shape, d.turnId, &d, e) < 0)
+	view_turn_member(&d, member);
+	if (view_save(m, &turn_shape, d.turnId, &d, e) < 0 || view_list_put(m, VIEW_THREAD_TURN, d.threadId, member, e) < 0)
 		return -1;
 	/* A system turn only carries facts; it never ends and nothing is recovered of it. */
 	return by_runtime ? 0 : view_list_put(m, VIEW_LIVE_TURN, d.turnId, NULL, e);
+}
+
+/* One that waited in the queue: others may have been let in before it, so it takes its place in the thread now. */
+static int leave_queue(struct models *m, const struct event_view *ev, struct turn_doc *d, struct err *e)
+{
+	char before[VIEW_TURN_MEMBER_MAX], after[VIEW_TURN_MEMBER_MAX];
+	uint64_t number;
+
+	view_turn_member(d, before);
+	int r = view_thread_next_turn(m, ev, &number, e);
+	if (r)
+		return r;
+	d->number = number;
+	view_turn_member(d, after);
+	if (view_list_del(m, VIEW_THREAD_TURN, d->threadId, before, e) < 0 || view_list_put(m, VIEW_THREAD_TURN, d->threadId, after, e) < 0)
+		return -1;
+	r = load(m, ev, d, e); /* what it held of the document was valid until the calls above */
+	d->number = number;
+	return r;
 }
 
 int view_turn_on_started(struct models *m, const struct event_view *ev, struct err *e)
@@ -100,6 +141,8 @@ int view_turn_on_started(struct models *m, const struct event_view *ev, struct e
 	struct turn_doc d;
 	int r = load(m, ev, &d, e);
 
+	if (r == 0 && strcmp(d.status, "queued") == 0)
+		r = leave_queue(m, ev, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
 	view_take(&turn_shape, &d, event_payload(ev));

@@ -38,9 +38,22 @@ static int list(struct cli *c)
 
 static int show(struct cli *c)
 {
+	static const struct record_member members[] = {
+		{ OPT_thread_LIMIT, "limit", RECORD_UINT }, { OPT_thread_BEFORE, "before", RECORD_STRING },
+	};
 	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	int status;
 
-	params_of(&params, c, "threadId", c->opts.args[1], false);
+	jw_obj(&w);
+	jw_kstr(&w, "threadId", c->opts.args[1]);
+	if (opts_has(&c->opts, OPT_thread_LIMIT) || opts_has(&c->opts, OPT_thread_BEFORE)) {
+		jw_kobj(&w, "window");
+		if ((status = record_members(c, members, sizeof(members) / sizeof(members[0]), &w)))
+			return status;
+		jw_obj_end(&w);
+	}
+	jw_obj_end(&w);
 	return record_call(c, "get_thread_read", &params, NULL, opts_has(&c->opts, OPT_thread_JSON));
 }
 

@@ -82,22 +82,22 @@ void method_list_sessions(struct call *c)
 	answer(c, view_sessions(call_store(c), viewer(c), limit > 1000 ? 1001 : (unsigned)limit, call_str(c, "cursor"), &out, &e), &out, &e);
 }
 
-static uint64_t window_hash(const char *session, const char *before)
+static uint64_t window_hash(const char *owner, const char *before)
 {
 	uint64_t h = 1469598103934665603ull;
 
-	for (const char *s = session; *s; s++)
+	for (const char *s = owner; *s; s++)
 		h = (h ^ (unsigned char)*s) * 1099511628211ull;
 	for (const char *s = before; *s; s++)
 		h = (h ^ (unsigned char)*s) * 1099511628211ull;
 	return h;
 }
 
-/* That an older part was loaded is a fact, once for each part and connection. */
-static void note_window(struct call *c, const char *session, const char *before, const struct buf *snapshot)
+/* That an older part was loaded is a fact, once for each part and connection. `thread` NULL: of the session itself. */
+static void note_window(struct call *c, const char *session, const char *thread, const char *before, const struct buf *snapshot)
 {
 	struct client *cl = c->client;
-	uint64_t h = window_hash(session, before);
+	uint64_t h = window_hash(thread ? thread : session, before);
 	struct view_session_brief brief;
 	struct err e = ERR_INIT;
 
@@ -106,22 +106,30 @@ static void note_window(struct call *c, const char *session, const char *before,
 			return;
 	cl->windows[cl->nwindows++ % countof(cl->windows)] = h;
 	if (view_session_brief(call_store(c), VIEW_ANY_UID, session, &brief, &e) == 0)
-		engine_window_loaded(call_engine(c), brief.uid, session, NULL, before, store_first_sequence(call_store(c)), store_last_sequence(call_store(c)),
+		engine_window_loaded(call_engine(c), brief.uid, session, thread, before, store_first_sequence(call_store(c)), store_last_sequence(call_store(c)),
 				     jval_get(jval_of(snapshot->data, snapshot->len), "historyCursor").type == JT_STRING);
+}
+
+/* Past the maximum: one more than that, for the view to refuse. */
+static bool window_of(const struct call *c, unsigned most, struct view_window *ret)
+{
+	const json_t *window = call_obj(c, "window"), *limit = json_object_get(window, "limit");
+	json_int_t n = limit ? json_integer_value(limit) : VIEW_WINDOW;
+
+	*ret = (struct view_window){ .limit = n > most ? most + 1 : (unsigned)n, .before = json_string_value(json_object_get(window, "before")) };
+	return window != NULL;
 }
 
 void method_get_session(struct call *c)
 {
-	const json_t *window = call_obj(c, "window"), *limit = json_object_get(window, "limit");
-	struct view_window w = { .limit = VIEW_WINDOW, .before = json_string_value(json_object_get(window, "before")) };
 	buf_auto struct buf out = BUF_INIT;
+	struct view_window w;
 	struct err e = ERR_INIT;
 
-	if (limit)
-		w.limit = json_integer_value(limit) > VIEW_WINDOW ? VIEW_WINDOW + 1 : (unsigned)json_integer_value(limit);
+	(void)window_of(c, VIEW_WINDOW, &w);
 	int r = view_session(call_store(c), viewer(c), call_str(c, "sessionId"), &w, &out, &e);
 	if (r == 0 && w.before && c->client)
-		note_window(c, call_str(c, "sessionId"), w.before, &out);
+		note_window(c, call_str(c, "sessionId"), NULL, w.before, &out);
 	answer(c, r, &out, &e);
 }
 
@@ -130,13 +138,20 @@ void method_get_thread_read(struct call *c)
 	const char *session = call_str(c, "sessionId"), *thread = call_str(c, "threadId");
 	buf_auto struct buf out = BUF_INIT;
 	struct view_thread_brief brief;
+	struct view_window w;
 	struct err e = ERR_INIT;
-	int r = session ? view_thread_brief(call_store(c), viewer(c), thread, &brief, &e) : 0;
+	bool windowed = window_of(c, VIEW_TURNS_MAX, &w);
+	int r = view_thread_brief(call_store(c), viewer(c), thread, &brief, &e);
 
-	if (r > 0 || (r == 0 && session && strcmp(brief.session_id, session) != 0))
+	if (r > 0)
+		r = session ? err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread) :
+			      err_set(&e, ERR_NOT_FOUND, "no thread '%.80s'", thread);
+	else if (r == 0 && session && strcmp(brief.session_id, session) != 0)
 		r = err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread);
 	if (r == 0)
-		r = view_thread(call_store(c), viewer(c), thread, &out, &e);
+		r = view_thread(call_store(c), viewer(c), thread, windowed ? &w : NULL, &out, &e);
+	if (r == 0 && w.before && c->client)
+		note_window(c, brief.session_id, thread, w.before, &out);
 	answer(c, r, &out, &e);
 }
 

@@ -39,7 +39,7 @@ static int session_snapshot(const struct snapshot_call *c, struct buf *out, stru
 
 static int thread_read_model(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
-	return view_thread(c->store, c->viewer, c->thread_id, out, e);
+	return view_thread(c->store, c->viewer, c->thread_id, NULL, out, e);
 }
 
 static int tool_inventory(const struct snapshot_call *c, struct buf *out, struct err *e)

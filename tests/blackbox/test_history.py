@@ -42,6 +42,9 @@ def test_compaction_in_one_and_in_two_steps(home):
         rpc.call("compact_context", threadId=empty["threadId"], trigger="manual", summary="nothing happened")
         assert rpc.fails("compact_context", {"threadId": empty["threadId"], "trigger": "x", "summary": "a", "failure": "b"}).data["field"] == "failure"
         rpc.fails("compact_context", {"threadId": "thr_none", "trigger": "x"}, code=-32004)
+        for unknown in ("turn_none", turns[0]):
+            affected = {"threadId": empty["threadId"], "trigger": "x", "summary": "s", "affectedTurns": [unknown]}
+            assert rpc.fails("compact_context", affected, code=-32004).data["field"] == "affectedTurns", "no turn of this thread"
 
 
 def test_rollback_takes_turns_and_files_back(home):
@@ -109,6 +112,98 @@ def test_older_windows_are_noted_once(home):
             rpc.call("get_session", sessionId=session, window={"limit": 2, "before": first["historyCursor"]})
         loaded = harness.until("the fact", lambda: [e for e in rpc.events(sessionId=session) if e["type"] == "history.window.loaded"])
         assert len(loaded) == 1 and loaded[0]["payload"]["cursor"] == first["historyCursor"], loaded
+
+
+def text_turn(rpc, session, turn, **more):
+    """A turn with an id of the caller's own, over at once."""
+    rpc.call("submit_turn", sessionId=session["sessionId"], threadId=session["threadId"], turnId=turn, input=[{"type": "text", "text": turn}], **more)
+    rpc.call("complete_turn", turnId=turn)
+
+
+def shown(rpc, thread, **window):
+    read = rpc.call("get_thread_read", threadId=thread, **({"window": window} if window else {}))
+    return [t["turnId"] for t in read["turns"]], read.get("historyCursor")
+
+
+def test_turns_are_in_the_order_of_their_submission_whatever_their_ids(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")
+        thr = session["threadId"]
+        given = ["turn_z", "turn_a", "m", "turn_b", "0"]
+        for turn in given:
+            text_turn(rpc, session, turn)
+        assert shown(rpc, thr)[0] == given
+        done = rpc.call("compact_context", threadId=thr, trigger="manual", summary="so far")
+        started = [e for e in rpc.events(sessionId=session["sessionId"]) if e["type"] == "context.compaction.started"]
+        assert done["status"] == "completed" and started[0]["turnId"] == "0" and started[0]["payload"]["turns"] == given, started
+        assert rpc.call("rollback_thread", threadId=thr, toTurnId="turn_a")["removedTurns"] == ["m", "turn_b", "0"]
+        assert rpc.call("get_execution_environment", threadId=thr)["turnId"] == "0", "the newest"
+    home.restart()
+    with home.rpc() as rpc:
+        assert shown(rpc, thr)[0] == given and rpc.call("verify_store")["ok"]
+
+
+def test_a_turn_from_the_queue_stands_where_it_began(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")
+        thr = session["threadId"]
+        for turn in ("first", "second", "third"):
+            rpc.call("submit_turn", sessionId=session["sessionId"], threadId=thr, turnId=turn, input=[{"type": "text", "text": turn}])
+        rpc.call("promote_queued_turn", turnId="third")
+        for turn in ("first", "third", "second"):
+            harness.until(turn + " runs", lambda: rpc.call("get_thread_read", threadId=thr).get("activeTurnId") == turn)
+            rpc.call("complete_turn", turnId=turn)
+        assert shown(rpc, thr)[0] == ["first", "third", "second"]
+        assert rpc.call("rollback_thread", threadId=thr, toTurnId="third")["removedTurns"] == ["second"]
+        assert rpc.call("verify_store")["ok"]
+
+
+def test_a_rollback_that_its_facts_cannot_hold_says_where_to_go_first(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")
+        thr = session["threadId"]
+        ids = [("%03d" % i).ljust(64, "x") for i in range(500)]
+        for turn in ids:
+            text_turn(rpc, session, turn)
+        refused = rpc.fails("rollback_thread", {"threadId": thr, "toTurnId": ids[0]})
+        first = [turn for turn in ids if turn in refused.message]
+        assert refused.data["field"] == "toTurnId" and len(first) == 1, refused
+        done = rpc.call("rollback_thread", threadId=thr, toTurnId=first[0])["removedTurns"]
+        assert done + rpc.call("rollback_thread", threadId=thr, toTurnId=ids[0])["removedTurns"] == ids[ids.index(first[0]) + 1:] + ids[1:ids.index(first[0]) + 1]
+
+
+def test_a_long_thread_is_read_in_windows_and_rolled_back_past_a_thousand_turns(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")
+        thr = session["threadId"]
+        ids = ["t%04d" % ((i * 7919) % 10000) for i in range(1050)]
+        for at in range(0, len(ids), 50):
+            calls = []
+            for turn in ids[at:at + 50]:
+                calls.append(("submit_turn", {"threadId": thr, "turnId": turn, "input": [{"type": "text", "text": turn}], "options": {"whenBusy": "queue"}}))
+                calls.append(("complete_turn", {"turnId": turn}))
+            for request in rpc.send_together(*calls):
+                rpc.reply(request)
+        latest, cursor = shown(rpc, thr)
+        assert latest == ids[-50:] and cursor == ids[-50]
+        found, before = [], {}
+        while True:
+            turns, cursor = shown(rpc, thr, limit=400, **before)
+            found += turns
+            if not cursor:
+                break
+            assert cursor == turns[-1] and len(turns) == 400
+            before = {"before": cursor}
+        assert found == ids[::-1]
+        cli = home.cli("thread", "show", "--json", "--limit", "2", "--before", ids[10], thr).json
+        assert [t["turnId"] for t in cli["turns"]] == [ids[9], ids[8]] and cli["historyCursor"] == ids[8], cli
+        for field, window in (("window.before", {"before": "turn_none"}), ("window.limit", {"limit": 0}), ("window.limit", {"limit": 1001})):
+            assert rpc.fails("get_thread_read", {"threadId": thr, "window": window}).data["field"] == field, window
+        assert rpc.call("rollback_thread", threadId=thr, toTurnId=ids[1047])["removedTurns"] == ids[1048:]
+        removed = rpc.call("rollback_thread", threadId=thr, toTurnId=ids[2])["removedTurns"]
+        assert removed == ids[3:1048]
+        note = [e for e in rpc.events(sessionId=session["sessionId"]) if e["type"] == "history.window.loaded"]
+        assert [e["payload"]["cursor"] for e in note][:2] == [ids[650], ids[250]] and note[0]["threadId"] == thr, note
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ START_TEST(others_do_not_see_it)
 	ck_assert_int_lt(view_process(store, 1001, P1, &out, &e), 0);
 	ck_assert_int_eq(e.code, ERR_NOT_FOUND);
 	ck_assert_int_lt(view_session(store, 1001, S1, NULL, &out, &e), 0);
-	ck_assert_int_lt(view_thread(store, 1001, T1, &out, &e), 0);
+	ck_assert_int_lt(view_thread(store, 1001, T1, NULL, &out, &e), 0);
 	ck_assert_uint_eq(out.len, 0);
 	ck_assert_int_eq(view_process(store, 0, P1, &out, &e), 0);
 }
