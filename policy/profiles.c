@@ -120,7 +120,7 @@ static int take_require(const struct file *f, struct profile *p, const json_t *v
 	json_array_foreach(v, i, item) {
 		uint32_t layer = json_is_string(item) ? profile_layer(json_string_value(item)) : 0;
 		if (!layer)
-			return wrong(f, p->name, "require", e, "'%.40s' is none of namespaces, mounts, landlock, seccomp, capabilities, cgroup",
+			return wrong(f, p->name, "require", e, "'%.40s' is none of namespaces, mounts, landlock, seccomp, capabilities, cgroup, abstractSockets",
 				     json_is_string(item) ? json_string_value(item) : "…");
 		p->require |= layer;
 	}

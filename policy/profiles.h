@@ -12,7 +12,7 @@
  *                 hosts are written; credentials are the daemon's configuration's)
  *   tmpBytes, memoryBytes            a number, or "512M"
  *   pids          processes and threads
- *   require       layers without which it is refused: namespaces mounts landlock seccomp capabilities cgroup
+ *   require       layers without which it is refused: namespaces mounts landlock seccomp capabilities cgroup abstractSockets
  *   cow           write to a copy
  *
  * `sandbox {network {allowedDomains, deniedDomains}}` are hosts for every profile: the denied ones whatever the profile allows,

@@ -64,7 +64,7 @@ static const struct {
 	{ 2, FS_REFER, 0, 8 },
 	{ 3, FS_TRUNCATE, 0, 8 },
 	{ 5, FS_IOCTL_DEV, 0, 8 },
-	{ 6, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL, 24 },
+	{ LANDLOCK_ABI_SCOPES, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL, 24 },
 	{ LANDLOCK_ABI_NAMED_SOCKETS, FS_RESOLVE_UNIX, 0, 24 },
 };
 #define ABI_LOG 7
@@ -86,6 +86,12 @@ int landlock_abi(void)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, ASK_VERSION);
 	return abi > 0 ? (int)abi : 0;
+}
+
+/* They belong to a network namespace: a sandbox with one of its own does not see the host's, whatever the kernel's Landlock can do. */
+bool landlock_shuts_abstract_sockets(int abi, uint32_t network)
+{
+	return network != PLAN_NET_HOST || abi >= LANDLOCK_ABI_SCOPES;
 }
 
 static int allow(int ruleset, uint64_t handled, const char *path, uint64_t access, bool optional)

@@ -18,6 +18,12 @@ struct plan_head;
 /* From which on the host's sockets are shut that lie, by name, in what is shown but may not be written. */
 #define LANDLOCK_ABI_NAMED_SOCKETS 9
 
+/* From which on the host's abstract sockets, and signals to processes outside, are shut. */
+#define LANDLOCK_ABI_SCOPES 6
+
+/* Whether the host's abstract sockets are out of reach on this network (enum plan_network) with this much of Landlock in force. */
+bool landlock_shuts_abstract_sockets(int abi, uint32_t network);
+
 /* The kernel's version of it; 0 = it has none, or it is switched off. */
 int landlock_abi(void);
 

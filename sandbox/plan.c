@@ -10,7 +10,7 @@
 #define KNOWN_MOUNT_FLAGS ((uint32_t)(PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED | PLAN_MOUNT_IN_PARENT))
 #define KNOWN_LAYERS                                                                                     \
 	((uint32_t)(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
-		    PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP))
+		    PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP | PLAN_LAYER_ABSTRACT_SOCKETS))
 
 bool plan_key_valid(const struct plan_key *k)
 {

@@ -88,6 +88,7 @@ enum plan_layer {
 	PLAN_LAYER_SECCOMP = 1u << 3,
 	PLAN_LAYER_CAPABILITIES = 1u << 4,
 	PLAN_LAYER_CGROUP = 1u << 5,
+	PLAN_LAYER_ABSTRACT_SOCKETS = 1u << 6, /* the host's are out of reach: by the network namespace, or by Landlock */
 };
 
 #define PLAN_UNLIMITED UINT64_MAX

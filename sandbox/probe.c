@@ -84,7 +84,8 @@ static bool probe_landlock(const struct machine *m, struct probe_row *r)
 	if (abi == 0)
 		say(r, errno == EOPNOTSUPP ? "switched off at boot" : "the kernel has none");
 	else
-		say(r, "ABI %d: files%s%s%s", abi, abi >= 6 ? ", signals and abstract sockets" : "; not signals and abstract sockets (needs 6)",
+		say(r, "ABI %d: files%s%s%s", abi, abi >= LANDLOCK_ABI_SCOPES ? ", signals and abstract sockets" :
+		    "; with --net host the host's abstract sockets are reachable (needs 6)",
 		    abi >= LANDLOCK_ABI_NAMED_SOCKETS ? ", sockets by name" : "; not sockets by name (needs 9)",
 		    abi >= 3 ? "" : "; not truncation (needs 3)");
 	return abi > 0;

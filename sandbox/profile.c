@@ -22,7 +22,7 @@
 #define NESTED_SPARE_TEXT 4096u
 #define LAYERS_ALL                                                                                       \
 	(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP |          \
-	 PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP)
+	 PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP | PLAN_LAYER_ABSTRACT_SOCKETS)
 /* Landlock is the second wall and a cgroup is for limits; the rest is the wall itself. */
 #define LAYERS_WALL (PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES)
 /* Without a sandbox there are still an own init and a tree to end. */
@@ -35,7 +35,7 @@ static const char *const kinds[] = {
 	[PLAN_MOUNT_HIDE] = "hide",     [PLAN_MOUNT_PROTECT] = "protect",
 };
 static const char *const networks[] = { [PLAN_NET_HOST] = "host", [PLAN_NET_NONE] = "none", [PLAN_NET_ALLOW] = "allow" };
-static const char *const layers[] = { "namespaces", "mounts", "landlock", "seccomp", "capabilities", "cgroup" };
+static const char *const layers[] = { "namespaces", "mounts", "landlock", "seccomp", "capabilities", "cgroup", "abstractSockets" };
 
 const char *profile_kind_name(uint32_t kind)
 {

@@ -22,6 +22,7 @@
 #include "runtime/engine/start_hold.h"
 
 /* Beside plan flags, in plan_kind. */
+#define KIND_HOST_NETWORK (1u << 29)
 #define KIND_MEMORY (1u << 30)
 #define KIND_PIDS (1u << 31)
 #define ENVIRONMENT_TOLD 200u /* names of variables in events */
@@ -276,7 +277,8 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 	};
 	profile_plan(&f->profile, &f->mounts, &spec);
 	p->plan_layers = spec.layers;
-	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) | (spec.memory_bytes ? KIND_MEMORY : 0) | (spec.pids ? KIND_PIDS : 0);
+	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) | (spec.network == PLAN_NET_HOST ? KIND_HOST_NETWORK : 0) |
+		       (spec.memory_bytes ? KIND_MEMORY : 0) | (spec.pids ? KIND_PIDS : 0);
 	int rc = plan_build(&spec, plan, e);
 	environment_done(&env);
 	if (rc == 0)

@@ -78,6 +78,20 @@ static int started_fact(const struct process *p, struct store_batch *b)
 	return fact_close(&f, b);
 }
 
+/* Requested layers that this machine lacks; left out when there are none. */
+static void missing_layers(const struct process *p, struct jw *w)
+{
+	uint32_t missing = p->plan_layers & ~p->layers;
+
+	if (!missing)
+		return;
+	jw_karr(w, "missingLayers");
+	for (unsigned i = 0; profile_layer_name(i); i++)
+		if (missing & 1u << i)
+			jw_str(w, profile_layer_name(i));
+	jw_arr_end(w);
+}
+
 /* The answer to start_process. */
 static void start_result(const struct process *p, uint64_t sequence, struct buf *out)
 {
@@ -93,6 +107,7 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_kstr(&w, "sandboxProfile", p->profile);
 	if (p->plan_kind & PLAN_COW)
 		jw_kbool(&w, "cow", true);
+	missing_layers(p, &w);
 	jw_kint(&w, "pid", p->pid);
 	jw_key(&w, "outputRefs");
 	process_stream_names(p, &w);

@@ -5,17 +5,17 @@
 #include <errno.h>
 
 /*
- * The last step of the init's: what it does from here on, the filter must allow. Where ids are mapped it is no matter of
- * the plan's: files made in a write root are root's outside, and only the filter keeps the command from making them setuid.
+ * The last step of the init's: what it does from here on, the filter must allow. A private root always has it: without the filter
+ * a command could make setuid files in an idmapped write root, which are root's outside, and the sender of a plan must not be
+ * able to leave it out.
  */
 int step_seccomp(struct step_context *c)
 {
-	bool mandatory = step_confined(c) && c->idmap_fd >= 0;
-	if (mandatory && !c->filter) {
+	if (step_confined(c) && !c->filter) {
 		errno = EOPNOTSUPP;
 		return -1;
 	}
-	if (!(mandatory || c->plan->layers & PLAN_LAYER_SECCOMP) || !c->filter)
+	if (!(step_confined(c) || c->plan->layers & PLAN_LAYER_SECCOMP) || !c->filter)
 		return 0;
 	if (sysfilter_install(c->filter, c->logged) < 0)
 		return -1;

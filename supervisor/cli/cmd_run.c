@@ -218,6 +218,13 @@ static int asked(struct cli *c, struct jval started)
 	return cli_call(c, "respond_action", &params, &a, &e) < 0 ? cli_fail(c, -1, &e, "allow it") : 0;
 }
 
+static void tell_missing(struct jval started)
+{
+	for (struct jiter it = jiter_on(jval_get(started, "missingLayers")); jiter_next(&it);)
+		if (jval_is_str(it.value, "abstractSockets"))
+			cli_hint("with --net host the command can reach the host's abstract sockets: this kernel's Landlock cannot confine them (needs ABI 6, Linux 6.12)");
+}
+
 static int detached(struct cli *c, struct jval started)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -262,6 +269,7 @@ int cmd_run(struct cli *c)
 		return refused(c, &a, &e);
 	if (asked(c, a.result) < 0)
 		return EXIT_BAILIFF;
+	tell_missing(a.result);
 	if (detach)
 		return detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));

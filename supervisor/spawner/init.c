@@ -106,6 +106,9 @@ static void spare_init(const struct init *in, const char *score)
 		(void)!pwrite(in->steps.oom_fd, score, strlen(score), 0);
 }
 
+/* What a private root has whatever its plan says: a runtime that was taken over cannot ask for less. */
+#define WALL (PLAN_LAYER_NAMESPACES | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES)
+
 /* A layer that the plan cannot do without and that is not in force, by the step that would have brought it; STEP_COUNT = none. */
 static enum sandbox_step missing_layer(const struct init *in)
 {
@@ -116,8 +119,9 @@ static enum sandbox_step missing_layer(const struct init *in)
 		{ PLAN_LAYER_NAMESPACES, STEP_CLONE }, { PLAN_LAYER_CGROUP, STEP_CLONE },
 		{ PLAN_LAYER_MOUNTS, STEP_PROC },      { PLAN_LAYER_CAPABILITIES, STEP_IDS },
 		{ PLAN_LAYER_LANDLOCK, STEP_LANDLOCK }, { PLAN_LAYER_SECCOMP, STEP_SECCOMP },
+		{ PLAN_LAYER_ABSTRACT_SOCKETS, STEP_LANDLOCK },
 	};
-	uint32_t missing = in->steps.plan->require & ~in->steps.layers;
+	uint32_t missing = (in->steps.plan->require | (step_confined(&in->steps) ? WALL : 0)) & ~in->steps.layers;
 	for (size_t i = 0; missing && i < sizeof rows / sizeof rows[0]; i++) {
 		if (missing & rows[i].layer)
 			return rows[i].step;

@@ -301,7 +301,7 @@ def audit_turn(patience=10 * PATIENCE):
 class Home:
     """A private BAILIFF_HOME and the daemon that serves it; nothing is left when it is closed, and that is checked."""
 
-    def __init__(self, config=None, start=True, options=("--audit", "off"), env=None):
+    def __init__(self, config=None, start=True, options=("--audit", "off"), env=None, through=()):
         self.dir = tempfile.mkdtemp(prefix="bl-")
         self.socket = os.path.join(self.dir, "control.sock")
         self.log_path = os.path.join(self.dir, "log")
@@ -309,6 +309,7 @@ class Home:
         os.mkdir(self.work)
         # Audit belongs to one daemon of the whole machine: only the tests of violations take it.
         self.guard, self.seen, self.cgroups, self.options, self.env = None, set(), set(), options, env or {}
+        self.through = through  # a program that executes the daemon
         if config is not None:
             self.configure(config)
         if start:
@@ -351,7 +352,7 @@ class Home:
         """Starts the daemon without waiting for it."""
         log = open(self.log_path, "ab")
         try:
-            self.guard = subprocess.Popen([DAEMON, "--foreground", "--home", self.dir, *self.options], env=environment(**self.env), cwd="/",
+            self.guard = subprocess.Popen([*self.through, DAEMON, "--foreground", "--home", self.dir, *self.options], env=environment(**self.env), cwd="/",
                                           stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         finally:
             log.close()

@@ -6,6 +6,7 @@ import os
 import pwd
 import signal
 import socket
+import sys
 import tempfile
 
 import harness
@@ -562,6 +563,37 @@ def test_profiles_are_there_after_the_runtime_died():
         home.kill_part("runtime")
         until("it serves again", home.answers)
         run(home, "true", profile="mine", cwd=tree)
+
+
+def test_abstract_sockets_that_the_kernel_cannot_shut_are_reported():
+    """With the host's network and no scopes of Landlock: the facts, the reply and the command line say so; a profile may insist."""
+    script = ("import socket; s = socket.socket(socket.AF_UNIX)\n"
+              "try: s.connect('\\0{}'); print('reached')\n"
+              "except OSError as e: print(e.strerror)")
+    older = (sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "no_landlock.py"))
+    with socket.socket(socket.AF_UNIX) as service:
+        name = f"bailiff-abstract-{os.getpid()}"
+        service.bind("\0" + name)
+        service.listen(16)
+        for through in (older, ()):
+            with Home(through=through) as home, home.rpc() as rpc:
+                missing = False
+                for network in ("none", "host", "host"):
+                    started, _ = rpc.run(["/usr/bin/python3", "-c", script.format(name)], sandbox={"network": network})
+                    process = started["processId"]
+                    applied = next(e["payload"] for e in rpc.events() if e["type"] == "sandbox.applied" and e["processId"] == process)
+                    missing = b"reached" in rpc.outputs(process)["stdout"]
+                    assert ("abstractSockets" in started.get("missingLayers", [])) == missing, (through, network, started)
+                    assert applied["layers"]["abstractSockets"] == ("unavailable" if missing else "enforced"), applied["layers"]
+                    assert not (missing and network == "none")
+                assert missing or not through, "without Landlock nothing shuts them"
+                assert (b"abstract sockets" in home.cli("run", "--net", "host", "--", "true").err) == missing
+                assert b"abstract sockets" not in home.cli("run", "--", "true").err
+                policy(home, {"profiles": {"strict": {"network": "host", "require": ["abstractSockets"]}}})
+                rpc.call("reload_policy")
+                until("the profile is known", lambda: "strict" in home.cli("sandbox", "list").text)
+                done = home.cli("run", "--profile", "strict", "--", "true", status=None)
+                assert (done.status != 0) == missing and (b"landlock" in done.err) == missing, done.err
 
 
 def test_required_layers(home):

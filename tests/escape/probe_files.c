@@ -461,6 +461,17 @@ static int try_handle(const char *path)
 	return open_by_handle_at(open(path, O_RDONLY), &u.h, O_RDONLY);
 }
 
+/* A handle alone tells inode numbers, and is half of the way to open any file of the file system. */
+static int try_name_to_handle(const char *path)
+{
+	union {
+		struct file_handle h;
+		char space[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+	} u = { .h.handle_bytes = MAX_HANDLE_SZ };
+	int mount_id;
+	return name_to_handle_at(AT_FDCWD, path, &u.h, &mount_id, 0);
+}
+
 const struct probe probe_files[] = {
 	{ "read", try_read },
 	{ "list", try_list },
@@ -508,5 +519,6 @@ const struct probe probe_files[] = {
 	{ "block_device", try_block_device },
 	{ "zero_device", try_zero_device },
 	{ "handle", try_handle },
+	{ "name_to_handle", try_name_to_handle },
 	{ 0 },
 };

@@ -77,7 +77,7 @@ KERNEL = [
     ("set_flags=/etc/hostname", "root", REFUSED), ("rename=/etc/hostname", "root", HELD), ("chmod=/", "root", REFUSED),
     ("chmod=/dev/null", "root", REFUSED), ("chown=/dev/null", "root", REFUSED | {"EINVAL"}),
     ("rename=/tmp", "-", HELD), ("setxattr=/etc", "root", REFUSED), ("utimes=/usr", "root", REFUSED), ("handle=/", "root", FILTERED),
-    ("handle=/etc", "root", FILTERED), ("packet", "root", {"EAFNOSUPPORT"}), ("raw", "root", FILTERED), ("raw6", "-", FILTERED),
+    ("handle=/etc", "root", FILTERED), ("name_to_handle=/etc", "-", FILTERED), ("packet", "root", {"EAFNOSUPPORT"}), ("raw", "root", FILTERED), ("raw6", "-", FILTERED),
     ("netlink=0", "any", {"EAFNOSUPPORT"}), ("netlink=9", "-", {"EAFNOSUPPORT"}), ("netlink=15", "any", {"EAFNOSUPPORT"}),
     ("netlink_high_bits", "any", {"EAFNOSUPPORT"}), ("family=40", "any", {"EAFNOSUPPORT"}), ("family=38", "-", {"EAFNOSUPPORT"}),
     ("family=31", "-", {"EAFNOSUPPORT"}), ("family=44", "-", {"EAFNOSUPPORT"}), ("interface", "root", FILTERED),

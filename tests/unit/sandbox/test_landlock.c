@@ -253,6 +253,17 @@ START_TEST(scopes)
 }
 END_TEST
 
+/* Of a kernel that cannot, it must not be said that it does. */
+START_TEST(abstract_sockets_are_shut_by_either)
+{
+	for (int abi = 0; abi < 12; abi++) {
+		ck_assert(landlock_shuts_abstract_sockets(abi, PLAN_NET_NONE));
+		ck_assert(landlock_shuts_abstract_sockets(abi, PLAN_NET_ALLOW));
+		ck_assert(landlock_shuts_abstract_sockets(abi, PLAN_NET_HOST) == (abi >= 6));
+	}
+}
+END_TEST
+
 /* A write root that must be there and is not is named. */
 START_TEST(failures_name_the_path)
 {
@@ -280,5 +291,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("landlock", files, older_kernels, scopes, failures_name_the_path);
+	return SUITE("landlock", files, older_kernels, scopes, abstract_sockets_are_shut_by_either, failures_name_the_path);
 }
