@@ -1,6 +1,6 @@
 """Clients of `bailiff mcp` over stdio: Raw speaks the protocol by itself, in both eras; Sdk drives one of the released clients (mcp_driver.mjs).
 
-Both check the structured content of every result against the schema that the tool promises.
+Both have structured content sent (--structured) and check that of every result against the schema that the tool promises; `plain`: as by default.
 """
 
 import base64
@@ -24,8 +24,9 @@ def links_of(result):
 class Client:
     """What tests ask of either."""
 
-    def __init__(self):
+    def __init__(self, plain):
         self.schemas = None
+        self.plain = plain
 
     def __enter__(self):
         return self
@@ -40,15 +41,20 @@ class Client:
             raise Skip("python3-jsonschema is not installed") from None
         self.schemas = {}
         for tool in self.tools():
-            for schema in (tool["inputSchema"], tool["outputSchema"]):
-                jsonschema.Draft202012Validator.check_schema(schema)
+            jsonschema.Draft202012Validator.check_schema(tool["inputSchema"])
+            assert ("outputSchema" in tool) != self.plain, tool
+            if self.plain:
+                continue
+            jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
             self.schemas[tool["name"]] = jsonschema.Draft202012Validator(tool["outputSchema"])
         return self.schemas
 
     def check(self, name, result):
         if self.schemas is None:
             self.learn()
-        if "structuredContent" in result:
+        if self.plain:
+            assert "structuredContent" not in result, f"{name}: {result}"
+        elif "structuredContent" in result:
             errors = sorted(self.schemas[name].iter_errors(result["structuredContent"]), key=str)
             assert not errors, f"{name}: {errors[0].message} at {list(errors[0].path)}\n{json.dumps(result['structuredContent'])[:2000]}"
         else:
@@ -75,10 +81,10 @@ class Raw(Client):
     """Lines on a pipe (mcp.py), in either era. `answer` is what questions are answered with: a dictionary, or a function of the question's
     parameters; None: the client cannot be asked."""
 
-    def __init__(self, home, modern=False, answer=None, args=(), cwd=None):
-        super().__init__()
+    def __init__(self, home, modern=False, answer=None, args=(), cwd=None, plain=False, env=None):
+        super().__init__(plain)
         self.modern, self.answer, self.asked, self.started = modern, answer, [], {}
-        self.mcp = Mcp(home, *args, cwd=cwd)
+        self.mcp = Mcp(home, *([] if plain else ["--structured"]), *args, cwd=cwd, env=env)
         self.process = self.mcp.process
         can = {"elicitation": {"form": {}}} if answer else {}
         if modern:
@@ -182,14 +188,14 @@ class Raw(Client):
 class Sdk(Client):
     """`which`: sdk (1.x, the eras with initialize) or client (2.x, which finds the modern one). `serve`: over HTTP, by this `bailiff serve`."""
 
-    def __init__(self, home, which, answer=None, args=(), mode=None, serve=None):
-        super().__init__()
+    def __init__(self, home, which, answer=None, args=(), mode=None, serve=None, plain=False):
+        super().__init__(plain)
         node, packages = npm.node(20), npm.packages("mcp-sdk")
         settings = {"env": environment(BAILIFF_HOME=home.dir), "cwd": home.work, "elicitation": answer is not None, "mode": mode or "auto"}
         if serve:
             settings.update(url=f"http://127.0.0.1:{serve.port}/mcp", token=serve.token)
         driver = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mcp_driver.mjs")
-        self.process = subprocess.Popen([node, driver, packages, which, json.dumps(settings), CLI, "mcp", *args],
+        self.process = subprocess.Popen([node, driver, packages, which, json.dumps(settings), CLI, "mcp", *([] if plain else ["--structured"]), *args],
                                         env=environment(), cwd=home.work, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.number, self.replies, self.notes, self.names, self.modern = 0, {}, [], {}, which == "client"
         self.shared = bool(serve) and which == "client" and mode != "legacy"    # one session for all of them

@@ -65,7 +65,7 @@ def test_a_token_elsewhere_must_be_hidden_from_commands():
 
 def test_clients_with_tokens_of_their_own_are_told_apart():
     """The modern era has no sessions: whose a request is says its token alone."""
-    with Home() as home, Serve(home) as serve:
+    with Home() as home, Serve(home, "--structured") as serve:
         path, shared = os.path.join(home.dir, "http-token"), serve.token
         def token(name):
             return home.cli("serve", "--print-token", "--client", name).text.strip()

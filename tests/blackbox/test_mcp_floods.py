@@ -38,7 +38,7 @@ def rests(pid):
 
 def test_a_client_that_does_not_read_costs_little(home):
     """Not while a command prints a gigabyte, and not while silent ones send heartbeats without end."""
-    with Mcp(home, env={"BAILIFF_MCP_HEARTBEAT_MS": "1"}) as mcp, home.rpc() as rpc:
+    with Mcp(home, "--structured", env={"BAILIFF_MCP_HEARTBEAT_MS": "1"}) as mcp, home.rpc() as rpc:
         mcp.initialize()
         fcntl.fcntl(mcp.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
         mcp.hearing.clear()
@@ -76,7 +76,7 @@ def test_a_client_that_does_not_read_costs_little(home):
 
 def test_ten_thousand_requests_of_a_client_that_does_not_read(home):
     n = 10_000
-    with Mcp(home) as mcp:
+    with Mcp(home, "--structured") as mcp:
         mcp.initialize()
         mcp.hearing.clear()
         sent = []
@@ -93,7 +93,7 @@ def test_ten_thousand_requests_of_a_client_that_does_not_read(home):
 
 def test_ten_thousand_requests_that_take_long(home):
     with home.rpc() as rpc:
-        with Mcp(home) as mcp:
+        with Mcp(home, "--structured") as mcp:
             mcp.initialize()
             line = json.dumps({"jsonrpc": "2.0", "id": "ID", "method": "tools/call", "params": {"name": "exec", "arguments": {"command": "sleep 100000", "yieldMs": 600000}}})
             os.set_blocking(mcp.process.stdin.fileno(), False)
@@ -112,7 +112,7 @@ def test_ten_thousand_requests_that_take_long(home):
 
 def test_results_of_many_tasks_are_not_all_held(home):
     """The daemon has them: a gateway that was given many long ones holds a few, and tells them all."""
-    with Mcp(home) as mcp:
+    with Mcp(home, "--structured") as mcp:
         mcp.initialize()
         made = []
         for i in range(50):

@@ -10,10 +10,10 @@ from mcp_clients import Sdk
 class HttpSdk(Sdk):
     """A client with a `bailiff serve` of its own."""
 
-    def __init__(self, home, which, args=(), **more):
-        self.serve = Serve(home, *args)
+    def __init__(self, home, which, args=(), plain=False, **more):
+        self.serve = Serve(home, *([] if plain else ["--structured"]), *args)
         try:
-            super().__init__(home, which, serve=self.serve, **more)
+            super().__init__(home, which, serve=self.serve, plain=plain, **more)
         except BaseException:
             self.serve.__exit__(True)
             raise
@@ -31,7 +31,7 @@ globals().update({n: f for n, f in vars(over_stdio).items() if n.startswith("tes
 
 
 def test_several_clients_of_one_listener(home):
-    with Serve(home) as serve:
+    with Serve(home, "--structured") as serve:
         clients = [Sdk(home, which, mode=mode, serve=serve) for which, mode in over_stdio.CLIENTS * 2]
         try:
             calls = [c.begin("exec", command=f"echo number {i}") for i, c in enumerate(clients)]
@@ -45,7 +45,7 @@ def test_several_clients_of_one_listener(home):
 def test_a_client_that_is_killed(home):
     """Modern: what it ran in the foreground is cancelled. Legacy: that goes on, until the session has been without a connection for long."""
     for i, (which, mode) in enumerate(over_stdio.CLIENTS):
-        with Serve(home, "--session-idle", "5s") as serve:
+        with Serve(home, "--structured", "--session-idle", "5s") as serve:
             mark = f"mark-{harness.os.getpid()}-{i}"
             mcp = Sdk(home, which, mode=mode, serve=serve)
             mcp.begin("exec", command="sleep 1000", env={"MARK": mark})

@@ -39,12 +39,21 @@ def test_connect_and_list(home):
     assert versions[1] == "2026-07-28" and versions[2] == "2025-11-25", versions
 
 
+def test_results_are_plain_text_by_default(home):
+    """A client of the SDK insists on structured content of a tool that has an output schema, and shows it to the model instead of the text."""
+    for mcp in clients(home, plain=True):
+        mcp.learn()
+        result = mcp.call("exec", command="echo plain")
+        assert text_of(result).startswith("plain\n") and not links_of(result), result
+        assert "Exit code 5" in text_of(mcp.call("exec", error=True, command="exit 5"))
+
+
 def test_run(home):
     for mcp in clients(home):
         result = mcp.call("exec", command="echo out; echo err >&2; pwd")
         told = result["structuredContent"]
         assert told["stdout"] == f"out\n{home.work}\n" and told["stderr"] == "err\n" and told["exitCode"] == 0, told
-        assert mcp.read(links_of(result)["stderr"])[0]["text"] == "err\n"
+        assert mcp.read(told["outputs"][1]["uri"])[0]["text"] == "err\n" and not links_of(result), result
         result = mcp.call("exec", error=True, command="exit 5")
         assert result["structuredContent"]["exitCode"] == 5 and "Exit code 5" in text_of(result), result
         result = mcp.call("exec", error=True, command="true", nonsense=1)
@@ -161,8 +170,8 @@ def test_files_and_changes(home):
         mcp.call("apply_patch", patch="--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n")
         assert mcp.tell("read_file", path="f")[0]["content"] == "a\nB\n"
         told, _ = mcp.exec("echo c >>f", cow=True)
-        assert "+c" in mcp.tell("diff", processId=told["processId"])[1]
-        assert mcp.tell("apply", processId=told["processId"])[0]["status"] == "applied" and "c" in mcp.tell("read_file", path="f")[0]["content"]
+        assert "+c" in mcp.tell("changes", processId=told["processId"])[1]
+        assert mcp.tell("changes", processId=told["processId"], action="apply")[0]["status"] == "applied" and "c" in mcp.tell("read_file", path="f")[0]["content"]
 
 
 def test_as_a_task(home):

@@ -12,7 +12,7 @@ TASKS = {"extensions": {META + "tasks": {}}}
 
 
 def test_legacy_tasks(home):
-    with Mcp(home) as mcp, home.rpc() as rpc:
+    with Mcp(home, "--structured") as mcp, home.rpc() as rpc:
         mcp.initialize()
         made = mcp.call("tools/call", name="exec", arguments={"command": "sleep 0.3; echo later"}, task={"ttl": 60000})["task"]
         assert made["status"] == "working" and made["ttl"] >= 60000 and made["pollInterval"] > 0, made
@@ -34,19 +34,19 @@ def test_legacy_tasks(home):
 def test_a_task_outlives_its_client(home):
     mark = os.path.join(home.work, "go")
     with home.rpc() as rpc:
-        with Mcp(home) as mcp:
+        with Mcp(home, "--structured") as mcp:
             mcp.initialize()
             made = mcp.call("tools/call", name="exec", arguments={"command": f"while [ ! -e {mark} ]; do sleep 0.05; done; exit 5", "cwd": home.work}, task={})["task"]
             until("it runs", lambda: running(rpc))
             until("the record knows its process", lambda: rpc.call("get_task", taskId=made["taskId"]).get("scope", {}).get("processId"))
         assert running(rpc), "the client has gone, the task has not"
-        with Mcp(home) as mcp:
+        with Mcp(home, "--structured") as mcp:
             mcp.initialize()
             assert mcp.call("tasks/get", taskId=made["taskId"])["status"] == "working"
             open(mark, "w").close()
             result = mcp.call("tasks/result", taskId=made["taskId"])
             assert result["isError"] and "Exit code 5" in text_of(result) and result["structuredContent"]["exitCode"] == 5, result
-        with Mcp(home).modern(**TASKS) as mcp:
+        with Mcp(home, "--structured").modern(**TASKS) as mcp:
             told = mcp.call("tasks/get", taskId=made["taskId"])
             assert told["status"] == "completed" and told["result"]["isError"], told
 
@@ -55,23 +55,23 @@ def test_a_task_outlives_a_client_that_goes_at_once(home):
     """It was promised before its process had begun."""
     for i in range(5):
         mark = os.path.join(home.work, f"go{i}")
-        with Mcp(home) as mcp:
+        with Mcp(home, "--structured") as mcp:
             mcp.initialize()
             made = mcp.call("tools/call", name="exec", arguments={"command": f"while [ ! -e {mark} ]; do sleep 0.05; done; echo over", "cwd": home.work}, task={})["task"]
-        with Mcp(home) as mcp:
+        with Mcp(home, "--structured") as mcp:
             mcp.initialize()
             assert mcp.call("tasks/get", taskId=made["taskId"])["status"] == "working"
             open(mark, "w").close()
             assert mcp.call("tasks/result", taskId=made["taskId"])["structuredContent"]["stdout"] == "over\n"
             until("it is told as ended everywhere", lambda: {t["taskId"]: t["status"] for t in mcp.call("tasks/list")["tasks"]}[made["taskId"]] == "completed")
-    with Mcp(home) as mcp:
+    with Mcp(home, "--structured") as mcp:
         mcp.initialize()
         made = mcp.call("tools/call", name="exec", arguments={"command": "sleep 1000"}, task={})["task"]
-    with Mcp(home) as mcp, home.rpc() as rpc:
+    with Mcp(home, "--structured") as mcp, home.rpc() as rpc:
         mcp.initialize()
         assert mcp.call("tasks/cancel", taskId=made["taskId"])["status"] == "cancelled"
         until("it is ended", lambda: not running(rpc))
-    with Mcp(home) as mcp:
+    with Mcp(home, "--structured") as mcp:
         mcp.initialize()
         for task in (5, [], None, {"ttl": "x"}, {"ttl": -1}):
             assert mcp.fails("tools/call", name="exec", arguments={"command": "true"}, task=task, code=-32602).message.startswith("task:")
@@ -81,7 +81,7 @@ def test_long_results_of_tasks_are_kept_whole(home):
     for size in (20_000, 900_000):
         # Neither ASCII nor on the borders of anything.
         command = f"python3 -c 'import sys; sys.stdout.write((\"äöü€😀 \" * {size})[:{size // 3}])'"
-        with Mcp(home) as mcp, home.rpc() as rpc:
+        with Mcp(home, "--structured") as mcp, home.rpc() as rpc:
             mcp.initialize()
             made = mcp.call("tools/call", name="exec", arguments={"command": command, "maxOutputBytes": 1000000}, task={})["task"]["taskId"]
             whole = mcp.call("tasks/result", taskId=made)
@@ -89,10 +89,10 @@ def test_long_results_of_tasks_are_kept_whole(home):
             record = until("the record has it", lambda: (r := rpc.call("get_task", taskId=made))["status"] == "completed" and r)
             kept = record["outputs"][0]
             assert kept["name"] == "mcp.result" and kept["outputRef"] and kept["bytes"] > size and "content" not in kept, kept
-        with Mcp(home) as mcp:
+        with Mcp(home, "--structured") as mcp:
             mcp.initialize()
             assert mcp.call("tasks/result", taskId=made) == whole
-        with Mcp(home).modern(**TASKS) as mcp:
+        with Mcp(home, "--structured").modern(**TASKS) as mcp:
             told = mcp.call("tasks/get", taskId=made)
             assert told["status"] == "completed" and told["result"]["content"] == whole["content"], told["status"]
 
@@ -100,12 +100,12 @@ def test_long_results_of_tasks_are_kept_whole(home):
 def test_a_task_of_another_client_is_cancelled(home):
     with home.rpc() as rpc:
         for modern in (False, True):
-            with Mcp(home) as mcp:
+            with Mcp(home, "--structured") as mcp:
                 mcp.initialize()
                 made = mcp.call("tools/call", name="exec", arguments={"command": "sleep 1000"}, task={})["task"]["taskId"]
                 until("the record knows its process", lambda: rpc.call("get_task", taskId=made).get("scope", {}).get("processId"))
             assert running(rpc)
-            with (Mcp(home).modern(**TASKS) if modern else Mcp(home)) as mcp:
+            with (Mcp(home, "--structured").modern(**TASKS) if modern else Mcp(home, "--structured")) as mcp:
                 if not modern:
                     mcp.initialize()
                 mcp.call("tasks/cancel", taskId=made)
@@ -125,7 +125,7 @@ def test_calls_that_end_while_they_become_tasks(home):
 
 
 def test_a_call_that_is_cancelled_while_it_becomes_a_task(home):
-    with Mcp(home, env={"BAILIFF_MCP_QUICK_MS": "100", "BAILIFF_MCP_HEARTBEAT_MS": "200"}).modern(**TASKS) as mcp, home.rpc() as rpc:
+    with Mcp(home, "--structured", env={"BAILIFF_MCP_QUICK_MS": "100", "BAILIFF_MCP_HEARTBEAT_MS": "200"}).modern(**TASKS) as mcp, home.rpc() as rpc:
         mcp.tool("ps")
         runtime = home.kill_part("runtime", signal.SIGSTOP)
         try:

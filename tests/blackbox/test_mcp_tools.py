@@ -49,14 +49,14 @@ def test_tools_are_described(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
             tools = {t["name"]: t for t in mcp.tools()}
-            assert set(tools) == {"exec", "wait", "write_stdin", "read_output", "screen", "kill", "ps", "read_file", "write_file", "apply_patch", "diff",
-                                  "apply", "discard"}, set(tools)
+            assert set(tools) == {"exec", "wait", "write_stdin", "read_output", "screen", "kill", "ps", "read_file", "write_file", "apply_patch",
+                                  "changes"}, set(tools)
             mcp.learn()
             for name, tool in tools.items():
                 assert tool["title"] and len(tool["description"]) > 40, tool
                 schema = tool["inputSchema"]
                 assert schema["type"] == "object" and not {"anyOf", "oneOf", "allOf"} & set(schema), f"{name}: providers refuse a composed schema"
-                assert tool["annotations"]["readOnlyHint"] == (name in ("wait", "read_output", "screen", "ps", "read_file", "diff")), tool
+                assert tool["annotations"]["readOnlyHint"] == (name in ("wait", "read_output", "screen", "ps", "read_file")), tool
             if not modern:
                 assert tools["exec"]["execution"] == {"taskSupport": "optional"}, tools["exec"]
 
@@ -82,8 +82,8 @@ def test_an_agent_is_told_what_it_can_act_on(home):
         process = mcp.exec("sleep 1000", background=True)[0]["processId"]
         for tool, arguments, *words in (
                 ("exec", {"command": "true", "timeout": 5}, "timeout: is not known here", "timeoutMs", "yieldMs"), ("exec", {"command": ""}, "command: must not be empty"),
-                ("exec", {"command": "true", "memoryBytes": 1}, "memoryBytes: must be at least 1048576"), ("exec", {"command": "a\0b"}, "command: expected a string without"),
-                ("exec", {"command": "true", "writeRoots": ["here"]}, "writeRoots[0]: expected an absolute path"), ("kill", {"processId": process, "signal": "FOO"}, "signal:"),
+                ("exec", {"command": "true", "timeoutMs": 0}, "timeoutMs: must be at least 1"), ("exec", {"command": "a\0b"}, "command: expected a string without"),
+                ("exec", {"command": "true", "profile": ""}, "profile"), ("kill", {"processId": process, "signal": "FOO"}, "signal:"),
                 ("write_stdin", {"processId": process, "keys": ["Enter"]}, "keys: it has no terminal"), ("screen", {"processId": process}, "exec with tty: true"), ("write_stdin", {"processId": process, "text": "x"}, "exec with interactive: true"),
                 ("screen", {"processId": process, "waitForRegex": "["}, "waitForRegex: is no POSIX"), ("wait", {"processId": "proc_x"}, "proc_x", "ps with all: true"),
                 ("read_output", {"processId": process, "stream": "pty"}, "stream:", "there is stdout, stderr"), ("read_output", {"processId": process, "tail": 3, "offset": 1}, "tail:"),
@@ -108,7 +108,8 @@ def test_an_agent_is_told_what_it_can_act_on(home):
         assert "b25lCg==" in text, "not every client shows its model the structured content"
         for tool, arguments, said, *unsaid in (
                 ("exec", {"command": "true", "profile": "nope"}, "there is no profile 'nope'", "ps with"), ("read_file", {"path": "."}, "exec can list it", "correct the"),
-                ("diff", {"processId": process}, "exec with cow: true holds changes back", "Try again", "wait and ps"), ("apply", {"processId": process}, "exec with cow: true", "bailiff apply"),
+                ("changes", {"processId": process}, "exec with cow: true holds changes back", "Try again", "wait and ps"),
+                ("changes", {"processId": process, "action": "apply"}, "exec with cow: true", "bailiff apply"),
                 ("screen", {"processId": process}, "exec with tty: true gives it one", "wait and ps"), ("write_file", {"path": "/etc/x", "content": "x"}, "a person has to widen the profile"),
                 ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: text\n@@\n-none\n+x\n*** End Patch\n"}, "(read_file) and make the patch from that.\nNothing was changed.", "modified"),
                 ("apply_patch", {"patch": "*** Begin Patch\n*** Update File: text\n@@\n-one\n+x\n*** Delete File: none\n*** End Patch\n"}, "not changed: text\nNothing was changed.", "deleted"),
@@ -164,29 +165,27 @@ def test_exec(home):
             result = mcp.call("exec", command="echo out; echo err >&2")
             told = result["structuredContent"]
             assert (told["status"], told["exitCode"], told["stdout"], told["stderr"]) == ("completed", 0, "out\n", "err\n"), told
-            assert links_of(result) == {s: f"bailiff://output/{told['processId']}/{s}" for s in ("stdout", "stderr")}, result["content"]
+            assert not links_of(result), "nothing was left out"
             told, text = mcp.exec("echo only")
             assert text.startswith("only\n") and "Exit code 0" in text, text
             told, text = mcp.exec("echo no; exit 7", error=True)
             assert told["exitCode"] == 7 and "Exit code 7" in text, text
             told, text = mcp.exec("kill -9 $$", error=True)
             assert told["signal"] == "KILL" and "signal KILL" in text, text
-            told, text = mcp.exec("printf", args=["%s-", "a b", "$HOME"])
-            assert told["stdout"] == "a b-$HOME-", "arguments are no shell's business"
-            told, text = mcp.exec("/no/such/program", args=[], error=True)
-            assert told["status"] == "failed" and "No such file" in text, text
             assert mcp.exec("pwd; echo $X", env={"X": "y"})[0]["stdout"] == f"{home.work}\ny\n"
             os.makedirs(os.path.join(home.work, "sub"), exist_ok=True)
             assert mcp.exec("pwd", cwd="sub")[0]["stdout"] == f"{home.work}/sub\n"
             assert mcp.exec("cat; echo end", stdin="typed\n")[0]["stdout"] == "typed\nend\n"
-            assert mcp.exec("echo out; echo err >&2; echo out", mergeStderr=True)[0]["stdout"] == "out\nerr\nout\n"
             told, text = mcp.exec("sleep 100", timeoutMs=200, error=True)
             assert told["limit"] == "wall" and "wall limit" in text, text
 
 
 def test_long_output_is_shown_by_its_ends(home):
     with Raw(home) as mcp:
-        told, text = mcp.exec("seq 100000; echo é >&2", maxOutputBytes=1000)
+        result = mcp.call("exec", command="seq 100000; echo é >&2", maxOutputBytes=1000)
+        told, text = result["structuredContent"], text_of(result)
+        assert links_of(result) == {"stdout": f"bailiff://output/{told['processId']}/stdout"}, "a link only to what was cut"
+        assert f'read_output with {{"processId":"{told["processId"]}"}}' in text, text
         out = next(o for o in told["outputs"] if o["stream"] == "stdout")
         assert told["stdout"].startswith("1\n2\n") and told["stdout"].endswith("99999\n100000\n") and len(told["stdout"]) < 1100, told["stdout"]
         assert f"{out['omittedBytes']} bytes left out" in told["stdout"] and out["bytes"] == 588895 and out["omittedBytes"] > 587000, out
@@ -284,12 +283,12 @@ def test_stdin(home):
 def test_a_terminal(home):
     for modern in ERAS:
         with Raw(home, modern) as mcp:
-            told, _ = mcp.exec("sh", args=["-c", "printf 'name? '; read n; printf '\\033[2J\\033[3;5Hhello %s' $n; read x"], tty=True, rows=10, cols=40, yieldMs=0)
+            told, _ = mcp.exec("printf 'name? '; read n; printf '\\033[2J\\033[3;5Hhello %s' $n; read x", tty=True, yieldMs=0)
             process = told["processId"]
             assert mcp.tell("screen", processId=process, waitForText="name?")[0]["matched"]
             mcp.call("write_stdin", processId=process, text="Ann", keys=["Enter"], yieldMs=0)
             told, text = mcp.tell("screen", processId=process, waitForRegex="hello [A-Z]nn")
-            assert told["matched"] and "    hello Ann" in told["text"] and told["cursor"] == {"row": 2, "col": 13} and told["rows"] == 10, told
+            assert told["matched"] and "    hello Ann" in told["text"] and told["cursor"] == {"row": 2, "col": 13} and told["rows"] == 24, told
             assert "row 3, column 14" in text, text
             assert not mcp.tell("screen", processId=process, waitForText="never", timeoutMs=50)[0]["matched"]
             told, _ = mcp.tell("write_stdin", error=True, processId=process, keys=["ctrl-c"], yieldMs=60000)
@@ -308,10 +307,6 @@ def test_a_rule_denies():
                 assert "Bash(rm:*)" in text and "policy.json:1" in text and "to allow it" in text, text
                 told, text = mcp.tell("write_file", error=True, path="locked/x", content="x", createFolders=True)
                 assert told["status"] == "denied" and "Edit(locked/**)" in text and "bailiff-tool" not in text, text
-                told, text = mcp.exec("true", error=True, writeRoots=["/etc"])
-                assert told["status"] == "denied" and "/etc" in text and "operator" in text, text
-                told, text = mcp.exec("true", error=True, network="host")
-                assert told["status"] == "denied" and "network" in text, text
 
 
 def test_the_sandbox_refuses():
@@ -398,7 +393,7 @@ def test_nobody_can_be_asked():
                 assert mcp.tell("wait", actionId=action, timeoutMs=50)[0]["status"] == "waiting_permission"
                 listed, text = mcp.tell("ps")
                 assert [(p["status"], p["actionId"]) for p in listed["processes"]] == [("waiting_permission", action)] and "touch made" in text, text
-                assert mcp.tell("ps", limit=1, everySession=True)[0]["processes"] == listed["processes"]
+                assert mcp.tell("ps", everySession=True)[0]["processes"] == listed["processes"]
                 waiting = mcp.begin("wait", actionId=action)
                 home.cli("approve", action)
                 told = mcp.finish(waiting)["structuredContent"]
@@ -446,7 +441,7 @@ def test_files(home):
             with open(os.path.join(home.work, "binary"), "wb") as f:
                 f.write(bytes(range(256)))
             told, text = mcp.tell("read_file", path="binary")
-            assert told["encoding"] == "base64" and told["bytes"] == 256 and "no text" in text, told
+            assert told["encoding"] == "base64" and told["bytes"] == 256 and "is not text" in text, told
         os.unlink(os.path.join(home.work, "c"))
     with home.rpc() as rpc:
         turns = [e for e in rpc.events() if e["type"] in ("turn.completed", "turn.interrupted", "turn.failed")]
@@ -485,22 +480,22 @@ def test_held_back_changes(home):
         with Raw(home, modern, answer=YES) as mcp:
             told, text = mcp.exec("echo two >>kept; echo new >added", cow=True)
             process = told["processId"]
-            assert "diff" in told["next"] and get(home, "kept") == "one\n", told
-            told, text = mcp.tell("diff", processId=process)
+            assert "Call changes" in told["next"] and get(home, "kept") == "one\n", told
+            told, text = mcp.tell("changes", processId=process)
             assert {(os.path.basename(c["path"]), c["change"]) for c in told["changes"]} == {("kept", "modified"), ("added", "added")}, told
             assert "+two" in text and "+new" in text, text
             assert "+two" in mcp.read(f"bailiff://changes/{process}")[0]["text"]
             mcp.answer = NO
-            assert mcp.tell("apply", error=True, processId=process)[0]["status"] == "refused" and get(home, "kept") == "one\n"
+            assert mcp.tell("changes", error=True, processId=process, action="apply")[0]["status"] == "refused" and get(home, "kept") == "one\n"
             mcp.answer = YES
-            told, _ = mcp.tell("apply", processId=process, paths=[os.path.join(home.work, "kept")])
+            told, _ = mcp.tell("changes", processId=process, action="apply", paths=[os.path.join(home.work, "kept")])
             assert told["status"] == "applied" and get(home, "kept") == "one\ntwo\n" and "kept" in mcp.asked[-1]["message"], told
-            assert mcp.tell("discard", processId=process)[0]["status"] == "discarded"
+            assert mcp.tell("changes", processId=process, action="discard")[0]["status"] == "discarded"
             assert not os.path.exists(os.path.join(home.work, "added"))
-            assert mcp.tell("apply", error=True, processId=process)[0]["status"] == "nothing"
+            assert mcp.tell("changes", error=True, processId=process, action="apply")[0]["status"] == "nothing"
             if modern:
                 told, _ = mcp.exec("echo unasked >>kept", cow=True)
-                call = {"name": "apply", "arguments": {"processId": told["processId"]}}
+                call = {"name": "changes", "arguments": {"processId": told["processId"], "action": "apply"}}
                 # A yes that comes along with the first call was given to nothing; and a state alone is asked about again, in full.
                 first = mcp.request("tools/call", **call, inputResponses={"settle": YES})
                 again = mcp.request("tools/call", **call, requestState=first["requestState"])
@@ -509,7 +504,7 @@ def test_held_back_changes(home):
                 assert get(home, "kept") == "one\ntwo\n"
         with Raw(home, modern) as mcp:
             told, _ = mcp.exec("echo three >>kept", cow=True)
-            told, text = mcp.tell("apply", error=True, processId=told["processId"])
+            told, text = mcp.tell("changes", error=True, processId=told["processId"], action="apply")
             assert told["status"] == "needs_person" and "bailiff apply" in text, text
 
 

@@ -222,6 +222,8 @@ void mcp_call_end(struct mcp_call_private *p, json_t *message)
 	}
 	if (task)
 		mcp_task_ended(p->task, message);
+	else
+		mcp_call_plain(m, json_object_get(message, "result"));
 	mcp_call_free(p);
 	if (task)
 		json_decref(message);
@@ -263,6 +265,12 @@ void mcp_call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, 
 json_t *mcp_call_text(const char *text, size_t n)
 {
 	return json_pack("{s:[{ss so}]}", "content", "type", "text", "text", rpc_message_text(text, n));
+}
+
+void mcp_call_plain(const struct mcp_session *m, json_t *result)
+{
+	if (!m->o.config->structured)
+		json_object_del(result, "structuredContent");
 }
 
 json_t *mcp_call_structured(json_t *result, json_t *structured)

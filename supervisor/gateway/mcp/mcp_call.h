@@ -82,7 +82,7 @@ void mcp_call_sorry_up(struct mcp_call *c, const char *what, const json_t *error
 
 /* {content: [{type: text, text}]}, to be finished with; what is not UTF-8 is replaced. */
 json_t *mcp_call_text(const char *text, size_t n);
-/* Adds structuredContent; and, for clients of versions before it, nothing else. Both are taken over. Returns result. */
+/* Adds structuredContent, which only gateways with --structured send. Both are taken over. Returns result. */
 json_t *mcp_call_structured(json_t *result, json_t *structured);
 
 /* ---- on the way ---- */

@@ -11,7 +11,7 @@ int mcp_options_parse(int argc, char **argv, struct mcp_config *ret, struct err 
 {
 	static const struct option options[] = {
 		{ "cwd", required_argument, NULL, 'C' }, { "profile", required_argument, NULL, 'p' }, { "session", required_argument, NULL, 's' },
-		{ "conformance-fixtures", no_argument, NULL, 'f' }, { 0 },
+		{ "conformance-fixtures", no_argument, NULL, 'f' }, { "structured", no_argument, NULL, 'S' }, { 0 },
 	};
 	struct stat st;
 	int c;
@@ -31,6 +31,9 @@ int mcp_options_parse(int argc, char **argv, struct mcp_config *ret, struct err 
 			break;
 		case 'f':
 			ret->fixtures = true;
+			break;
+		case 'S':
+			ret->structured = true;
 			break;
 		default:
 			return err_set(e, ERR_INVALID, "an option is not known, or lacks its value");

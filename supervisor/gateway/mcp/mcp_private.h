@@ -125,6 +125,8 @@ void mcp_call_unpark(struct mcp_session *m);            /* runs those that can b
 struct mcp_call_private *mcp_call_after(const struct mcp_session *m, uint64_t serial);
 void mcp_call_uncount(struct mcp_call_private *p);      /* it may take for ever, and holds nobody back */
 void mcp_call_slow(struct mcp_call_private *p, unsigned ms, mcp_call_fn fn); /* a timer of the protocol's own */
+/* Deletes the structured content of a result that is about to be sent, unless the gateway was started with --structured. */
+void mcp_call_plain(const struct mcp_session *m, json_t *result);
 void mcp_call_stamp(struct mcp_call_private *p, json_t *result);             /* what every result of this era has */
 void mcp_call_free(struct mcp_call_private *p);
 /* The same, but what it runs, or has asked for, goes on. */

@@ -39,7 +39,7 @@ void mcp_prompt_try_safely(struct mcp_call *c)
 
 	buf_printf(&t, "Try this command without consequences: `%s`\n\n"
 		       "1. Run it with exec and cow: true, so that its changes are held back.\n"
-		       "2. Show what it would change with diff, and judge each change: wanted, harmless, or not wanted.\n"
+		       "2. Show what it would change with changes, and judge each change: wanted, harmless, or not wanted.\n"
 		       "3. Tell me before anything becomes real. Then apply the paths that are wanted and discard the rest.",
 		   mcp_prompt_argument(c, "command"));
 	mcp_prompt_finish(c, "Try a command on a copy", t.data);
@@ -50,7 +50,7 @@ void mcp_prompt_review_changes(struct mcp_call *c)
 	buf_auto struct buf t = BUF_INIT;
 
 	buf_printf(&t, "Review what the command %s changed; its changes are held back.\n\n"
-		       "1. Call diff with this processId. Read every change as you would review a colleague's.\n"
+		       "1. Call changes with this processId. Read every change as you would review a colleague's.\n"
 		       "2. List the changes with a word on each: what it does, and whether it is right, unneeded or dangerous (deleted data, secrets, lowered checks).\n"
 		       "3. Recommend which paths to apply and which to discard, and wait for my answer before you call either.",
 		   mcp_prompt_argument(c, "processId"));

@@ -88,20 +88,18 @@ static void tell_end(const json_t *p, struct buf *out)
 	buf_str(out, ".\n");
 }
 
-/* The argument of exec's that sets a limit; NULL = none does. */
-static const char *more_of(const char *limit)
+static bool was_cut(const struct mcp_report *r)
 {
-	static const char *const arguments[][2] = { { "wall", "timeoutMs" }, { "idle", "idleTimeoutMs" }, { "memory", "memoryBytes" } };
-
-	for (size_t i = 0; i < countof(arguments); i++)
-		if (strcmp(arguments[i][0], limit) == 0)
-			return arguments[i][1];
-	return NULL;
+	for (size_t i = 0; i < r->nstreams; i++)
+		if (mcp_excerpt_omitted(&r->streams[i]))
+			return true;
+	return false;
 }
 
 /* How to go on; "" when there is nothing to go on with. */
-static void tell_next(const json_t *p, struct buf *out)
+static void tell_next(const struct mcp_report *r, struct buf *out)
 {
+	const json_t *p = r->process;
 	const char *id = str(p, "processId"), *input = str(p, "stdin");
 
 	if (is(p, "status", "waiting_permission")) {
@@ -110,10 +108,12 @@ static void tell_next(const json_t *p, struct buf *out)
 	} else if (!mcp_report_has_ended(p)) {
 		buf_printf(out, "Go on with {\"processId\":\"%s\"}: wait for it, read_output for more of what it printed, %s%skill to end it.", id,
 			   strcmp(input, "none") == 0 ? "" : "write_stdin to type, ", strcmp(input, "tty") == 0 ? "screen to see its terminal, " : "");
-	} else if (more_of(str(p, "limit"))) {
-		buf_printf(out, "To give it more, call exec with a larger %s.", more_of(str(p, "limit")));
+	} else if (is(p, "limit", "wall")) {
+		buf_str(out, "To give it more, call exec with a larger timeoutMs.");
 	} else if (json_is_true(json_object_get(p, "cow")) && is(p, "status", "completed")) {
-		buf_printf(out, "What it changed is held back. Call diff with {\"processId\":\"%s\"} to review it, then apply or discard.", id);
+		buf_printf(out, "What it changed is held back. Call changes with {\"processId\":\"%s\"} to review it, then with action apply or discard.", id);
+	} else if (was_cut(r)) {
+		buf_printf(out, "Not all of its output is shown; read_output with {\"processId\":\"%s\"} reads any part of it.", id);
 	}
 }
 
@@ -294,7 +294,7 @@ static void add_streams(const struct mcp_report *r, struct buf *text, json_t *co
 		json_object_set_new(structured, x->stream, rpc_message_text(buf_cstr(&shown), shown.len));
 		json_array_append_new(outputs, json_pack("{ss ss sI sI sI}", "stream", x->stream, "uri", buf_cstr(&uri), "bytes", (json_int_t)x->total,
 							 "from", (json_int_t)x->from, "omittedBytes", (json_int_t)mcp_excerpt_omitted(x)));
-		if (x->total)
+		if (mcp_excerpt_omitted(x))
 			json_array_append_new(content, link_to(id, x));
 	}
 	json_object_set_new(structured, "outputs", outputs);
@@ -355,7 +355,7 @@ json_t *mcp_report_result(const struct mcp_report *r)
 	json_auto_t *denials = denials_of(violations, str(r->process, "sandboxProfile"), &allow);
 	json_t *content = json_array(), *structured;
 
-	tell_next(r->process, &next);
+	tell_next(r, &next);
 	bool plain = plain_success(r, buf_cstr(&next), denials);
 	if (!plain)
 		tell_status(r, buf_cstr(&next), &text);

@@ -33,6 +33,7 @@ struct mcp_session;
 struct mcp_config {
 	const char *profile, *cwd, *session_id; /* or NULL */
 	bool fixtures;                  /* also the tools of the conformance suite */
+	bool structured;                /* output schemas and structured content: several clients hand a model that instead of the text */
 	unsigned heartbeat_ms;          /* of calls that say nothing; 0 = default */
 	unsigned ask_ms;                /* how long the client has to answer a question; 0 = default */
 	unsigned quick_ms;              /* how long a call may take before it becomes a task; 0 = default */

@@ -35,7 +35,7 @@ struct mcp_task {
 
 /* ---- how it looks ---- */
 
-json_t *mcp_task_json(const struct mcp_task_view *v, bool modern)
+json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v, bool modern)
 {
 	static const char *const names[] = {
 		[MCP_TASK_WORKING] = "working", [MCP_TASK_INPUT] = "input_required", [MCP_TASK_COMPLETED] = "completed", [MCP_TASK_FAILED] = "failed",
@@ -47,8 +47,10 @@ json_t *mcp_task_json(const struct mcp_task_view *v, bool modern)
 	json_object_set_new(t, modern ? "pollIntervalMs" : "pollInterval", json_integer(MCP_TASK_POLL_MS));
 	if (v->message)
 		json_object_set_new(t, "statusMessage", json_string(v->message));
-	if (modern && v->status == MCP_TASK_COMPLETED)
+	if (modern && v->status == MCP_TASK_COMPLETED) {
 		json_object_set_new(t, "result", json_deep_copy(v->result));
+		mcp_call_plain(m, json_object_get(t, "result"));
+	}
 	if (modern && v->status == MCP_TASK_FAILED)
 		json_object_set_new(t, "error", json_deep_copy(v->error));
 	if (modern && v->status == MCP_TASK_INPUT)
@@ -76,7 +78,7 @@ static json_t *describe(const struct mcp_task *t, bool modern)
 		.result = json_object_get(t->message, "result"), .message = error ? json_string_value(json_object_get(error, "message")) : NULL,
 	};
 
-	return mcp_task_json(&v, modern);
+	return mcp_task_json(t->mcp, &v, modern);
 }
 
 static void tell(struct mcp_task *t)

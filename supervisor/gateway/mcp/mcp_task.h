@@ -38,7 +38,7 @@ struct mcp_task_view {
 	const json_t *result, *error, *inputs; /* by status, or NULL */
 };
 /* As this era writes it; the modern one with the result, error or questions. */
-json_t *mcp_task_json(const struct mcp_task_view *v, bool modern);
+json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v, bool modern);
 
 /* Runs the tool of a call, as a task if it is to be one; or refuses. */
 void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t);

@@ -62,7 +62,7 @@ static void finish(struct mcp_call *c, const struct recall *r, enum mcp_task_sta
 	};
 
 	if (!r->result) {
-		mcp_call_finish(c, mcp_task_json(&v, modern));
+		mcp_call_finish(c, mcp_task_json(c->mcp, &v, modern));
 	} else if (status != MCP_TASK_COMPLETED) {
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: the task has no result");
 	} else {
@@ -256,7 +256,7 @@ static void on_list(struct mcp_call *c, json_t *result, json_t *error)
 		};
 
 		if (strcmp(str(one, "taskKind"), MCP_TASK_KIND) == 0)
-			json_array_append_new(tasks, mcp_task_json(&v, false));
+			json_array_append_new(tasks, mcp_task_json(c->mcp, &v, false));
 	}
 	json_t *all = json_pack("{so}", "tasks", tasks);
 	if (next)

@@ -40,24 +40,28 @@ static void hint(json_t *of, const char *key, bool value)
 	json_object_set_new(of, key, json_boolean(value));
 }
 
-json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version)
+json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version, bool structured)
 {
 	json_t *d = json_pack("{ss ss so}", "name", t->name, "description", t->description, "inputSchema", json_loads(t->input, 0, NULL));
 
 	if (mcp_version_at_least(version, "2025-03-26")) {
-		json_t *a = json_pack("{ss}", "title", t->title);
+		json_t *a = json_object(); /* what is so by default is left out, but for the two that a user's safety hangs on */
 
+		if (!mcp_version_at_least(version, "2025-06-18")) /* later versions have it beside the name */
+			json_object_set_new(a, "title", json_string(t->title));
 		hint(a, "readOnlyHint", t->hints & MCP_READS);
 		if (!(t->hints & MCP_READS)) {
 			hint(a, "destructiveHint", t->hints & MCP_DESTROYS);
-			hint(a, "idempotentHint", t->hints & MCP_REPEATABLE);
+			if (t->hints & MCP_REPEATABLE)
+				hint(a, "idempotentHint", true);
 		}
-		hint(a, "openWorldHint", t->hints & MCP_OPEN_WORLD);
+		if (!(t->hints & MCP_OPEN_WORLD))
+			hint(a, "openWorldHint", false);
 		json_object_set_new(d, "annotations", a);
 	}
 	if (mcp_version_at_least(version, "2025-06-18")) {
 		json_object_set_new(d, "title", json_string(t->title));
-		if (t->output)
+		if (t->output && structured)
 			json_object_set_new(d, "outputSchema", json_loads(t->output, 0, NULL));
 	}
 	if (era == MCP_LEGACY && mcp_version_at_least(version, "2025-11-25") && t->task != MCP_TASK_NO)
@@ -69,7 +73,7 @@ static json_t *row(struct mcp_call *c, size_t i)
 {
 	const struct mcp_tool *t = mcp_tool_at(c->mcp->o.config->fixtures, i);
 
-	return t ? mcp_tool_describe(t, c->priv->era, c->priv->version) : NULL;
+	return t ? mcp_tool_describe(t, c->priv->era, c->priv->version, c->mcp->o.config->structured) : NULL;
 }
 
 void mcp_method_tools_list(struct mcp_call *c)

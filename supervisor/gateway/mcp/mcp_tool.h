@@ -43,7 +43,7 @@ struct mcp_tool {
 /* Row i of the list a session sees, or NULL. */
 const struct mcp_tool *mcp_tool_at(bool fixtures, size_t i);
 const struct mcp_tool *mcp_tool_find(bool fixtures, const char *name);
-/* As tools/list has it, for a client of this era and version. */
-json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version);
+/* As tools/list has it, for a client of this era and version; `structured`: with the output schema. */
+json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version, bool structured);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What a copy-on-write run changed: diff shows it, apply and discard settle it. Settling is a person's business: the client's user
+ * changes: what a copy-on-write run changed. The action diff shows it, apply and discard settle it. Settling is a person's business: the client's user
  * is asked, and the daemon is told in that person's name. Where the client cannot ask, the result says who can.
  */
 #include "supervisor/gateway/mcp/mcp_tool.h"
@@ -67,19 +67,11 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 	else if (!words.len)
 		buf_str(&words, "Nothing is held back: it changed nothing, or all of it was applied or discarded.\n");
 	else
-		buf_str(&words, "These changes are held back. apply makes them real, discard forgets them; both take paths.\n\n");
+		buf_str(&words, "These changes are held back. The action apply makes them real, discard forgets them; both take paths.\n\n");
 	json_array_foreach(json_object_get(result, "changes"), i, v)
 		tell_diff(text(v, "diff"), mcp_follow_budget(c), &words);
-	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{sO so}", "processId",
+	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{ss sO so}", "status", "held", "processId",
 			json_object_get(c->arguments, "processId"), "changes", rows)));
-}
-
-void mcp_tool_diff(struct mcp_call *c)
-{
-	json_t *params = params_of(c);
-
-	json_object_set_new(params, "diffs", json_true());
-	mcp_call_up(c, "list_changes", params, on_changes);
 }
 
 /* ---- apply, discard ---- */
@@ -92,7 +84,7 @@ static const struct settling discard = { "discard_changes", "discarded", "Forget
 
 static const struct settling *settling_of(const struct mcp_call *c)
 {
-	return strcmp(c->name, "apply") == 0 ? &apply : &discard;
+	return strcmp(text(c->arguments, "action"), "apply") == 0 ? &apply : &discard;
 }
 
 static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
@@ -113,7 +105,8 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 		json_array_append_new(rows, json_pack("{ss ss}", "path", text(v, "path"), "reason", text(v, "reason")));
 	}
 	json_t *answer = mcp_call_structured(mcp_call_text(words.data, words.len),
-					     json_pack("{ss so sO}", "status", s->did, "conflicts", rows, "paths", done ? done : json_array()));
+					     json_pack("{ss sO so sO*}", "status", s->did, "processId", json_object_get(c->arguments, "processId"), "conflicts", rows,
+						       "paths", done));
 	json_object_set_new(answer, "isError", json_boolean(json_array_size(conflicts) > 0));
 	mcp_call_finish(c, answer);
 }
@@ -121,7 +114,7 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 static void refuse(struct mcp_call *c, const char *status, const char *words)
 {
 	json_t *answer = mcp_call_structured(mcp_call_text(words, strlen(words)),
-					     json_pack("{ss s[] s[] ss}", "status", status, "conflicts", "paths", "message", words));
+					     json_pack("{ss sO ss}", "status", status, "processId", json_object_get(c->arguments, "processId"), "message", words));
 
 	json_object_set_new(answer, "isError", json_true());
 	mcp_call_finish(c, answer);
@@ -184,9 +177,15 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 }
 
 /* Whether there is anything to settle is looked at first: nobody is bothered for nothing. */
-void mcp_tool_settle(struct mcp_call *c)
+void mcp_tool_changes(struct mcp_call *c)
 {
-	if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle") && mcp_call_can(c, "elicitation.form")) {
+	json_t *params;
+
+	if (!text(c->arguments, "action")[0] || strcmp(text(c->arguments, "action"), "diff") == 0) {
+		params = params_of(c);
+		json_object_set_new(params, "diffs", json_true());
+		mcp_call_up(c, "list_changes", params, on_changes);
+	} else if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle") && mcp_call_can(c, "elicitation.form")) {
 		ask(c, ""); /* the answer is there */
 	} else {
 		mcp_call_unanswered(c);

@@ -20,6 +20,8 @@
 
 #define YIELD_MS 30000
 #define BACKGROUND_MS 300           /* what fails at once is told at once */
+#define TTY_ROWS 24
+#define TTY_COLS 80
 
 static json_t *arg(const struct mcp_call *c, const char *name)
 {
@@ -44,47 +46,12 @@ static void put(json_t *o, const char *key, json_t *v)
 		json_object_set(o, key, v);
 }
 
-static void put_command(const struct mcp_call *c, json_t *params)
-{
-	json_auto_t *words = json_pack("[O]", arg(c, "command"));
-
-	json_array_extend(words, arg(c, "args"));
-	put(params, arg(c, "args") ? "command" : "commandLine", arg(c, "args") ? words : arg(c, "command"));
-}
-
-static void put_sandbox(const struct mcp_call *c, json_t *params)
-{
-	static const char *const same[] = { "readRoots", "writeRoots", "network", "allowHosts" };
-	json_auto_t *sandbox = json_object();
-
-	for (size_t i = 0; i < countof(same); i++)
-		put(sandbox, same[i], arg(c, same[i]));
-	if (arg(c, "allowHosts") && !arg(c, "network"))
-		json_object_set_new(sandbox, "network", json_string("allow"));
-	if (json_object_size(sandbox))
-		put(params, "sandbox", sandbox);
-}
-
-static void put_limits(const struct mcp_call *c, json_t *params)
-{
-	json_auto_t *limits = json_object();
-
-	put(limits, "wallMs", arg(c, "timeoutMs"));
-	put(limits, "idleMs", arg(c, "idleTimeoutMs"));
-	put(limits, "memoryBytes", arg(c, "memoryBytes"));
-	if (json_object_size(limits))
-		put(params, "limits", limits);
-}
-
 static void put_streams(const struct mcp_call *c, json_t *params)
 {
 	if (flag(c, "tty"))
-		json_object_set_new(params, "tty", json_pack("{sI sI}", "rows", (json_int_t)mcp_follow_number(c, "rows", 24), "cols",
-							     (json_int_t)mcp_follow_number(c, "cols", 80)));
+		json_object_set_new(params, "tty", json_pack("{si si}", "rows", TTY_ROWS, "cols", TTY_COLS));
 	else if (arg(c, "stdin") || flag(c, "interactive"))
 		json_object_set_new(params, "stdin", json_string("pipe"));
-	if (flag(c, "mergeStderr") && !flag(c, "tty"))
-		json_object_set_new(params, "stderr", json_string("merge"));
 }
 
 /* Who started the gateway with a profile meant all commands; the model may choose only where nobody has. */
@@ -135,14 +102,14 @@ static json_t *params_of(const struct mcp_call *c, struct err *e)
 	if (check_profile(c, e) < 0 || mcp_place_path(c, json_string_value(arg(c, "cwd")), cwd, e) < 0)
 		return NULL;
 	json_object_set_new(params, "cwd", json_string(cwd));
-	put_command(c, params);
+	put(params, "commandLine", arg(c, "command"));
 	put(params, "env", arg(c, "env"));
 	put(params, "cow", arg(c, "cow"));
 	put(params, "justification", arg(c, "justification"));
 	if (put_profile(c, cwd, params, e) < 0)
 		return NULL;
-	put_sandbox(c, params);
-	put_limits(c, params);
+	if (arg(c, "timeoutMs"))
+		json_object_set_new(params, "limits", json_pack("{sO}", "wallMs", arg(c, "timeoutMs")));
 	put_streams(c, params);
 	return json_incref(params);
 }
@@ -196,16 +163,9 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 
 static void ask(struct mcp_call *c, const json_t *started)
 {
-	buf_auto struct buf question = BUF_INIT, command = BUF_INIT;
-	const json_t *word;
-	size_t i;
+	buf_auto struct buf question = BUF_INIT;
 
-	buf_append(&command, json_string_value(arg(c, "command")), json_string_length(arg(c, "command")));
-	json_array_foreach(arg(c, "args"), i, word) {
-		buf_str(&command, " ");
-		buf_append(&command, json_string_value(word), json_string_length(word));
-	}
-	mcp_place_question(c, "Allow this command?", buf_cstr(&command), command.len, started, &question);
+	mcp_place_question(c, "Allow this command?", json_string_value(arg(c, "command")), json_string_length(arg(c, "command")), started, &question);
 	c->data = mem_strdup(json_string_value(json_object_get(started, "processId")));
 	c->data_free = free;
 	mcp_call_approve(c, started, question.data, on_decided);

@@ -219,9 +219,8 @@ static void finish_bytes(struct mcp_call *c, const json_t *answer)
 	bool lines = json_is_true(json_object_get(answer, "truncated")), asked = is(c->arguments, "encoding", "base64");
 	buf_auto struct buf words = BUF_INIT;
 
-	buf_printf(&words, "%s %s (%lld bytes). Its bytes are in the structured content, as base64%s.\n", text(answer, "path"),
-		   asked ? "was read as bytes" : "is no text", (long long)json_integer_value(json_object_get(answer, "bytes")),
-		   asked ? "" : "; with encoding: \"base64\" they come here, too");
+	buf_printf(&words, "%s %s (%lld bytes)%s\n", text(answer, "path"), asked ? "as base64" : "is not text",
+		   (long long)json_integer_value(json_object_get(answer, "bytes")), asked ? ":" : "; with encoding: \"base64\" its bytes are shown as base64.");
 	if (asked)
 		buf_printf(&words, "%.*s\n", (int)n, text(answer, "content"));
 	if (n < all || lines)

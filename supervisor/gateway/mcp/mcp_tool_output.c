@@ -168,12 +168,7 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 
 static void show_screen(struct mcp_call *c)
 {
-	json_t *params = json_pack("{sO ss}", "processId", json_object_get(c->arguments, "processId"), "format", "text");
-	json_t *lines = json_object_get(c->arguments, "scrollback");
-
-	if (lines)
-		json_object_set(params, "scrollback", lines);
-	mcp_call_up(c, "get_screen", params, on_screen);
+	mcp_call_up(c, "get_screen", json_pack("{sO ss}", "processId", json_object_get(c->arguments, "processId"), "format", "text"), on_screen);
 }
 
 static void drop(void *data)

@@ -237,18 +237,17 @@ static void on_signalled(struct mcp_call *c, json_t *result, json_t *error)
 	if (error)
 		mcp_call_sorry_up(c, "signal the process", error);
 	else
-		follow(c, arg(c, "processId"), mcp_follow_number(c, "yieldMs", TYPED_MS), true);
+		follow(c, arg(c, "processId"), TYPED_MS, true);
 }
 
 void mcp_tool_kill(struct mcp_call *c)
 {
-	const char *signal = arg(c, "signal"), *reason = arg(c, "reason");
+	const char *signal = arg(c, "signal");
 
 	if (signal)
 		mcp_call_act(c, "signal_process", json_pack("{ss ss}", "processId", arg(c, "processId"), "signal", signal), on_signalled);
 	else
-		mcp_call_act(c, "terminate_process", json_pack("{ss ss}", "processId", arg(c, "processId"), "reason", reason && *reason ? reason : "ended by the agent"),
-			     on_killed);
+		mcp_call_act(c, "terminate_process", json_pack("{ss ss}", "processId", arg(c, "processId"), "reason", "ended by the agent"), on_killed);
 }
 
 /* ---- ps ---- */
@@ -294,13 +293,13 @@ static void drop_json(void *data)
 	json_decref(data);
 }
 
-static void add_rows(struct mcp_call *c, const json_t *processes, json_t *rows, struct buf *words)
+static void add_rows(const json_t *processes, json_t *rows, struct buf *words)
 {
-	size_t i, most = (size_t)mcp_follow_number(c, "limit", PS_LIMIT);
 	const json_t *v;
+	size_t i;
 
 	json_array_foreach(processes, i, v) {
-		if (json_array_size(rows) == most)
+		if (json_array_size(rows) == PS_LIMIT)
 			break;
 		json_t *row = row_of(v);
 		tell_row(row, words);
@@ -318,8 +317,8 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	rows = json_array();
-	add_rows(c, c->data, rows, &words); /* those that wait for permission came first */
-	add_rows(c, json_object_get(result, "processes"), rows, &words);
+	add_rows(c->data, rows, &words); /* those that wait for permission came first */
+	add_rows(json_object_get(result, "processes"), rows, &words);
 	if (!words.len)
 		buf_str(&words, json_is_true(json_object_get(c->arguments, "all")) ? "No processes yet.\n" : "Nothing is running. With all: true, ended ones are listed too.\n");
 	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{so}", "processes", rows)));
@@ -328,7 +327,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 /* `params` are taken over. */
 static void list(struct mcp_call *c, json_t *params, mcp_call_up_fn then)
 {
-	json_object_set_new(params, "limit", json_integer((json_int_t)mcp_follow_number(c, "limit", PS_LIMIT)));
+	json_object_set_new(params, "limit", json_integer(PS_LIMIT));
 	if (!json_is_true(json_object_get(c->arguments, "everySession")))
 		json_object_set_new(params, "sessionId", json_string(session_id(c->up)));
 	mcp_call_up(c, "list_processes", params, then);

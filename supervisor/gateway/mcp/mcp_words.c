@@ -15,8 +15,8 @@ static const char *text(const json_t *o, const char *key)
 static const struct {
 	const char *theirs, *ours;
 } parameters[] = {
-	{ "commandLine:", "command:" }, { "command[0]:", "command:" }, { "sandbox.", "" }, { "limits.wallMs:", "timeoutMs:" }, { "limits.idleMs:", "idleTimeoutMs:" },
-	{ "limits.", "" }, { "tty.", "" }, { "until.text:", "waitForText:" }, { "until.regex:", "waitForRegex:" }, { "until.", "" },
+	{ "commandLine:", "command:" }, { "command[0]:", "command:" }, { "limits.wallMs:", "timeoutMs:" },
+	{ "until.text:", "waitForText:" }, { "until.regex:", "waitForRegex:" }, { "until.", "" },
 };
 
 /* Ways out, by how a message ends. */

@@ -31,7 +31,7 @@ START_TEST(how_it_ended)
 	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"exitCode\":2,\"durationMs\":15}", true, &b), "Exit code 2 after 0.01 s.\n");
 	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"completed\",\"signal\":\"SEGV\"}", true, &b), "Killed by signal SEGV.\n");
 	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"timeout\",\"limit\":\"idle\",\"message\":\"m\"}", true, &b),
-			 "Stopped by its idle limit: m.\nTo give it more, call exec with a larger idleTimeoutMs.\n");
+			 "Stopped by its idle limit: m.\n");
 	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"timeout\",\"limit\":\"cpu\",\"message\":\"m\"}", true, &b),
 			 "Stopped by its cpu limit: m.\n");
 	ck_assert_str_eq(told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"permission\",\"message\":\"no\"}", true, &b), "Not run: no.\n");
