@@ -352,7 +352,6 @@ static void control_start(struct runtime *r)
 		.screens = &r->screens,
 		.config = &r->config,
 		.listen_fd = GUARD_FD_LISTEN,
-		.is_sandbox_init = world_is_init,
 		.ctx = &r->world,
 		.started_real_us = clock_real_us(),
 		.health = health,

@@ -665,24 +665,3 @@ void world_done(struct world *w)
 	guard_link_done(&w->guard);
 	spawn_link_done(&w->spawner);
 }
-
-struct init_search {
-	int32_t pid;
-	bool found;
-};
-
-static void match_init(void *ctx, const char *id, void *value)
-{
-	struct init_search *s = ctx;
-
-	s->found |= ((const struct hold *)value)->pid == s->pid;
-}
-
-bool world_is_init(void *world, int32_t pid)
-{
-	struct world *w = world;
-	struct init_search s = { .pid = pid };
-
-	strmap_each(&w->holds, match_init, &s);
-	return s.found;
-}

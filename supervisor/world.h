@@ -62,6 +62,5 @@ int world_recover(struct world *w, struct err *e);
 void world_listen(struct world *w);
 /* Something that was waited for after the end of this process has come; the engine is told once it is the last. */
 void world_settled(struct world *w, const char *id);
-bool world_is_init(void *world, int32_t pid);
 
 #endif

@@ -122,7 +122,7 @@ static int check_peer(struct control *k, int fd, struct peer *ret, struct err *e
 {
 	if (peer_read(fd, ret, e) < 0)
 		return -1;
-	if (peer_check(fd, ret, k->o.is_sandbox_init, k->o.ctx, e) < 0)
+	if (peer_check(fd, ret, e) < 0)
 		return -1;
 	struct account *a = control_account(k, ret->uid);
 	bool full = a->connections >= k->o.config->max_connections_per_uid;

@@ -40,8 +40,6 @@ struct control_options {
 	struct changes *changes;  /* of copy-on-write runs; NULL = there are none */
 	const struct config *config;
 	int listen_fd;            /* non-blocking, not closed by control */
-	/* A peer inside one of our sandboxes is refused: true if this pid (host's numbering) is a sandbox's init. */
-	bool (*is_sandbox_init)(void *ctx, int32_t pid);
 	void *ctx;
 	uint64_t started_real_us;
 	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */

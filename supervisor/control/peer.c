@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "sandbox/init_name.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 
 /* Deeper process trees than this are not walked; a peer so deep is refused when it is in a namespace below ours. */
 #define PEER_ANCESTORS_MAX 512
+#define TRIES_MAX 3 /* ancestors may end while they are looked at */
 
 int peer_read(int fd, struct peer *ret, struct err *e)
 {
@@ -29,20 +31,33 @@ int peer_read(int fd, struct peer *ret, struct err *e)
 	return 0;
 }
 
+/* A line's value; NULL = there is no such line. */
+static const char *value_of(const char *text, const char *label)
+{
+	size_t n = strlen(label);
+	for (const char *p = text; p; p = strchr(p, '\n'), p = p ? p + 1 : NULL) {
+		if (strncmp(p, label, n) == 0)
+			return p + n;
+	}
+	return NULL;
+}
+
 int peer_status_parse(const char *text, struct peer_status *ret)
 {
-	const char *parent = strstr(text, "\nPPid:");
-	if (!parent)
+	static const char init[] = SANDBOX_INIT_NAME "\n";
+	const char *name = value_of(text, "Name:\t"), *parent = value_of(text, "PPid:"), *ns = value_of(text, "NSpid:");
+	if (!name || !parent)
 		return -1;
-	struct peer_status status = { .parent = (int32_t)strtol(parent + 6, NULL, 10), .namespaces = 1 };
-	const char *ns = strstr(text, "\nNSpid:");
+	struct peer_status status = { .parent = (int32_t)strtol(parent, NULL, 10), .namespaces = 1,
+				      .init_name = strncmp(name, init, sizeof init - 1) == 0 };
 	if (ns) { /* absent only in kernels without pid namespaces */
 		status.namespaces = 0;
-		for (const char *p = ns + 7; *p && *p != '\n';) {
+		for (const char *p = ns; *p && *p != '\n';) {
 			char *end;
-			strtol(p, &end, 10);
+			long pid = strtol(p, &end, 10);
 			if (end == p)
 				break;
+			status.innermost = (int32_t)pid;
 			status.namespaces++;
 			p = end;
 		}
@@ -78,27 +93,69 @@ static bool is_alive(int fd)
 	return poll(&p, 1, 0) == 0;
 }
 
-int peer_check(int fd, const struct peer *p, bool (*is_init)(void *ctx, int32_t pid), void *ctx, struct err *e)
+/* A peer's line of parents, as far as it is below our pid namespace; the one after the last is in ours. */
+struct line {
+	int32_t pid[PEER_ANCESTORS_MAX + 1];
+	size_t count;
+	int32_t init; /* an init of a sandbox among them; 0 = none */
+};
+
+/* 0; 1 = somebody in it ended meanwhile; −1 = it cannot be followed. */
+static int follow(const struct peer *p, unsigned own, struct line *ret, struct err *e)
 {
-	if (!p->pid || !is_init)
-		return 0;
-	struct peer_status own, status;
+	struct peer_status status;
+	ret->count = 0;
+	ret->init = 0;
+	for (int32_t pid = p->pid;; pid = status.parent) {
+		if (pid == 0)
+			return err_set(e, ERR_NOT_ALLOWED, "pid %d has a parent outside of the daemon's pid namespace, so it cannot be told whether it is inside a sandbox", p->pid);
+		if (ret->count > PEER_ANCESTORS_MAX - 1)
+			return err_set(e, ERR_NOT_ALLOWED, "pid %d has more than %d ancestors", p->pid, PEER_ANCESTORS_MAX);
+		if (peer_status(pid, &status) < 0)
+			return 1;
+		ret->pid[ret->count] = pid;
+		if (status.namespaces <= own)
+			return 0;
+		if (status.innermost == 1 && status.init_name)
+			ret->init = pid;
+		ret->count++;
+	}
+}
+
+/*
+ * Whether the line still is what was followed, from its top down to the peer. While a process has a parent, that parent is alive and its
+ * number nobody else's; so if the peer is alive after this, each number stood for the same process all along.
+ */
+static bool still_holds(const struct line *l)
+{
+	struct peer_status status;
+	for (size_t i = l->count; i-- > 0;) {
+		if (peer_status(l->pid[i], &status) < 0 || status.parent != l->pid[i + 1])
+			return false;
+	}
+	return true;
+}
+
+int peer_check(int fd, const struct peer *p, struct err *e)
+{
+	struct peer_status own;
+	struct line l;
+	if (!p->pid)
+		return err_set(e, ERR_NOT_ALLOWED, "the client is in a pid namespace that the daemon cannot see, so it cannot be told whether it is inside a sandbox; "
+			       "run it in the daemon's pid namespace, or in one below it");
 	if (peer_status((int32_t)getpid(), &own) < 0)
 		return err_set(e, ERR_UNAVAILABLE, "/proc is not readable here, so a peer's place cannot be checked");
-	if (peer_status(p->pid, &status) < 0 || !is_alive(fd))
-		return err_set(e, ERR_NOT_ALLOWED, "the process that connected (pid %d) is gone or hidden from the daemon in /proc", p->pid);
-	if (status.namespaces <= own.namespaces)
+	for (int i = 0; i < TRIES_MAX; i++) {
+		int r = follow(p, own.namespaces, &l, e);
+		if (r < 0)
+			return -1;
+		if (r > 0 || !still_holds(&l))
+			continue;
+		if (!is_alive(fd))
+			break;
+		if (l.init)
+			return err_set(e, ERR_NOT_ALLOWED, "pid %d is inside a sandbox (init %d); nothing in a sandbox may use a control socket", p->pid, l.init);
 		return 0;
-	int32_t pid = p->pid;
-	for (int i = 0; i < PEER_ANCESTORS_MAX; i++) {
-		if (is_init(ctx, pid))
-			return err_set(e, ERR_NOT_ALLOWED, "pid %d is inside a sandbox of this runtime (init %d); nothing in a sandbox may use the control socket", p->pid, pid);
-		if (status.parent <= 1 || status.namespaces <= own.namespaces)
-			/* Out of its namespace without meeting an init of ours, if the peer is still the one we looked at. */
-			return is_alive(fd) ? 0 : err_set(e, ERR_NOT_ALLOWED, "the process that connected (pid %d) is gone", p->pid);
-		pid = status.parent;
-		if (peer_status(pid, &status) < 0)
-			return err_set(e, ERR_NOT_ALLOWED, "an ancestor of pid %d ended while it was checked; connect again", p->pid);
 	}
-	return err_set(e, ERR_NOT_ALLOWED, "pid %d has more than %d ancestors", p->pid, PEER_ANCESTORS_MAX);
+	return err_set(e, ERR_NOT_ALLOWED, "the process that connected (pid %d), or an ancestor of it, is gone or hidden from the daemon in /proc; connect again", p->pid);
 }

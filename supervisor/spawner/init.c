@@ -19,6 +19,7 @@
 
 #include "runtime/base/fd.h"
 #include "sandbox/audit.h"
+#include "sandbox/init_name.h"
 #include "sandbox/plan.h"
 #include "sandbox/sight.h"
 #include "sandbox/status.h"
@@ -32,6 +33,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -141,6 +143,13 @@ void init_set_plan(struct init *in, const struct plan_head *p)
 	in->envv[p->envc] = NULL;
 }
 
+/* Before the command exists: every daemon refuses what runs below a process of this name. */
+static void take_name(const struct init *in)
+{
+	title_set(in->title, "bailiffd: init");
+	prctl(PR_SET_NAME, SANDBOX_INIT_NAME, 0, 0, 0);
+}
+
 /*
  * Before there is a command: everything that does not depend on it; of a sandbox that is fitted to a plan, all that is the
  * init's to do. Nothing is shared with the spawner but the socket by which the rest will come; if nobody needs this sandbox any
@@ -161,7 +170,7 @@ static void wait_for_order(struct init *in)
 		_exit(0);
 	if ((error ? order_take_last(in) : order_wait(in)) < 0)
 		_exit(0);
-	title_set(in->title, "bailiffd: init");
+	take_name(in);
 	if (polite && sched_setscheduler(0, SCHED_OTHER, &none) < 0 && !error)
 		error = errno;
 	if (error)
@@ -373,7 +382,10 @@ _Noreturn void init_main(struct init *in)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_SETMASK, &child, NULL);
-	title_set(in->title, in->steps.order_fd >= 0 ? "bailiffd: zygote" : "bailiffd: init");
+	if (in->steps.order_fd >= 0)
+		title_set(in->title, "bailiffd: zygote");
+	else
+		take_name(in);
 	reset_oom_score(in);
 	if (in->leaf_fd >= 0)
 		in->steps.cpu_fd = openat(in->leaf_fd, "cpu.stat", O_RDONLY | O_CLOEXEC);

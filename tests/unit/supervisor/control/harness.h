@@ -44,7 +44,6 @@ struct world {
 	struct event *store_ev;
 	struct control *control;
 	int listen_fd;
-	bool deny;                 /* is_sandbox_init says yes */
 };
 
 /* A client's end, with what was read and not looked at yet. */
@@ -57,11 +56,6 @@ struct end {
 static inline void world_dispatch(evutil_socket_t fd, short what, void *arg)
 {
 	store_dispatch(arg);
-}
-
-static inline bool world_is_init(void *ctx, int32_t pid)
-{
-	return ((struct world *)ctx)->deny;
 }
 
 static inline void world_open_store(struct world *w)
@@ -82,7 +76,7 @@ static inline void world_open_control(struct world *w)
 {
 	struct control_options o = {
 		.base = w->base, .store = w->store, .engine = (struct engine *)w, .config = &w->config, .listen_fd = w->listen_fd,
-		.is_sandbox_init = world_is_init, .ctx = w, .started_real_us = clock_real_us(),
+		.ctx = w, .started_real_us = clock_real_us(),
 	};
 	w->control = control_new(&o);
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "sandbox/init_name.h"
 
 #include <check.h>
 #include <poll.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -21,9 +23,18 @@ START_TEST(status_text)
 	ck_assert_int_eq(peer_status_parse("Name:\tx\nUmask:\t0\nPPid:\t77\nNSpid:\t5\t4\t1\nRest:\t1\n", &s), 0);
 	ck_assert_int_eq(s.parent, 77);
 	ck_assert_uint_eq(s.namespaces, 3);
-	ck_assert_int_eq(peer_status_parse("Name:\tx\nPPid:\t0\n", &s), 0);
+	ck_assert_int_eq(s.innermost, 1);
+	ck_assert(!s.init_name);
+	ck_assert_int_eq(peer_status_parse("Name:\tbailiff-init\nPPid:\t0\n", &s), 0);
 	ck_assert_uint_eq(s.namespaces, 1);
+	ck_assert(s.init_name);
+	ck_assert_int_eq(peer_status_parse("Name:\tbailiff-init2\nPPid:\t0\n", &s), 0);
+	ck_assert(!s.init_name);
+	/* What a program calls itself stays in its line: the kernel writes a newline in a name as \\n. */
+	ck_assert_int_eq(peer_status_parse("Name:\t\\nPPid:\t1\nPPid:\t5\n", &s), 0);
+	ck_assert_int_eq(s.parent, 5);
 	ck_assert_int_eq(peer_status_parse("Name:\tx\n", &s), -1);
+	ck_assert_int_eq(peer_status_parse("PPid:\t1\n", &s), -1);
 	ck_assert_int_eq(peer_status_parse("", &s), -1);
 	ck_assert_int_eq(peer_status((int32_t)getpid(), &s), 0);
 	ck_assert_int_eq(s.parent, getppid());
@@ -31,31 +42,32 @@ START_TEST(status_text)
 }
 END_TEST
 
-static bool is_it(void *ctx, int32_t pid)
-{
-	return pid == *(int32_t *)ctx;
-}
-
 START_TEST(own_children_pass)
 {
 	int fds[2];
 	struct peer p;
 	struct err e = ERR_INIT;
-	int32_t self = (int32_t)getpid();
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
 	ck_assert_int_eq(peer_read(fds[0], &p, &e), 0);
-	ck_assert_int_eq(p.pid, self);
+	ck_assert_int_eq(p.pid, getpid());
 	ck_assert_uint_eq(p.uid, geteuid());
-	/* Not in a namespace below ours: whatever is_init says. */
-	ck_assert_int_eq(peer_check(fds[0], &p, is_it, &self, &e), 0);
+	ck_assert_int_eq(peer_check(fds[0], &p, &e), 0);
+	/* The name alone means nothing: only pid 1 of a namespace below ours is an init. */
+	prctl(PR_SET_NAME, SANDBOX_INIT_NAME, 0, 0, 0);
+	ck_assert_int_eq(peer_check(fds[0], &p, &e), 0);
+	/* A peer that has no number here could be anywhere. */
+	p.pid = 0;
+	ck_assert_int_eq(peer_check(fds[0], &p, &e), -1);
+	ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
 }
 END_TEST
 
 /* A listening socket in the abstract namespace; the child connects from within a pid namespace of its own. */
 static int listen_on(struct sockaddr_un *a, socklen_t *len)
 {
+	static int serial;
 	*a = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	*len = (socklen_t)(sizeof a->sun_family + 1 + (size_t)snprintf(a->sun_path + 1, 64, "bailiff-peer-%d", getpid()));
+	*len = (socklen_t)(sizeof a->sun_family + 1 + (size_t)snprintf(a->sun_path + 1, 64, "bailiff-peer-%d-%d", getpid(), serial++));
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)a, *len), 0);
 	ck_assert_int_eq(listen(fd, 5), 0);
@@ -63,57 +75,88 @@ static int listen_on(struct sockaddr_un *a, socklen_t *len)
 }
 
 /*
- * Below a child of ours, an init of a new pid namespace, and below that a process that connects. Unsharing is the
- * child's business: it would follow this process. Ends by itself when the init is killed.
+ * Below a child of ours, the init of a new pid namespace, as many in each other as `depth` says, and below the last of them a chain of
+ * processes of which the last connects. The init at level `named` is called as a sandbox's. Unsharing is the child's business: it would
+ * follow this process.
  */
-static pid_t start_namespace(const struct sockaddr_un *a, socklen_t len)
+static pid_t start_namespaces(const struct sockaddr_un *a, socklen_t len, int depth, int named)
 {
 	pid_t child = fork();
 	if (child)
 		return child;
-	if (unshare(CLONE_NEWPID) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0)
-		_exit(77);
-	pid_t init = fork();
-	if (init) {
-		waitpid(init, NULL, 0);
-		_exit(0);
+	for (int level = 0; level < depth; level++) {
+		if (unshare(CLONE_NEWPID) < 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) < 0)
+			_exit(77);
+		pid_t init = fork();
+		if (init) {
+			waitpid(init, NULL, 0);
+			_exit(0);
+		}
+		if (level == named)
+			prctl(PR_SET_NAME, SANDBOX_INIT_NAME, 0, 0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	}
-	if (fork() == 0) {
-		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-		if (connect(fd, (const struct sockaddr *)a, len) < 0)
-			_exit(1);
+	for (int i = 0; i < 3; i++) {
+		if (fork()) {
+			for (;;)
+				pause();
+		}
+		prctl(PR_SET_NAME, "shed", 0, 0, 0);
 	}
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (connect(fd, (const struct sockaddr *)a, len) < 0)
+		_exit(1);
 	for (;;)
 		pause();
 }
 
-START_TEST(a_peer_in_our_sandbox)
+/* Whether a client at that depth passes; −1: there are no namespaces for us here. */
+static int passes(int depth, int named)
 {
 	struct sockaddr_un a;
 	socklen_t len;
 	struct peer p;
-	struct peer_status status;
 	struct err e = ERR_INIT;
 	int listener = listen_on(&a, &len), ended;
-	pid_t child = start_namespace(&a, len);
+	pid_t child = start_namespaces(&a, len, depth, named);
 	struct pollfd ready = { .fd = listener, .events = POLLIN };
-	while (poll(&ready, 1, 10) == 0)
-		if (waitpid(child, &ended, WNOHANG) == child)
-			return; /* no namespaces for us here */
+	while (poll(&ready, 1, 10) == 0) {
+		if (waitpid(child, &ended, WNOHANG) == child) {
+			close(listener);
+			return -1;
+		}
+	}
 	int fd = accept(listener, NULL, NULL);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(peer_read(fd, &p, &e), 0);
-	ck_assert_int_eq(peer_status(p.pid, &status), 0);
-	int32_t ours = status.parent, other = 1;
-	ck_assert_int_eq(peer_check(fd, &p, is_it, &other, &e), 0); /* somebody else's container */
-	ck_assert_int_eq(peer_check(fd, &p, is_it, &ours, &e), -1);
-	ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
-	ck_assert_msg(strstr(e.message, "inside a sandbox") != NULL, "%s", e.message);
-	kill(ours, SIGKILL);
-	waitpid(child, NULL, 0);
+	int r = peer_check(fd, &p, &e);
+	if (r < 0) {
+		ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
+		ck_assert_msg(strstr(e.message, "inside a sandbox") != NULL, "%s", e.message);
+	}
+	struct pollfd gone = { .fd = fd_pidfd_open(p.pid), .events = POLLIN };
+	kill(p.pid, SIGKILL);
+	ck_assert_int_eq(poll(&gone, 1, 60000), 1);
+	close(gone.fd);
 	/* Nobody can say any more where it was. */
-	ck_assert_int_eq(peer_check(fd, &p, is_it, &other, &e), -1);
+	ck_assert_int_eq(peer_check(fd, &p, &e), -1);
 	ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	close(fd);
+	close(listener);
+	return r == 0;
+}
+
+START_TEST(a_peer_in_a_sandbox)
+{
+	if (passes(1, -1) < 0)
+		return;
+	ck_assert_int_eq(passes(1, -1), 1); /* somebody else's container */
+	ck_assert_int_eq(passes(1, 0), 0);
+	ck_assert_int_eq(passes(3, -1), 1);
+	for (int named = 0; named < 3; named++) /* a container in a sandbox, and a sandbox in a container */
+		ck_assert_int_eq(passes(3, named), 0);
 }
 END_TEST
 
@@ -124,7 +167,7 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_test(t, status_text);
 	tcase_add_test(t, own_children_pass);
-	tcase_add_test(t, a_peer_in_our_sandbox);
+	tcase_add_test(t, a_peer_in_a_sandbox);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);
