@@ -108,7 +108,8 @@ static int follow(const struct peer *p, unsigned own, struct line *ret, struct e
 	ret->init = 0;
 	for (int32_t pid = p->pid;; pid = status.parent) {
 		if (pid == 0)
-			return err_set(e, ERR_NOT_ALLOWED, "pid %d has a parent outside of the daemon's pid namespace, so it cannot be told whether it is inside a sandbox", p->pid);
+			return err_set(e, ERR_NOT_ALLOWED, "pid %d has a parent outside of the daemon's pid namespace, so it cannot be told "
+				       "whether it is inside a sandbox", p->pid);
 		if (ret->count > PEER_ANCESTORS_MAX - 1)
 			return err_set(e, ERR_NOT_ALLOWED, "pid %d has more than %d ancestors", p->pid, PEER_ANCESTORS_MAX);
 		if (peer_status(pid, &status) < 0)
