@@ -154,6 +154,8 @@ TABLES = {"docs/sandbox.md": {"profiles": profiles}, "docs/mcp.md": {"tools": to
           "docs/syscalls.md": {"sets": syscalls, "checks": syscall_checks}}
 WHOLE = {"docs/events.md": "markdown", "docs/schemas/event.schema.json": "schema-public",
          "docs/schemas/event-profile.schema.json": "schema-profile", "docs/schemas/event-extended.schema.json": "schema-extended"}
+COMMAND_LINE = {"packaging/completions/bailiff.bash": "bash", "packaging/completions/_bailiff": "zsh",
+                "packaging/completions/bailiff.fish": "fish", "docs/man/bailiff.1": "man"}
 
 
 BY = {"RUNTIME": "bailiff", "OWNER": "bailiff, or the owner's report", "CLIENT": "bailiff or `emit_events`"}
@@ -197,6 +199,17 @@ def wanted(build):
     if os.path.exists(program):
         for path, what in WHOLE.items():
             yield path, subprocess.run([program, what], capture_output=True, text=True, check=True).stdout
+    program = os.path.join(ROOT, build, "bailiff")
+    if os.path.exists(program):
+        for path, what in COMMAND_LINE.items():
+            text = subprocess.run([program, "completion", what], capture_output=True, text=True, check=True).stdout
+            yield path, between_verbs(path, text) if what == "man" else text
+
+
+def between_verbs(path, verbs):
+    """The man page with its list of verbs replaced."""
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return re.sub(r'(\n\.\\" begin verbs[^\n]*\n).*?(\.\\" end verbs)', lambda m: m.group(1) + verbs + m.group(2), f.read(), flags=re.S)
 
 
 def main(argv):

@@ -13,6 +13,7 @@
 #include "supervisor/guard/guard.h"
 #include "supervisor/home.h"
 #include "supervisor/options.h"
+#include "supervisor/restore.h"
 #include "supervisor/proxy/proxy.h"
 #include "supervisor/runtime.h"
 #include "supervisor/spawner/role.h"
@@ -454,6 +455,14 @@ static int begin(struct daemon *d)
 	return run_guard(d, ready_fd, -1);
 }
 
+static int restore(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	if (home_take(&d->home, &d->home_options, &e) < 0 || restore_backup(&d->home, &d->home_options, d->o.restore, &e) < 0)
+		return complain(&e, 1);
+	return 0;
+}
+
 static int guard(struct daemon *d)
 {
 	struct err e = ERR_INIT;
@@ -465,6 +474,8 @@ static int guard(struct daemon *d)
 		return complain(&e, EXIT_USAGE);
 	umask(077);
 	home_init(&d->home, &p);
+	if (d->o.restore)
+		return restore(d);
 	return d->o.resume ? resume(d) : begin(d);
 }
 

@@ -246,6 +246,7 @@ void engine_client_gone(struct engine *g, uint64_t connection);
 /* A wait or subscription for this process binds it to that connection again after a restart. */
 void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c);
 
+/* `started` counts what an earlier runtime left running, too: started − ended is what runs. */
 struct engine_counts { unsigned live, starting, ending, waiters; uint64_t started, ended, output_bytes; };
 void engine_counts_get(const struct engine *g, struct engine_counts *ret);
 

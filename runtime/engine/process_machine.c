@@ -97,6 +97,7 @@ static void process_drain(struct process *p)
 static void committing_committed(struct process *p)
 {
 	p->committed = true;
+	p->engine->counts.started++;
 	if (p->gone)
 		process_drain(p);
 	else
@@ -124,7 +125,6 @@ static void execing_execed(struct process *p)
 
 	p->state = PROCESS_RUNNING;
 	p->execed = true;
-	g->counts.started++;
 	/* A tick finds out when its limits are due. */
 	engine_wake(g, engine_now(g));
 	process_answer_start(p);
@@ -171,7 +171,8 @@ static void ending_finish(struct process *p)
 	p->over = true;
 	process_answer_waiters(p);
 	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
-	g->counts.ended++;
+	/* What was refused, or could not be started, never counted as started. */
+	g->counts.ended += p->committed;
 	permission_offer_retry(p);
 	process_finished(p);
 }

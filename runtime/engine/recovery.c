@@ -166,6 +166,7 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	take_sizes(p, size);
 	p->state = PROCESS_RUNNING;
 	p->committed = p->ready = p->execed = true;
+	g->counts.started++;
 	p->hooks_after = p->owner != OWNER_HOOK; /* there may be some */
 	p->violations_before = view_violation_count(g->o.store, p->id);
 	p->last_output_ns = engine_now(g);

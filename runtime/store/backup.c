@@ -5,12 +5,12 @@
  */
 
 #include "runtime/base/fd.h"
+#include "runtime/base/file_copy.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/folder.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/state.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -42,77 +42,9 @@ static int copy_database(struct store *s, int dir_fd, struct err *e)
 	return 0;
 }
 
-/* [from, to) of a file, all of it data. */
-static int copy_range(int in, int out, off_t from, off_t to)
+static bool is_cancelled(void *ctx)
 {
-	while (from < to) {
-		off_t at = from;
-		ssize_t n = copy_file_range(in, &from, out, &at, (size_t)(to - from), 0);
-
-		if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
-			char tmp[65536];
-
-			n = pread(in, tmp, (size_t)(to - from) < sizeof(tmp) ? (size_t)(to - from) : sizeof(tmp), from);
-			if (n > 0 && pwrite(out, tmp, (size_t)n, from) != n)
-				return -1;
-			if (n > 0)
-				from += n;
-		}
-		if (n < 0 && errno != EINTR)
-			return -1;
-		if (n == 0)
-			break;
-	}
-	return 0;
-}
-
-static int copy_file(struct store *s, int in_dir, int out_dir, const char *name, struct err *e)
-{
-	fd_auto int in = openat(in_dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	fd_auto int out = -1;
-	struct stat st;
-	off_t at = 0;
-
-	if (in < 0 || fstat(in, &st) != 0)
-		return err_sys(e, errno, "open spool file '%s'", name);
-	if (!S_ISREG(st.st_mode))
-		return 0;
-	out = openat(out_dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (out < 0 || ftruncate(out, st.st_size) != 0)
-		return err_sys(e, errno, "make a copy of spool file '%s'", name);
-	while (at < st.st_size) {
-		off_t from = lseek(in, at, SEEK_DATA), to;
-
-		if (from < 0 && errno == ENXIO)
-			break; /* a hole up to the end */
-		to = from < 0 ? -1 : lseek(in, from, SEEK_HOLE);
-		if (from < 0 || to < 0 || copy_range(in, out, from, to < st.st_size ? to : st.st_size) != 0)
-			return err_sys(e, errno, "copy spool file '%s'", name);
-		at = to;
-		if (store_cancelled(s))
-			return err_set(e, ERR_UNAVAILABLE, "interrupted");
-	}
-	if (fsync(out) != 0)
-		return err_sys(e, errno, "sync the copy of spool file '%s'", name);
-	return 0;
-}
-
-static int copy_spool(struct store *s, int out_dir, struct err *e)
-{
-	int fd = openat(s->spool_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-	struct dirent *ent;
-	int rc = 0;
-
-	if (!d) {
-		fd_close(&fd);
-		return err_sys(e, errno, "list the spool folder");
-	}
-	while (rc == 0 && (ent = readdir(d)))
-		if (strcmp(ent->d_name, ".") != 0 && strcmp(ent->d_name, "..") != 0)
-			rc = copy_file(s, s->spool_fd, out_dir, ent->d_name, e);
-	closedir(d);
-	return rc;
+	return store_cancelled(ctx);
 }
 
 static int make_folder(int parent, const char *name, struct err *e)
@@ -124,17 +56,35 @@ static int make_folder(int parent, const char *name, struct err *e)
 
 static int copy_all(struct store *s, int tmp_fd, struct err *e)
 {
+	const struct file_copy_options o = { .cancelled = is_cancelled, .ctx = s };
 	fd_auto int store_fd = make_folder(tmp_fd, "store", e);
 	fd_auto int spool_fd = -1;
 
 	if (store_fd < 0)
 		return -1;
 	spool_fd = make_folder(tmp_fd, "spool", e);
-	if (spool_fd < 0 || copy_database(s, store_fd, e) != 0 || copy_spool(s, spool_fd, e) != 0)
+	if (spool_fd < 0 || copy_database(s, store_fd, e) != 0)
 		return -1;
-	if (fsync(store_fd) != 0 || fsync(spool_fd) != 0 || fsync(tmp_fd) != 0)
+	if (file_copy_all(s->spool_fd, spool_fd, &o, e) != 0)
+		return err_wrap(e, "copy the spool");
+	if (fsync(store_fd) != 0 || fsync(tmp_fd) != 0)
 		return err_sys(e, errno, "sync the copy's folders");
 	return 0;
+}
+
+/* A backup that its caller takes away from the store's own folder; one that nobody took is replaced. */
+static int open_staging(struct store *s, struct err *e)
+{
+	fd_auto int old = openat(s->dir_fd, STORE_STAGED_BACKUP, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	if (old >= 0) {
+		folder_remove(old, "store");
+		folder_remove(old, "spool");
+		if (unlinkat(s->dir_fd, STORE_STAGED_BACKUP, AT_REMOVEDIR) != 0)
+			return err_sys(e, errno, "remove the backup that was not taken");
+	}
+	int fd = fcntl(s->dir_fd, F_DUPFD_CLOEXEC, 0);
+	return fd >= 0 ? fd : err_sys(e, errno, "open the store's folder");
 }
 
 /* Splits "a/b" into an open folder and a name. */
@@ -156,8 +106,8 @@ static int open_parent(const char *path, const char **ret_name, struct err *e)
 
 static int backup_to(struct store *s, const char *dir, struct err *e)
 {
-	const char *name = NULL;
-	fd_auto int parent = open_parent(dir, &name, e);
+	const char *name = STORE_STAGED_BACKUP;
+	fd_auto int parent = dir ? open_parent(dir, &name, e) : open_staging(s, e);
 	fd_auto int tmp_fd = -1;
 	char tmp[256];
 	int rc = -1;
@@ -190,7 +140,7 @@ static enum job_step backup_step(struct store *s, struct job *j)
 
 	if (backup_to(s, b->dir, &j->err) == 0)
 		return JOB_FINISHED;
-	err_wrap(&j->err, "back up to '%s'", b->dir);
+	err_wrap(&j->err, "back up to '%s'", b->dir ? b->dir : STORE_STAGED_BACKUP);
 	return JOB_FAILED;
 }
 

@@ -205,8 +205,10 @@ void store_verify(struct store *s, void (*done)(void *ctx, const struct store_ve
 void store_rebuild(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e), void *ctx);
 /*
  * A copy that opens as a store, with spool, into a folder that must not exist yet: made under a temporary name, synced
- * (files and folder), renamed. `compact` writes a compacted database beside the live one and swaps it in.
+ * (files and folder), renamed. dir NULL: into STORE_STAGED_BACKUP in the store's own folder, for a caller that may write where
+ * the store's process may not; an earlier one that nobody took is replaced. `compact` writes a compacted database beside the live one and swaps it in.
  */
+#define STORE_STAGED_BACKUP "backup"
 void store_backup(struct store *s, const char *dir, void (*done)(void *ctx, const struct err *e), void *ctx);
 void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e), void *ctx);
 /*

@@ -81,6 +81,40 @@ int changes_call(struct cli *c, const char *method, struct remote_answer *ret)
 	return 0;
 }
 
+static bool is_below(const char *path, const struct buf *folder)
+{
+	return strncmp(path, folder->data, folder->len) == 0 && (!path[folder->len] || path[folder->len] == '/' || folder->len == 1);
+}
+
+static bool any_below(struct jval list, const struct buf *folder)
+{
+	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
+		mem_auto char *path = jval_strdup(jval_get(it.value, "path"));
+
+		if (path && is_below(path, folder))
+			return true;
+	}
+	return false;
+}
+
+size_t changes_unmatched(struct cli *c, struct jval result)
+{
+	size_t n = 0;
+
+	for (size_t i = 1; i < c->opts.nargs; i++) {
+		buf_auto struct buf path = BUF_INIT;
+
+		clean_path(c->opts.args[i], &path);
+		if (any_below(jval_get(result, "changes"), &path) || any_below(jval_get(result, "conflicts"), &path))
+			continue;
+		cli_error("%s: nothing there was changed", c->opts.args[i]);
+		n++;
+	}
+	if (n)
+		cli_hint("bailiff diff %s shows what was", c->opts.args[0]);
+	return n;
+}
+
 static void print_settled(struct jval result, const char *settled, struct buf *out)
 {
 	for (struct jiter it = jiter_on(jval_get(result, "changes")); jiter_next(&it);) {
@@ -119,7 +153,8 @@ int changes_settle(struct cli *c, const char *method, const char *settled)
 	} else {
 		print_settled(a.result, settled, &out);
 	}
-	bool none = !holds_any(jval_get(a.result, "changes")) && !holds_any(jval_get(a.result, "conflicts"));
+	size_t unmatched = changes_unmatched(c, a.result);
+	bool none = c->opts.nargs < 2 && !holds_any(jval_get(a.result, "changes")) && !holds_any(jval_get(a.result, "conflicts"));
 	if (none && !out.len)
 		cli_error("there is nothing left of it to be %s", settled);
 	status = show_out(&out);
@@ -130,7 +165,7 @@ int changes_settle(struct cli *c, const char *method, const char *settled)
 	}
 	if (conflicts)
 		cli_hint("%zu stay as they are; look at them with bailiff diff, or give them up with bailiff discard", conflicts);
-	return conflicts ? EXIT_FAILED : status;
+	return conflicts || unmatched ? EXIT_FAILED : status;
 }
 
 void changes_hint(struct cli *c, const char *process_id)

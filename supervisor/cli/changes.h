@@ -13,6 +13,8 @@ struct remote_answer;
  * status, and why was printed.
  */
 int changes_call(struct cli *c, const char *method, struct remote_answer *ret);
+/* Names the PATHs of the command line that an answer has nothing about, and counts them. */
+size_t changes_unmatched(struct cli *c, struct jval result);
 /* `bailiff apply` and `bailiff discard`: which paths were settled, and which were not. The exit status. */
 int changes_settle(struct cli *c, const char *method, const char *settled);
 /* After a run: how many there are, and what can be done about them. Only said to people. */

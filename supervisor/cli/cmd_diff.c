@@ -144,5 +144,6 @@ int cmd_diff(struct cli *c)
 		else
 			put_plain(it.value, &out);
 	}
-	return show_out(&out);
+	status = show_out(&out);
+	return changes_unmatched(c, a.result) ? EXIT_FAILED : status;
 }

@@ -17,7 +17,7 @@ static int nobody(struct cli *c, const struct err *e)
 	cli_error("doctor: %s", e->message);
 	for (size_t i = 0; i < n; i++)
 		cli_hint("looked for %s (%s; %s)", places[i].socket, places[i].kind, home_has_store(&places[i]) ? "has a store" : "no store yet");
-	cli_hint("bailiff run starts one, or start it yourself: bailiffd, or systemctl start bailiff");
+	cli_hint("start one yourself to see why: bailiffd --foreground");
 	return EXIT_FAILED;
 }
 
@@ -99,7 +99,7 @@ int cmd_doctor(struct cli *c)
 {
 	remote_answer_auto struct remote_answer hello = REMOTE_ANSWER_INIT, health = REMOTE_ANSWER_INIT;
 	bool json = opts_has(&c->opts, OPT_doctor_JSON);
-	struct remote_options o = { 0 };
+	struct remote_options o = { .start = true }; /* what this machine enforces can only be told by a daemon that tried */
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 

@@ -79,7 +79,8 @@ static int print(struct cli *c, struct jval result, const char *plain)
 
 static void item_row(struct show_table *t, struct jval item)
 {
-	buf_auto struct buf why = BUF_INIT, attempts = BUF_INIT;
+	buf_auto struct buf why = BUF_INIT, attempts = BUF_INIT, text = BUF_INIT;
+	struct jval input = jval_get(item, "input");
 	char id[TARGET_ID_MAX], status[32], process[TARGET_ID_MAX];
 
 	jval_str(jval_get(item, "itemId"), id, sizeof(id));
@@ -87,7 +88,12 @@ static void item_row(struct show_table *t, struct jval item)
 	jval_str(jval_get(item, "processId"), process, sizeof(process));
 	number(item, "attemptCount", &attempts);
 	jval_str_buf(jval_path(item, "lastError.message"), &why);
+	if (input.type == JT_STRING)
+		jval_str_buf(input, &text);
+	else
+		buf_append(&text, input.text, input.len);
 	show_table_cell(t, SHOW_PLAIN, id);
+	show_table_cell(t, SHOW_PLAIN, buf_cstr(&text));
 	show_table_cell(t, show_status_colour(status), status);
 	show_table_cell(t, SHOW_DIM, attempts.data);
 	show_table_cell(t, SHOW_DIM, process[0] ? process : "-");
@@ -96,7 +102,7 @@ static void item_row(struct show_table *t, struct jval item)
 
 static int show(struct cli *c)
 {
-	static const char *const heads[] = { "ITEM", "STATUS", "ATTEMPTS", "PROCESS", "ERROR" };
+	static const char *const heads[] = { "ITEM", "TEXT", "STATUS", "ATTEMPTS", "PROCESS", "ERROR" };
 	bool json = opts_has(&c->opts, OPT_job_JSON);
 	buf_auto struct buf out = BUF_INIT;
 	struct show_table table;
@@ -106,7 +112,7 @@ static int show(struct cli *c)
 
 	if (target_job(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
-	show_table_init(&table, heads, 5);
+	show_table_init(&table, heads, 6);
 	do {
 		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 		buf_auto struct buf params = BUF_INIT;

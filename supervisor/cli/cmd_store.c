@@ -1,34 +1,20 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
+#include "supervisor/cli/staged_backup.h"
+#include "supervisor/client/beside.h"
+#include "supervisor/client/home.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <unistd.h>
 
 /* Adds the request's own members; −1 after printing why not, as a usage error. */
-static int add_dir(struct cli *c, struct jw *w)
-{
-	buf_auto struct buf path = BUF_INIT;
-	char here[PATH_MAX];
-	const char *dir = c->opts.args[1];
-
-	if (dir[0] != '/') {
-		if (!getcwd(here, sizeof(here))) {
-			cli_error("store: the working directory: %s", strerror(errno));
-			return -1;
-		}
-		buf_printf(&path, "%s/", here);
-	}
-	buf_str(&path, dir);
-	jw_kstr(w, "dir", path.data);
-	return 0;
-}
-
 static int add_age(struct cli *c, struct jw *w)
 {
 	const char *text = opts_get(&c->opts, OPT_store_OLDER_THAN);
@@ -57,7 +43,8 @@ static const struct subverb {
 	{ "verify", "verify_store", 1, false, "verifying the store", NULL },
 	{ "rebuild", "rebuild_store", 1, true, "rebuilding the read models", NULL },
 	{ "compact", "compact_store", 1, true, "compacting the store", NULL },
-	{ "backup", "backup_store", 2, true, "copying the store", add_dir },
+	{ "backup", "backup_store", 2, true, "copying the store", NULL },
+	{ "restore", NULL, 2, true, NULL, NULL },
 	{ "stats", "get_store_stats", 1, false, NULL, NULL },
 	{ "prune", "prune_store", 1, true, "removing what is old", add_age },
 };
@@ -86,6 +73,56 @@ static int show_result(struct cli *c, struct jval result)
 	return ok.type == JT_FALSE ? EXIT_FAILED : status;
 }
 
+/* Where the daemon that answers keeps its store. */
+static int find_store(struct cli *c, char ret[PATH_MAX], struct err *e)
+{
+	struct home places[HOME_PLACES];
+	size_t n = home_places(getuid(), places);
+
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(places[i].socket, remote_socket_path(c->remote)) == 0) {
+			snprintf(ret, PATH_MAX, "%s", places[i].store);
+			return 0;
+		}
+	return err_set(e, ERR_UNAVAILABLE, "the store of the daemon at %s was not found", remote_socket_path(c->remote));
+}
+
+/* The daemon has made a copy in its store's folder: takes it to where it was asked for. */
+static int take_backup(struct cli *c, struct jval result)
+{
+	const char *dir = c->opts.args[1];
+	char store[PATH_MAX], staged[PATH_MAX + 16];
+	struct err e = ERR_INIT;
+
+	if (find_store(c, store, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "store backup");
+	snprintf(staged, sizeof(staged), "%s/backup", store);
+	if (staged_backup_take(staged, dir, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "store backup");
+	buf_auto struct buf text = BUF_INIT;
+	struct jw w = jw_on(&text);
+	jw_obj(&w);
+	jw_kstr(&w, "dir", dir);
+	jw_kuint(&w, "sequence", jval_uint(jval_get(result, "sequence"), 0));
+	jw_obj_end(&w);
+	return show_result(c, jval_of(text.data, text.len));
+}
+
+/* Done by the daemon's program, which knows whom the files belong to; it refuses while a daemon runs. */
+static int restore_backup(struct cli *c)
+{
+	static const char *const programs[] = { "bailiffd", "../sbin/bailiffd" };
+	struct home places[HOME_PLACES];
+	mem_auto char *program = beside_path(programs, countof(programs));
+	char option[] = "--restore", home[] = "--home";
+
+	(void)home_places(getuid(), places);
+	char *argv[] = { program, option, (char *)c->opts.args[1], places[0].dir[0] ? home : NULL, places[0].dir, NULL };
+	execvp(program, argv);
+	cli_error("store restore: %s: %s", program, strerror(errno));
+	return EXIT_FAILED;
+}
+
 int cmd_store(struct cli *c)
 {
 	const struct subverb *v = c->opts.nargs ? find(c->opts.args[0]) : NULL;
@@ -98,6 +135,12 @@ int cmd_store(struct cli *c)
 		return c->opts.nargs ? cli_usage(c, "unknown verb '%s'", c->opts.args[0]) : cli_usage(c, "what is to be done?");
 	if (c->opts.nargs != v->nargs)
 		return cli_usage(c, "%s takes %s", v->name, v->nargs == 2 ? "a folder" : "no arguments");
+	if (!v->method)
+		return restore_backup(c);
+	if (v->nargs == 2 && access(c->opts.args[1], F_OK) == 0) {
+		cli_error("store %s: '%s' exists already: name a folder that does not", v->name, c->opts.args[1]);
+		return EXIT_FAILED;
+	}
 	jw_obj(&w);
 	if (v->add && v->add(c, &w) < 0)
 		return EXIT_USAGE;
@@ -110,5 +153,5 @@ int cmd_store(struct cli *c)
 		cli_error("%s ...", v->doing);
 	if (cli_call(c, v->method, &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "store %s", v->name);
-	return show_result(c, a.result);
+	return v->nargs == 2 ? take_backup(c, a.result) : show_result(c, a.result);
 }

@@ -7,9 +7,9 @@
 #include "supervisor/cli/listing.h"
 #include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
+#include "supervisor/cli/tree_usage.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <termios.h>
@@ -20,41 +20,18 @@ static volatile sig_atomic_t stop_signal;
 struct top {
 	struct cli *cli;
 	struct show_table table;
+	struct tree_usage usage;
 	uint64_t now_us;
 	unsigned rows, rows_most;
 };
 
-/* Of the command itself, from /proc: cpu time and resident memory; −1 where that may not be read. */
-static int read_stat(uint64_t pid, uint64_t start_time, uint64_t *ret_cpu_ms, uint64_t *ret_rss)
+static void add_usage(struct top *top, struct jval p)
 {
-	unsigned long long utime, stime, started, rss;
-	char path[64], text[1024];
-	const char *after;
-
-	snprintf(path, sizeof(path), "/proc/%llu/stat", (unsigned long long)pid);
-	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return -1;
-	text[n] = 0;
-	after = strrchr(text, ')');
-	if (!after || sscanf(after + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %*d %*d %llu %*u %llu", &utime,
-			     &stime, &started, &rss) != 4)
-		return -1;
-	/* Another process may have the number by now. */
-	if (start_time && started != start_time)
-		return -1;
-	*ret_cpu_ms = (utime + stime) * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
-	*ret_rss = rss * (uint64_t)sysconf(_SC_PAGESIZE);
-	return 0;
-}
-
-static void add_usage(struct show_table *t, struct jval p)
-{
+	struct show_table *t = &top->table;
 	uint64_t cpu_ms, rss, bytes = 0;
 	char cpu[16] = "-", mem[16] = "-", out[16];
 
-	if (read_stat(jval_uint(jval_get(p, "pid"), 0), jval_uint(jval_get(p, "startTime"), 0), &cpu_ms, &rss) == 0) {
+	if (tree_usage_get(&top->usage, jval_uint(jval_get(p, "pid"), 0), jval_uint(jval_get(p, "startTime"), 0), &cpu_ms, &rss) == 0) {
 		text_format_duration(cpu_ms, cpu);
 		text_format_size(rss, mem);
 	}
@@ -82,7 +59,7 @@ static void on_process(void *ctx, struct jval p)
 	show_table_cell(&top->table, SHOW_PLAIN, id);
 	show_table_cell(&top->table, SHOW_PLAIN, pid);
 	show_table_cell(&top->table, SHOW_PLAIN, buf_cstr(&took));
-	add_usage(&top->table, p);
+	add_usage(top, p);
 	show_table_cell(&top->table, SHOW_PLAIN, buf_cstr(&command));
 }
 
@@ -94,12 +71,14 @@ static int snapshot(struct cli *c, bool on_terminal, struct buf *out, struct err
 	int r;
 
 	show_table_init(&top.table, heads, 7);
+	tree_usage_read(&top.usage);
 	r = listing_processes(c, true, on_process, &top, e);
 	if (r == 0) {
 		if (on_terminal)
 			buf_printf(out, "bailiff: %u running   (q quits)\n\n", top.rows);
 		show_table_render(&top.table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), out);
 	}
+	tree_usage_done(&top.usage);
 	show_table_done(&top.table);
 	return r;
 }

@@ -6,6 +6,7 @@
 #include "supervisor/cli/completion.h"
 
 #include "runtime/base/buf.h"
+#include "supervisor/cli/candidates.h"
 #include "supervisor/cli/verb.h"
 
 #include <string.h>
@@ -17,151 +18,50 @@ static bool belongs(size_t option, const struct verb *v)
 	return strcmp(option_rows[option].verb, v->key) == 0;
 }
 
-/* "verify rebuild …": the words that a usage begins with, or has after bars; or nothing. */
-static void words_of(const struct verb *v, struct buf *out)
-{
-	for (const char *p = v->usage; *p;) {
-		size_t n = strcspn(p, " |");
-
-		if (n && p[0] >= 'a' && p[0] <= 'z')
-			buf_printf(out, "%s%.*s", out->len ? " " : "", (int)n, p);
-		p += strcspn(p, "|");
-		p += strspn(p, "| ");
-	}
-}
-
-static bool takes_process(const struct verb *v)
-{
-	return strstr(v->usage, "PROC") != NULL;
-}
-
+/* The shells ask `bailiff completion words` what may follow; these only hand the answer on. */
 static void bash(struct buf *out)
 {
 	buf_printf(out, "# bash completion for bailiff; %s\n", note);
-	buf_str(out, "_bailiff_processes()\n{\n\tbailiff ps -a 2>/dev/null | awk 'NR > 1 { print $1 }'\n}\n\n"
-		     "_bailiff()\n{\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]} words=\n"
-		     "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\tCOMPREPLY=($(compgen -W '");
-	for (size_t i = 0; i < nverbs; i++)
-		buf_printf(out, "%s%s", i ? " " : "", verbs[i].name);
-	buf_str(out, "' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $verb in\n");
-	for (size_t i = 0; i < nverbs; i++) {
-		buf_auto struct buf words = BUF_INIT;
-
-		words_of(&verbs[i], &words);
-		buf_printf(out, "\t%s)\n\t\tcase $cur in\n\t\t-*) words='--help", verbs[i].name);
-		for (size_t o = 0; o < OPT_COUNT; o++)
-			if (belongs(o, &verbs[i]))
-				buf_printf(out, " --%s", option_rows[o].name);
-		if (takes_process(&verbs[i]))
-			buf_printf(out, "' ;;\n\t\t*) words=\"%s%s$(_bailiff_processes)\" ;;\n", buf_cstr(&words), words.len ? " " : "");
-		else
-			buf_printf(out, "' ;;\n\t\t*) words='%s' ;;\n", buf_cstr(&words));
-		buf_str(out, "\t\tesac\n\t\t;;\n");
-	}
-	buf_str(out, "\tesac\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-		     "\tif [ \"$verb\" = run ] && [ \"${#COMPREPLY[@]}\" -eq 0 ]; then\n\t\tCOMPREPLY=($(compgen -c -- \"$cur\"))\n\tfi\n}\n"
-		     "complete -o default -F _bailiff bailiff\n");
-}
-
-/* In single quotes, and without what _arguments would take as its own syntax. */
-static void zsh_text(const char *s, struct buf *out)
-{
-	for (; *s; s++) {
-		if (*s == '\'')
-			buf_str(out, "'\\''");
-		else if (*s == '[' || *s == ']' || *s == ':')
-			buf_printf(out, "\\%c", *s);
-		else
-			buf_byte(out, *s);
-	}
-}
-
-static void zsh_option(const struct option_row *r, struct buf *out)
-{
-	if (r->letter)
-		buf_printf(out, " \\\n\t\t\t'(-%c --%s)'{-%c,--%s}'[", r->letter, r->name, r->letter, r->name);
-	else
-		buf_printf(out, " \\\n\t\t\t'--%s[", r->name);
-	zsh_text(r->help, out);
-	buf_byte(out, ']');
-	if (r->arg)
-		buf_printf(out, ":%s:", r->arg);
-	buf_byte(out, '\'');
+	buf_str(out, "_bailiff()\n{\n"
+		     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} found\n"
+		     "\tfound=$(bailiff completion words \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
+		     "\tcase $found in\n"
+		     "\t'') COMPREPLY=() ;;\n"
+		     "\t" CANDIDATES_FILES ") mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); compopt -o filenames ;;\n"
+		     "\t" CANDIDATES_COMMANDS ") mapfile -t COMPREPLY < <(compgen -c -- \"$cur\") ;;\n"
+		     "\t*) mapfile -t COMPREPLY <<<\"$found\" ;;\n"
+		     "\tesac\n}\n"
+		     "complete -F _bailiff bailiff\n");
 }
 
 static void zsh(struct buf *out)
 {
 	buf_printf(out, "#compdef bailiff\n# %s\n\n", note);
-	buf_str(out, "_bailiff_processes() {\n\tlocal -a ids\n\tids=(${(f)\"$(bailiff ps -a 2>/dev/null | awk 'NR > 1 { print $1 }')\"})\n"
-		     "\tcompadd -a ids\n}\n\n_bailiff() {\n\tlocal -a verbs\n\tverbs=(\n");
-	for (size_t i = 0; i < nverbs; i++) {
-		buf_printf(out, "\t\t'%s:", verbs[i].name);
-		zsh_text(verbs[i].summary, out);
-		buf_str(out, "'\n");
-	}
-	buf_str(out, "\t)\n\tif (( CURRENT == 2 )); then\n\t\t_describe verb verbs\n\t\treturn\n\tfi\n"
-		     "\tlocal verb=$words[2]\n\tshift words\n\t(( CURRENT-- ))\n\tcase $verb in\n");
-	for (size_t i = 0; i < nverbs; i++) {
-		buf_auto struct buf words = BUF_INIT;
-
-		words_of(&verbs[i], &words);
-		buf_printf(out, "\t%s)\n\t\t_arguments '(- *)--help[explain it]'", verbs[i].name);
-		for (size_t o = 0; o < OPT_COUNT; o++)
-			if (belongs(o, &verbs[i]))
-				zsh_option(&option_rows[o], out);
-		if (strcmp(verbs[i].name, "run") == 0)
-			buf_str(out, " \\\n\t\t\t'*::command:_normal'");
-		else if (takes_process(&verbs[i]) && words.len)
-			buf_printf(out, " \\\n\t\t\t'1:what:(%s)' \\\n\t\t\t'*:process:_bailiff_processes'", words.data);
-		else if (takes_process(&verbs[i]))
-			buf_str(out, " \\\n\t\t\t'*:process:_bailiff_processes'");
-		else if (words.len)
-			buf_printf(out, " \\\n\t\t\t'1:what:(%s)' \\\n\t\t\t'*:argument:_files'", words.data);
-		buf_str(out, "\n\t\t;;\n");
-	}
-	buf_str(out, "\tesac\n}\n\n_bailiff \"$@\"\n");
-}
-
-static void fish_text(const char *s, struct buf *out)
-{
-	for (; *s; s++)
-		if (*s == '\'' || *s == '\\')
-			buf_printf(out, "\\%c", *s);
-		else
-			buf_byte(out, *s);
+	buf_str(out, "_bailiff() {\n"
+		     "\tlocal -a found\n"
+		     "\tfound=(${(f)\"$(bailiff completion words \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"})\n"
+		     "\tcase $found[1] in\n"
+		     "\t" CANDIDATES_FILES ") _files ;;\n"
+		     "\t" CANDIDATES_COMMANDS ") _command_names -e ;;\n"
+		     "\t*) compadd -a found ;;\n"
+		     "\tesac\n}\n\n_bailiff \"$@\"\n");
 }
 
 static void fish(struct buf *out)
 {
 	buf_printf(out, "# fish completion for bailiff; %s\n", note);
-	buf_str(out, "function __bailiff_processes\n    bailiff ps -a 2>/dev/null | awk 'NR > 1 { print $1 }'\nend\n"
-		     "complete -c bailiff -n __fish_use_subcommand -f\n");
-	for (size_t i = 0; i < nverbs; i++) {
-		buf_auto struct buf words = BUF_INIT;
-		const struct verb *v = &verbs[i];
-
-		words_of(v, &words);
-		buf_printf(out, "complete -c bailiff -n __fish_use_subcommand -a %s -d '", v->name);
-		fish_text(v->summary, out);
-		buf_str(out, "'\n");
-		for (size_t o = 0; o < OPT_COUNT; o++) {
-			const struct option_row *r = &option_rows[o];
-
-			if (!belongs(o, v))
-				continue;
-			buf_printf(out, "complete -c bailiff -n '__fish_seen_subcommand_from %s' -l %s", v->name, r->name);
-			if (r->letter)
-				buf_printf(out, " -s %c", r->letter);
-			buf_printf(out, "%s -d '", r->arg ? " -r" : "");
-			fish_text(r->help, out);
-			buf_str(out, "'\n");
-		}
-		if (takes_process(v))
-			buf_printf(out, "complete -c bailiff -n '__fish_seen_subcommand_from %s' -f -a '%s%s(__bailiff_processes)'\n", v->name,
-				   buf_cstr(&words), words.len ? " " : "");
-		else if (words.len)
-			buf_printf(out, "complete -c bailiff -n '__fish_seen_subcommand_from %s' -a '%s'\n", v->name, words.data);
-	}
+	buf_str(out, "function __bailiff_complete\n"
+		     "    set -l words (commandline -opc) (commandline -ct)\n"
+		     "    set -l found (bailiff completion words $words[2..-1] 2>/dev/null)\n"
+		     "    switch \"$found\"\n"
+		     "        case " CANDIDATES_FILES "\n"
+		     "            __fish_complete_path (commandline -ct)\n"
+		     "        case " CANDIDATES_COMMANDS "\n"
+		     "            __fish_complete_command\n"
+		     "        case '*'\n"
+		     "            printf '%s\\n' $found\n"
+		     "    end\nend\n"
+		     "complete -c bailiff -f -a '(__bailiff_complete)'\n");
 }
 
 /* Text for mdoc: no backslashes of its own, no control lines by accident, each sentence's line as it is. */

@@ -80,6 +80,15 @@ static void terminate(struct follow *f, const char *reason)
 	remote_send(f->o.remote, "terminate_process", &params, NULL, NULL);
 }
 
+/* What does not run yet, because it waits for permission, cannot be signalled: then Ctrl-C ends it. */
+static void on_interrupted(void *ctx, struct jval result, struct jval error)
+{
+	struct follow *f = ctx;
+
+	if (error.type != JT_NONE && !remote_broken(error))
+		terminate(f, "user");
+}
+
 static void interrupt(struct follow *f)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -87,7 +96,7 @@ static void interrupt(struct follow *f)
 
 	jw_kstr(&w, "signal", "INT");
 	jw_obj_end(&w);
-	remote_send(f->o.remote, "signal_process", &params, NULL, NULL);
+	remote_send(f->o.remote, "signal_process", &params, on_interrupted, f);
 }
 
 static void leave(struct follow *f, int status)

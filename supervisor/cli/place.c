@@ -95,6 +95,8 @@ static void write_hosts(const struct opts *o, int option, struct jw *w)
 int place_write(const struct opts *o, const struct place_options *names, struct jw *w, struct err *e)
 {
 	const char *tmp = opts_get(o, names->tmp);
+	buf_auto struct buf sandbox = BUF_INIT;
+	struct jw in = jw_on(&sandbox);
 	char cwd[PATH_MAX], workspace[PATH_MAX];
 	uint64_t bytes;
 
@@ -103,18 +105,21 @@ int place_write(const struct opts *o, const struct place_options *names, struct 
 	jw_kstr(w, "cwd", cwd);
 	if (names->profile >= 0)
 		jw_kopt(w, "profile", opts_get(o, names->profile));
-	jw_kobj(w, "sandbox");
+	jw_obj(&in);
 	if (find_workspace(cwd, workspace))
-		jw_kstr(w, "workspace", workspace);
-	if (write_paths(o, names->ro, "readRoots", w, e) < 0 || write_paths(o, names->rw, "writeRoots", w, e) < 0 ||
-	    write_paths(o, names->hide, "hidden", w, e) < 0)
+		jw_kstr(&in, "workspace", workspace);
+	if (write_paths(o, names->ro, "readRoots", &in, e) < 0 || write_paths(o, names->rw, "writeRoots", &in, e) < 0 ||
+	    write_paths(o, names->hide, "hidden", &in, e) < 0)
 		return -1;
-	jw_kopt(w, "network", opts_get(o, names->net));
-	write_hosts(o, names->hosts, w);
+	jw_kopt(&in, "network", opts_get(o, names->net));
+	write_hosts(o, names->hosts, &in);
 	if (tmp && text_size_bytes(tmp, &bytes, e) < 0)
 		return err_wrap(e, "option '--%s'", option_rows[names->tmp].name);
 	if (tmp)
-		jw_kuint(w, "tmpBytes", bytes);
-	jw_obj_end(w);
+		jw_kuint(&in, "tmpBytes", bytes);
+	jw_obj_end(&in);
+	/* Where nothing is asked for, nothing is said: an empty object in a record reads like "no sandbox". */
+	if (strcmp(sandbox.data, "{}") != 0)
+		jw_kraw(w, "sandbox", sandbox.data, sandbox.len);
 	return 0;
 }

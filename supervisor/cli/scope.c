@@ -39,6 +39,28 @@ static int turn_of_process(struct cli *c, const char *given, struct scope *ret)
 	return 0;
 }
 
+/* A job has no scope of its own: what it did is in its task, or else in its session. */
+static int scope_of_job(struct cli *c, const char *given, struct scope *ret)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+	char id[TARGET_ID_MAX];
+
+	if (target_job(c, given, id) < 0)
+		return -1;
+	jw_obj(&w);
+	jw_kstr(&w, "jobId", id);
+	jw_kuint(&w, "limit", 1);
+	jw_obj_end(&w);
+	if (cli_call(c, "get_job", &params, &a, &e) < 0)
+		return cli_fail(c, -1, &e, "%s", given);
+	ret->member = jval_get(a.result, "taskId").type == JT_STRING ? "taskId" : "sessionId";
+	jval_str(jval_get(a.result, ret->member), ret->id, sizeof(ret->id));
+	return 0;
+}
+
 int scope_find(struct cli *c, const char *given, struct scope *ret)
 {
 	*ret = (struct scope){ .member = "sessionId" };
@@ -53,5 +75,7 @@ int scope_find(struct cli *c, const char *given, struct scope *ret)
 	}
 	if (strncmp(given, "proc_", 5) == 0)
 		return turn_of_process(c, given, ret);
+	if (strncmp(given, "job_", 4) == 0)
+		return scope_of_job(c, given, ret);
 	return target_session(c, given, ret->id);
 }

@@ -306,7 +306,7 @@ void show_json(struct jval v, unsigned indent, struct buf *out)
 			buf_str(out, nested && !empty ? "-" : "- ");
 		}
 		if (empty)
-			buf_str(out, "none");
+			buf_append(out, it.value.text, it.value.len);
 		else if (!nested)
 			show_scalar(it.value, out);
 		buf_byte(out, '\n');

@@ -1,0 +1,201 @@
+"""What operators do every day: completion, top, doctor, backup and restore, metrics, records of tasks and jobs, Ctrl-C."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import harness
+from harness import CLI, Home, until
+
+
+def words(home, *line):
+    return home.cli("completion", "words", *line).text.split()
+
+
+def test_completion_knows_values_of_options(home):
+    assert words(home, "run", "--net", "") == ["none", "host", "allow"]
+    assert words(home, "run", "--net=h") == ["--net=host"]
+    assert words(home, "run", "--net", "=", "a") == ["allow"]      # as bash splits it
+    assert {"workspace", "readonly", "isolated", "ci"} <= set(words(home, "run", "--profile", ""))
+    assert words(home, "run", "--cwd", "") == ["@files"]
+    assert "--profile" in words(home, "run", "--pro") and "--detach" not in words(home, "run", "--pro")
+    assert words(home, "run", "--", "l") == ["@commands"]
+
+
+def test_completion_knows_subverbs_and_their_arguments(home):
+    assert words(home, "store", "back") == ["backup"]
+    assert words(home, "store", "backup", "") == ["@files"]
+    assert "claude-code" in words(home, "setup", "")
+    assert "list_processes" in words(home, "call", "list_pro")
+    assert "default" in words(home, "policy", "mode", "s", "")
+    with home.rpc() as rpc:
+        session = rpc.call("create_session", title="one")["sessionId"]
+        assert session in words(home, "session", "show", "")
+        task = rpc.call("create_task", objective="x")["taskId"]
+        assert words(home, "task", "show", "") == [task] and task not in words(home, "task", "")
+        action = rpc.call("request_action", actionType="ask", prompt="?", decisions=["yes", "no"], turnId=turn_of(rpc))["actionId"]
+        assert words(home, "approve", "") == [action]
+        rpc.call("respond_action", actionId=action, decision="yes")
+        assert words(home, "approve", "") == []
+
+
+def turn_of(rpc):
+    return rpc.call("submit_turn", input=[{"type": "text", "text": "x"}])["turnId"]
+
+
+def test_completion_offers_kill_only_what_runs(home):
+    with home.rpc() as rpc:
+        ended = rpc.run(["true"])[0]["processId"]
+        alive = rpc.start(["sleep", "1000"])["processId"]
+        assert words(home, "kill", "") == [alive]
+        assert set(words(home, "logs", "")) == {ended, alive}
+        rpc.end(alive)
+    assert words(home, "kill", "") == []
+
+
+def test_completion_starts_no_daemon():
+    with tempfile.TemporaryDirectory() as base:
+        done = harness.cli("completion", "words", "kill", "", env={"BAILIFF_HOME": base})
+        assert done.out == b"" and os.listdir(base) == []
+
+
+def test_bash_takes_the_completion(home):
+    script = f"""
+        bailiff() {{ {CLI} "$@"; }}
+        source <(bailiff completion bash)
+        try() {{ COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _bailiff 2>/dev/null; echo "${{COMPREPLY[*]}}"; }}
+        try bailiff run --net ''
+        try bailiff sto
+        try bailiff store ver
+    """
+    done = subprocess.run(["bash", "-c", script], env=harness.environment(BAILIFF_HOME=home.dir), stdout=subprocess.PIPE, text=True)
+    assert done.stdout.splitlines() == ["none host allow", "store", "verify"], done.stdout
+
+
+def test_top_shows_the_whole_tree(home):
+    busy = "import os\nx = bytearray(150 << 20)\nprint('ready', flush=True)\nwhile True: pass"
+    with home.rpc() as rpc:
+        process = rpc.start(["sh", "-c", f"/usr/bin/python3 -c \"$1\" & wait", "sh", busy])["processId"]
+
+        def shown():
+            for line in home.cli("top").text.splitlines():
+                if line.startswith(process):
+                    _, _, _, cpu, memory, *_ = line.split()
+                    return cpu, memory
+        def busy_and_large():
+            cpu, memory = shown()
+            return not cpu.endswith("ms") and memory.endswith("M") and float(memory[:-1]) > 150
+        until("top shows a second of CPU time and 150 MB", busy_and_large)
+        rpc.end(process)
+
+
+@harness.audit_turn()    # the daemon that doctor starts takes it
+def test_doctor_works_before_the_first_run():
+    with tempfile.TemporaryDirectory(prefix="bl-") as base:
+        try:
+            done = harness.cli("doctor", env={"BAILIFF_HOME": base})
+            assert "seccomp" in done.text and base in done.text, done.text
+        finally:
+            with open(os.path.join(base, "bailiffd.pid")) as f:
+                pid = int(f.read())
+            os.kill(pid, signal.SIGTERM)
+            until("the daemon has gone", lambda: not harness.alive(pid))
+
+
+def test_backup_goes_where_the_caller_may_write_and_restore_brings_it_back():
+    base = tempfile.mkdtemp(prefix="bl-")           # nobody else may enter it, the runtime's user included
+    copy = os.path.join(base, "copy")
+    try:
+        with Home() as home:
+            with home.rpc() as rpc:
+                kept = rpc.run(["echo", "kept"])[0]["processId"]
+            home.cli("store", "backup", copy)
+            assert sorted(os.listdir(copy)) == ["spool", "store"]
+            for folder, _, files in os.walk(copy):
+                for name in [folder] + [os.path.join(folder, f) for f in files]:
+                    assert os.stat(name).st_uid == os.geteuid(), name
+            again = home.cli("store", "backup", copy, status=1)
+            assert b"exists already" in again.err, again.err
+            with home.rpc() as rpc:
+                later = rpc.run(["echo", "later"])[0]["processId"]
+            refused = home.cli("store", "restore", copy, status=1)
+            assert b"already running" in refused.err, refused.err
+            home.stop()
+            nothing = home.cli("store", "restore", base, status=1)
+            assert b"not a backup" in nothing.err, nothing.err
+            assert "before-restore" in home.cli("store", "restore", copy).text
+            home.start()
+            with home.rpc() as rpc:
+                assert rpc.outputs(kept)["stdout"] == b"kept\n"
+                rpc.fails("get_process", processId=later)
+                assert rpc.call("verify_store")["ok"] is True
+            assert any(name.startswith("store.before-restore-") for name in os.listdir(home.dir))
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def test_a_path_that_was_not_changed_is_an_error(home):
+    process = home.cli("run", "-d", "--cow", "--", "sh", "-c", "echo x > made").text.strip()
+    home.cli("wait", process)
+    for verb in ("diff", "apply", "discard"):
+        done = home.cli(verb, process, "mode", status=1)
+        assert b"mode: nothing there was changed" in done.err, done.err
+    assert not os.path.exists(os.path.join(home.work, "made"))
+    home.cli("apply", process, "made")
+    assert os.path.exists(os.path.join(home.work, "made"))
+
+
+def test_started_minus_ended_is_what_runs(home):
+    with home.rpc() as rpc:
+        rpc.run(["true"])
+        rpc.fails("start_process", command=["/does/not/exist"])
+        process = rpc.start(["sleep", "1000"])["processId"]
+        health = rpc.call("get_health")["processes"]
+        assert health["started"] - health["ended"] == health["live"] == 1, health
+    home.kill_part("runtime")
+    until("the next runtime answers", home.answers)
+    with home.rpc() as rpc:
+        rpc.end(process)
+        until("the end is counted", lambda: rpc.call("get_health")["processes"]["live"] == 0)
+        health = rpc.call("get_health")["processes"]
+        assert health["started"] == health["ended"] == 1, health
+
+
+def test_records_of_tasks_and_jobs_say_what_they_are_about(home):
+    with home.rpc() as rpc:
+        task = rpc.call("create_task", objective="x", command=["true"], cwd=home.work)["taskId"]
+    assert "sandbox: none" not in home.cli("task", "show", task).text
+    task = home.cli("task", "create", "y", "--", "true").text.strip()
+    assert "sandbox: none" not in home.cli("task", "show", task).text
+    job = home.cli("job", "create", "--wait", "--item", "first text", "--item", "second", "--", "echo", "{item}").text.strip()
+    shown = home.cli("job", "show", job).text
+    assert "first text" in shown and "second" in shown, shown
+    pack = json.loads(home.cli("export", "evidence", job).out.splitlines()[0])
+    assert pack, pack
+
+
+def answers_signals(pid):
+    """Whether it reads SIGINT instead of dying of it."""
+    with open(f"/proc/{pid}/status") as f:
+        blocked = int(next(line for line in f if line.startswith("SigBlk:")).split()[1], 16)
+    return blocked & 1 << signal.SIGINT - 1
+
+
+def test_ctrl_c_ends_what_waits_for_permission():
+    with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(sleep:*)"]))) as home:
+        run = home.cli_start("run", "--", "sleep", "1000")
+        with home.rpc() as rpc:
+            until("it waits", lambda: rpc.call("list_actions", status="pending")["actions"])
+            until("bailiff follows it", lambda: answers_signals(run.pid))
+            run.send_signal(signal.SIGINT)
+            run.communicate(timeout=harness.PATIENCE)
+            assert run.returncode not in (0, None)
+            until("nothing waits any more", lambda: not rpc.call("list_actions", status="pending")["actions"])
+            assert rpc.events(types=["process.started"]) == []
+
+
+if __name__ == "__main__":
+    harness.main(globals())
