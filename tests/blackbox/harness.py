@@ -430,8 +430,8 @@ class Home:
 
     def cli_start(self, *args, **more):
         """bailiff in the background. Unbuffered: communicate() would not see what readline() had read ahead."""
-        return subprocess.Popen([CLI, *shows_talker(args)], env=environment(BAILIFF_HOME=self.dir), cwd=self.work, bufsize=0,
-                                **dict(dict(stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), **more))
+        return subprocess.Popen([CLI, *shows_talker(args)], cwd=self.work, bufsize=0, **dict(dict(
+            env=environment(BAILIFF_HOME=self.dir), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), **more))
 
 
 class Done:

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 
-from harness import PATIENCE, until
+from harness import PATIENCE, environment, until
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -24,7 +24,8 @@ class Serve:
     def __init__(self, home, *options, address="0"):
         self.home = home
         self.log = open(os.path.join(home.dir, "serve.log"), "ab")
-        self.process = home.cli_start("serve", "--listen", address, *options, stdout=subprocess.PIPE, stderr=self.log)
+        self.process = home.cli_start("serve", "--listen", address, *options, stdout=subprocess.PIPE, stderr=self.log,
+                                      env=environment(BAILIFF_HOME=home.dir, BAILIFF_MCP_HUMAN_MS="0"))
         line = self.process.stdout.readline().decode()
         found = re.match(r"listening on http://([^/]+):(\d+)/mcp$", line.strip())
         assert found, f"it said {line!r}; " + self.said()

@@ -24,7 +24,7 @@ class Mcp:
 
     def __init__(self, home, *options, cwd=None, env=None):
         self.process = subprocess.Popen([harness.CLI, "mcp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        cwd=cwd or home.work, env=harness.environment(BAILIFF_HOME=home.dir, **(env or {})))
+                                        cwd=cwd or home.work, env=harness.environment(BAILIFF_HOME=home.dir, **{"BAILIFF_MCP_HUMAN_MS": "0", **(env or {})}))
         self.lines, self.next_id = queue.Queue(), 0
         self.replies, self.notes, self.asked, self.odd, self.meta = {}, [], [], [], None
         self.stderr = b""

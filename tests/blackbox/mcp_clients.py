@@ -191,7 +191,7 @@ class Sdk(Client):
     def __init__(self, home, which, answer=None, args=(), mode=None, serve=None, plain=False):
         super().__init__(plain)
         node, packages = npm.node(20), npm.packages("mcp-sdk")
-        settings = {"env": environment(BAILIFF_HOME=home.dir), "cwd": home.work, "elicitation": answer is not None, "mode": mode or "auto"}
+        settings = {"env": environment(BAILIFF_HOME=home.dir, BAILIFF_MCP_HUMAN_MS="0"), "cwd": home.work, "elicitation": answer is not None, "mode": mode or "auto"}
         if serve:
             settings.update(url=f"http://127.0.0.1:{serve.port}/mcp", token=serve.token)
         driver = os.path.join(os.path.dirname(os.path.abspath(__file__)), "mcp_driver.mjs")

@@ -4,7 +4,8 @@ import json
 import os
 
 import harness
-from mcp import text_of
+from harness import Home
+from mcp import Mcp, text_of
 from mcp_clients import Raw, links_of
 
 ERAS = (False, True)
@@ -56,6 +57,76 @@ def test_results_are_plain_text_by_default(home):
     with Raw(home, plain=True) as other, Raw(home) as structured:
         assert "structuredContent" not in other.request("tasks/result", taskId=made["taskId"]), "another gateway recalls it"
         assert structured.request("tasks/result", taskId=made["taskId"])["structuredContent"]["stdout"] == "task\n", "and one that has it sent has it"
+
+
+# ---- questions ----
+
+def asking():
+    home = Home(start=False)
+    with open(os.path.join(home.dir, "policy.json"), "w") as f:
+        json.dump({"permissions": {"ask": ["Bash(touch:*)"]}}, f)
+    os.mkdir(os.path.join(home.work, ".git"))
+    home.start()
+    return home
+
+
+def test_accept_means_what_the_user_sees():
+    """No choice is made for the user, and where a client takes the first one by itself, it is the one that its Accept button stands for."""
+    with asking() as home, home.rpc() as rpc:
+        for modern in ERAS:
+            with Raw(home, modern, plain=True, answer=lambda q: {"action": "accept", "content": {"decision": "allow_once"}}) as mcp:
+                mcp.call("exec", command="touch made; echo yes", cow=True)
+                choice = mcp.asked[-1]["requestedSchema"]
+                assert choice["required"] == ["decision"] and "default" not in choice["properties"]["decision"], choice
+                assert choice["properties"]["decision"]["enum"][0] == "allow_once" and choice["properties"]["decision"]["enum"][-1] == "deny", choice
+                process = next(p["processId"] for p in rpc.call("list_processes")["processes"])
+                mcp.answer = lambda q: {"action": "accept", "content": {"decision": "apply"}}
+                mcp.call("changes", processId=process, action="apply")
+                choice = mcp.asked[-1]["requestedSchema"]
+                assert choice["required"] == ["decision"] and "default" not in choice["properties"]["decision"], choice
+                assert choice["properties"]["decision"]["enum"][0] == "apply", choice
+        # Accept without a choice is neither a yes nor a no.
+        with Mcp(home) as mcp:
+            mcp.initialize(elicitation={})
+            call = mcp.send("tools/call", name="exec", arguments={"command": "touch unmade"})
+            mcp.answer(mcp.request(), {"action": "accept", "content": {}})
+            text = text_of(mcp.reply(call))
+            action, = [a["actionId"] for a in rpc.call("list_actions", status="pending")["actions"]]
+            assert f"bailiff approve {action}" in text, text
+            assert not os.path.exists(os.path.join(home.work, "unmade"))
+
+
+def test_a_client_that_nobody_sits_at_leaves_the_question_open():
+    """Headless clients decline or cancel at once what they cannot show. A person who declines needs a moment."""
+    for modern in ERAS:
+        for action in ("decline", "cancel"):
+            with asking() as home, home.rpc() as rpc:
+                with Raw(home, modern, plain=True, answer={"action": action}, env={"BAILIFF_MCP_HUMAN_MS": "600000"}) as mcp:
+                    text = mcp.tell("exec", command="touch made; echo done")[1]
+                    waiting, = rpc.call("list_actions", status="pending")["actions"]
+                    assert f"bailiff approve {waiting['actionId']}" in text and len(mcp.asked) == 1, text
+                    home.cli("approve", waiting["actionId"])
+                    assert "done" in mcp.tell("wait", actionId=waiting["actionId"])[1]
+                    text = mcp.tell("exec", command="echo two >>kept", cow=True)[1]
+                    process = next(p["processId"] for p in rpc.call("list_processes")["processes"])
+                    assert f"bailiff apply {process}" in mcp.tell("changes", error=True, processId=process, action="apply")[1]
+                with Raw(home, modern, plain=True, answer={"action": action}) as mcp:
+                    assert "Permission was refused" in mcp.tell("exec", error=True, command="touch made")[1]
+                    assert not rpc.call("list_actions", status="pending")["actions"]
+
+
+def test_progress_does_not_say_running_while_the_question_is_open():
+    with asking() as home, Mcp(home, env={"BAILIFF_MCP_HEARTBEAT_MS": "20"}) as mcp:
+        mcp.initialize(elicitation={})
+        call = mcp.send("tools/call", name="exec", arguments={"command": "touch made; sleep 1000"}, _meta={"progressToken": "p"})
+        question = mcp.request()
+        said = [mcp.note("notifications/progress")["message"] for _ in range(3)]
+        assert any("waiting for an answer" in m for m in said) and not any("running" in m for m in said[1:]), said
+        mcp.notes.clear()
+        mcp.answer(question, {"action": "accept", "content": {"decision": "allow_once"}})
+        while "running" not in mcp.note("notifications/progress")["message"]:
+            pass
+        mcp.notify("notifications/cancelled", requestId=call)
 
 
 if __name__ == "__main__":

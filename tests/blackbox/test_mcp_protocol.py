@@ -403,7 +403,7 @@ def test_permission_through_a_legacy_client():
             name = f"made-{made}-{len(rpc.events())}"
             call = mcp.send("tools/call", name="exec", arguments={"command": f"touch {name}", "cwd": home.work})
             asked = mcp.request()
-            assert "touch" in asked["params"]["message"] and asked["params"]["requestedSchema"]["properties"]["decision"]["default"] == "deny", asked
+            assert "touch" in asked["params"]["message"] and asked["params"]["requestedSchema"]["required"] == ["decision"], asked
             mcp.answer(asked, answer)
             result = mcp.reply(call)
             assert result.get("isError", False) == (not made) and os.path.exists(os.path.join(home.work, name)) == made, result

@@ -165,7 +165,7 @@ def test_subscription(home):
 
 def test_files_and_changes(home):
     os.mkdir(os.path.join(home.work, ".git"))
-    for mcp in clients(home, answer={"action": "accept", "content": {"confirm": True}}):
+    for mcp in clients(home, answer={"action": "accept", "content": {"decision": "apply"}}):
         mcp.call("write_file", path="f", content="a\nb\n")
         mcp.call("apply_patch", patch="--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n")
         assert mcp.tell("read_file", path="f")[0]["content"] == "a\nB\n"

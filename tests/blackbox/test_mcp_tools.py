@@ -13,8 +13,11 @@ from mcp_clients import Raw, links_of
 ERAS = (False, True)
 ALLOW = {"action": "accept", "content": {"decision": "allow_once"}}
 DENY = {"action": "accept", "content": {"decision": "deny"}}
-YES = {"action": "accept", "content": {"confirm": True}}
 NO = {"action": "decline"}
+
+
+def agree(question):
+    return {"action": "accept", "content": {"decision": question["requestedSchema"]["properties"]["decision"]["enum"][0]}}
 
 
 @contextlib.contextmanager
@@ -236,8 +239,8 @@ def test_a_call_that_yields(home):
     with Raw(home) as mcp:
         told, text = mcp.exec("echo first; sleep 1000", yieldMs=300)
         assert told["status"] == "running" and "Still running" in text, text
-        told, text = mcp.tell("kill", processId=told["processId"], reason="enough")
-        assert told["status"] == "terminated" and "enough" in text, text
+        told, text = mcp.tell("kill", processId=told["processId"])
+        assert told["status"] == "terminated" and "ended by the agent" in text, text
         assert mcp.tell("kill", processId=told["processId"])[0]["status"] == "terminated", "ending it twice is fine"
 
 
@@ -477,7 +480,7 @@ def test_held_back_changes(home):
     os.mkdir(os.path.join(home.work, ".git"))
     for modern in ERAS:
         put(home, "kept", "one\n")
-        with Raw(home, modern, answer=YES) as mcp:
+        with Raw(home, modern, answer=agree) as mcp:
             told, text = mcp.exec("echo two >>kept; echo new >added", cow=True)
             process = told["processId"]
             assert "Call changes" in told["next"] and get(home, "kept") == "one\n", told
@@ -487,7 +490,7 @@ def test_held_back_changes(home):
             assert "+two" in mcp.read(f"bailiff://changes/{process}")[0]["text"]
             mcp.answer = NO
             assert mcp.tell("changes", error=True, processId=process, action="apply")[0]["status"] == "refused" and get(home, "kept") == "one\n"
-            mcp.answer = YES
+            mcp.answer = agree
             told, _ = mcp.tell("changes", processId=process, action="apply", paths=[os.path.join(home.work, "kept")])
             assert told["status"] == "applied" and get(home, "kept") == "one\ntwo\n" and "kept" in mcp.asked[-1]["message"], told
             assert mcp.tell("changes", processId=process, action="discard")[0]["status"] == "discarded"
@@ -497,7 +500,7 @@ def test_held_back_changes(home):
                 told, _ = mcp.exec("echo unasked >>kept", cow=True)
                 call = {"name": "changes", "arguments": {"processId": told["processId"], "action": "apply"}}
                 # A yes that comes along with the first call was given to nothing; and a state alone is asked about again, in full.
-                first = mcp.request("tools/call", **call, inputResponses={"settle": YES})
+                first = mcp.request("tools/call", **call, inputResponses={"settle": {"action": "accept", "content": {"decision": "apply"}}})
                 again = mcp.request("tools/call", **call, requestState=first["requestState"])
                 for result in (first, again):
                     assert result["resultType"] == "input_required" and "kept" in result["inputRequests"]["settle"]["params"]["message"], result

@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define ASK_MS (10u * 60 * 1000)
+#define ASKED_MS "askedMs" /* in a request state: when the question was put, in milliseconds of the real time */
 
 /* ---- what the client can ---- */
 
@@ -88,6 +89,21 @@ json_t *mcp_call_answer(const struct mcp_call *c, const char *key)
 	return q ? q->answer : NULL;
 }
 
+bool mcp_call_unread(const struct mcp_call *c, const char *key)
+{
+	const struct mcp_question *q = find(c->priv, key);
+	const char *action = q ? json_string_value(json_object_get(q->answer, "action")) : NULL;
+	int64_t ms;
+
+	if (!action || strcmp(action, "accept") == 0)
+		return false;
+	if (q->asked_ns)
+		ms = (int64_t)((clock_boot_ns() - q->asked_ns) / 1000000);
+	else
+		ms = (int64_t)(clock_real_us() / 1000) - json_integer_value(json_object_get(c->kept, ASKED_MS));
+	return ms < (int64_t)c->mcp->o.config->human_ms;
+}
+
 /* Whether a client's result is an answer to this question. */
 static bool fits(const struct mcp_question *q, const json_t *answer)
 {
@@ -125,6 +141,7 @@ static void go_on(struct mcp_call_private *p)
 	if (!fn || !all_answered(p))
 		return;
 	p->answered = NULL;
+	p->ran_ns = clock_boot_ns();
 	if (p->asking)
 		event_del(&p->ask_timer);
 	fn(&p->call);
@@ -165,6 +182,7 @@ static void ask_legacy(struct mcp_call_private *p)
 		if (q->answer || q->number)
 			continue;
 		q->number = ++m->next_question;
+		q->asked_ns = clock_boot_ns();
 		mem_auto char *text = mem_printf("bailiff-%llu", (unsigned long long)q->number);
 		json_auto_t *id = json_string(text);
 		json_t *params = json_copy(q->params);
@@ -191,6 +209,7 @@ static void require_input(struct mcp_call_private *p, json_t *keep)
 	TAILQ_FOREACH(q, &p->questions, entry)
 		if (!q->answer)
 			json_object_set_new(requests, q->key, json_pack("{ss sO}", "method", q->method, "params", q->params));
+	json_object_set_new(keep, ASKED_MS, json_integer((json_int_t)(clock_real_us() / 1000)));
 	mem_auto char *state = mcp_seal_make(&s, keep);
 	mcp_call_finish(&p->call, json_pack("{ss so ss}", "resultType", "input_required", "inputRequests", requests, "requestState", state));
 }
@@ -221,8 +240,10 @@ static void ask_in_task(struct mcp_call_private *p)
 	struct mcp_question *q;
 
 	TAILQ_FOREACH(q, &p->questions, entry)
-		if (!q->answer)
+		if (!q->answer) {
 			q->number = ++p->call.mcp->next_question;
+			q->asked_ns = clock_boot_ns();
+		}
 	mcp_task_asks(p->task);
 	ask_timer(p, ask_ms(p));
 }
@@ -234,6 +255,7 @@ void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered)
 	bool all;
 
 	p->answered = answered;
+	p->ran_ns = clock_boot_ns();
 	if (p->era == MCP_LEGACY) {
 		ask_legacy(p);
 		return;
@@ -308,14 +330,18 @@ void mcp_ask_done(struct mcp_call_private *p)
 
 /* ---- permission ---- */
 
-/* In a session that clients share, a yes of one's user must not be one to all the others. */
+/*
+ * Clients show a choice and a button that sends it, "Accept". There is no default: a user who presses it without a look at the choice
+ * must not have denied what the question offers to allow, and where a client chooses the first by itself, that is what the button says.
+ * In a session that clients share, a yes of one's user must not be one to all the others.
+ */
 static json_t *decision_schema(const struct mcp_session *m)
 {
 	json_t *words = m->o.shared ? json_pack("[ss]", "allow_once", "deny") : json_pack("[sss]", "allow_once", "allow_session", "deny");
 	json_t *names = m->o.shared ? json_pack("[ss]", "Allow once", "Deny") : json_pack("[sss]", "Allow once", "Allow for this session", "Deny");
 
-	return json_pack("{ss s{s{ss ss so so ss}} s[s]}", "type", "object", "properties", "decision", "type", "string", "title", "Decision", "enum", words,
-			 "enumNames", names, "default", "deny", "required", "decision");
+	return json_pack("{ss s{s{ss ss so so}} s[s]}", "type", "object", "properties", "decision", "type", "string", "title", "Decision", "enum", words,
+			 "enumNames", names, "required", "decision");
 }
 
 static void tell(struct mcp_call *c, enum mcp_approval a)
@@ -368,6 +394,7 @@ bool mcp_ask_event(struct mcp_call_private *p, struct jval event)
 	    !jval_is_str(jval_get(event, "actionId"), action))
 		return false;
 	p->answered = NULL;
+	p->ran_ns = clock_boot_ns();
 	mcp_ask_done(p);
 	if (p->task)
 		mcp_task_asks(p->task);
@@ -382,7 +409,8 @@ static void on_decision(struct mcp_call *c)
 	const char *action = json_string_value(json_object_get(answer, "action"));
 	const char *word = json_string_value(json_object_get(json_object_get(answer, "content"), "decision"));
 
-	if (!answer) {
+	/* A client that nobody sits at dismisses at once what it cannot show: the question is still open, and others can answer it. */
+	if (!answer || mcp_call_unread(c, "approve")) {
 		look(c);
 		return;
 	}

@@ -34,7 +34,7 @@ struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_me
 	p->where = where;
 	p->log_level = -1;
 	p->progress = -1;
-	p->began_ns = p->said_ns = clock_boot_ns();
+	p->began_ns = p->said_ns = p->ran_ns = clock_boot_ns();
 	LIST_INIT(&p->owned);
 	LIST_INIT(&p->ups);
 	TAILQ_INIT(&p->questions);
@@ -524,7 +524,7 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 	if (quiet + 10 >= every) {
 		char text[64];
 
-		snprintf(text, sizeof(text), "running for %u s", (unsigned)((clock_boot_ns() - p->began_ns) / 1000000000));
+		snprintf(text, sizeof(text), "%s for %u s", p->answered ? "waiting for an answer" : "running", (unsigned)((clock_boot_ns() - p->ran_ns) / 1000000000));
 		mcp_call_progress(&p->call, -1, -1, text);
 		quiet = 0;
 	}

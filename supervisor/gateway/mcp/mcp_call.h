@@ -129,6 +129,8 @@ void mcp_call_lacks(struct mcp_call *c, const char *capability);
 void mcp_call_question(struct mcp_call *c, const char *key, const char *method, json_t *params);
 /* Asks what was named. keep is taken over, may be NULL. Asking without the capability is the handler's mistake: see mcp_call_can. */
 void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered);
+/* Whether it was dismissed (declined, cancelled) sooner than a person can have read it, by a client that nobody sits at. */
+bool mcp_call_unread(const struct mcp_call *c, const char *key);
 /* A yes counts only for what was asked: one that came along with a first call was given to nothing. Before the question is asked. */
 void mcp_call_unanswered(struct mcp_call *c);
 /* The client's result for a question, or NULL: it failed, timed out, or is not what was asked for. Until the call ends. */

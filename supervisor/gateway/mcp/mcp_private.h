@@ -24,6 +24,7 @@ struct mcp_question {
 	json_t *params;
 	json_t *answer;                 /* NULL until there is one, or none came */
 	uint64_t number;                /* of the request to a legacy client; 0 = none is under way */
+	uint64_t asked_ns;              /* 0: in an earlier round, whose state says when */
 };
 
 struct mcp_call_private {
@@ -43,6 +44,7 @@ struct mcp_call_private {
 	json_t *progress_token;         /* or NULL */
 	double progress;                /* the last that was sent */
 	uint64_t began_ns, said_ns;
+	uint64_t ran_ns;                /* since when it runs: it began, or the last question was answered */
 	struct event beat, later, slow, ask_timer;
 	mcp_call_fn later_fn, slow_fn;
 	void (*watch)(struct mcp_call *c, struct jval event);

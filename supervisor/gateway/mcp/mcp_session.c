@@ -18,6 +18,7 @@
 #define BATCH_MAX 100u
 #define MAX_CALLS 64u
 #define MAX_WEIGHT (64u << 20)
+#define HUMAN_MS 1000u /* to see a question, read it and press a key */
 #define MAX_PARKED 256u /* more than may run; then the client is held back */
 
 /* For tests and for clients with a patience of their own; what is no number of milliseconds is not heeded. */
@@ -34,6 +35,7 @@ void mcp_config_init(struct mcp_config *c)
 {
 	*c = (struct mcp_config){
 		.heartbeat_ms = env_ms("BAILIFF_MCP_HEARTBEAT_MS"), .ask_ms = env_ms("BAILIFF_MCP_ASK_MS"), .quick_ms = env_ms("BAILIFF_MCP_QUICK_MS"),
+		.human_ms = getenv("BAILIFF_MCP_HUMAN_MS") ? env_ms("BAILIFF_MCP_HUMAN_MS") : HUMAN_MS,
 	};
 	if (getrandom(c->key, sizeof(c->key), 0) != sizeof(c->key))
 		abort();

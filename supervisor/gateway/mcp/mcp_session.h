@@ -36,6 +36,7 @@ struct mcp_config {
 	bool structured;                /* output schemas and structured content: several clients hand a model that instead of the text */
 	unsigned heartbeat_ms;          /* of calls that say nothing; 0 = default */
 	unsigned ask_ms;                /* how long the client has to answer a question; 0 = default */
+	unsigned human_ms;              /* a question that is dismissed sooner was read by nobody */
 	unsigned quick_ms;              /* how long a call may take before it becomes a task; 0 = default */
 	unsigned max_calls;             /* under way for one client, then it is held back; 0 = default */
 	uint8_t key[32];                /* of request states; new for each gateway process */

@@ -77,10 +77,10 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 /* ---- apply, discard ---- */
 
 struct settling {
-	const char *method, *did, *question, *verb;
+	const char *method, *did, *question, *verb, *yes;
 };
-static const struct settling apply = { "apply_changes", "applied", "Write these changes to your files?", "apply" };
-static const struct settling discard = { "discard_changes", "discarded", "Forget these changes for good?", "discard" };
+static const struct settling apply = { "apply_changes", "applied", "Write these changes to your files?", "apply", "Write them" };
+static const struct settling discard = { "discard_changes", "discarded", "Forget these changes for good?", "discard", "Forget them" };
 
 static const struct settling *settling_of(const struct mcp_call *c)
 {
@@ -120,22 +120,35 @@ static void refuse(struct mcp_call *c, const char *status, const char *words)
 	mcp_call_finish(c, answer);
 }
 
+static void needs_person(struct mcp_call *c)
+{
+	mem_auto char *words = mem_printf("This takes a person, and this client did not ask one. They can run: bailiff %s %s", settling_of(c)->verb,
+					  text(c->arguments, "processId"));
+
+	refuse(c, "needs_person", words);
+}
+
 static void on_answered(struct mcp_call *c)
 {
 	const struct settling *s = settling_of(c);
 	const json_t *answer = mcp_call_answer(c, "settle");
 
-	if (strcmp(text(answer, "action"), "accept") == 0 && json_is_true(json_object_get(json_object_get(answer, "content"), "confirm")))
+	if (strcmp(text(answer, "action"), "accept") == 0 && strcmp(text(json_object_get(answer, "content"), "decision"), s->verb) == 0)
 		mcp_call_decide(c, s->method, params_of(c), on_settled);
+	else if (!answer || mcp_call_unread(c, "settle"))
+		needs_person(c);
 	else
 		refuse(c, "refused", "The user did not agree; the changes stay held back.");
 }
 
 static void ask(struct mcp_call *c, const char *message)
 {
+	const struct settling *s = settling_of(c);
+
 	mcp_call_question(c, "settle", "elicitation/create",
-			  json_pack("{ss so s{ss s{s{ss ss sb}} s[s]}}", "mode", "form", "message", rpc_message_text(message, strlen(message)), "requestedSchema",
-				    "type", "object", "properties", "confirm", "type", "boolean", "title", "Yes, do it", "default", 0, "required", "confirm"));
+			  json_pack("{ss so s{ss s{s{ss ss s[ss] s[ss]}} s[s]}}", "mode", "form", "message", rpc_message_text(message, strlen(message)), "requestedSchema",
+				    "type", "object", "properties", "decision", "type", "string", "title", "Decision", "enum", s->verb, "keep", "enumNames", s->yes,
+				    "Keep them held back", "required", "decision"));
 	mcp_call_ask(c, NULL, on_answered);
 }
 
@@ -168,9 +181,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 		refuse(c, "nothing", json_array_size(json_object_get(c->arguments, "paths")) ? "Nothing is held back at these paths." :
 				     "Nothing is held back that could be settled.");
 	} else if (!mcp_call_can(c, "elicitation.form")) {
-		mem_auto char *words = mem_printf("This takes a person, and this client cannot ask one. They can run: bailiff %s %s", s->verb,
-						  text(c->arguments, "processId"));
-		refuse(c, "needs_person", words);
+		needs_person(c);
 	} else {
 		ask_about(c, changes);
 	}
