@@ -12,6 +12,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/nearest.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -21,6 +22,9 @@
 #define EXAMPLES_MAX 64u
 #define JUSTIFICATION_MAX 1024u
 #define NO_ELEMENT SIZE_MAX
+
+#define FILE_KEYS "permissions|prefixRules|hooks|trustedHooks|sandbox|profiles|models|limits|$schema"
+#define PERMISSION_KEYS "deny|ask|allow|defaultMode|allowBypass|sessionAllow"
 
 struct reading {
 	struct policy_rules *rules;
@@ -198,6 +202,19 @@ static int read_lists(struct reading *f, const json_t *p, struct jval where, str
 	return 0;
 }
 
+/* The one of "a|b|c" that a misspelt key probably means; false: none is near. */
+static bool is_misspelt(const char *keys, const char *key, char meant[64])
+{
+	struct nearest near = nearest_to(key);
+	char all[160], *rest = all;
+
+	snprintf(all, sizeof all, "%s", keys);
+	for (char *word; (word = strsep(&rest, "|"));)
+		nearest_try(&near, word);
+	snprintf(meant, 64, "%s", near.best ? near.best : "");
+	return near.best && near.distance <= 2;
+}
+
 /* A misspelt list would forbid nothing, and nobody would know. Keys of the conventions that mean nothing here are only noted. */
 static int other_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
 {
@@ -205,11 +222,13 @@ static int other_permissions(struct reading *f, const json_t *p, struct jval whe
 	json_t *value;
 
 	json_object_foreach((json_t *)(uintptr_t)p, key, value) {
-		char field[ERR_FIELD_MAX];
+		char field[ERR_FIELD_MAX], meant[64];
 
-		if (is_key_of("deny|ask|allow|defaultMode|allowBypass|sessionAllow", key))
+		if (is_key_of(PERMISSION_KEYS, key))
 			continue;
 		snprintf(field, sizeof field, "permissions.%.48s", key);
+		if (is_misspelt(PERMISSION_KEYS, key, meant))
+			return wrong(f, jval_get(where, key).text, field, e, "unknown key (did you mean '%s'?)", meant);
 		if (json_is_array(value) && strcmp(key, "additionalDirectories") != 0)
 			return wrong(f, jval_get(where, key).text, field, e, "there is no such list; there are deny, ask and allow");
 		note(f, jval_get(where, key).text, "%s is not acted on", field);
@@ -424,14 +443,26 @@ static void keep_name(struct reading *f)
 		s->file[f->layer] = s->files[s->nfiles - 1];
 }
 
-static void note_others(struct reading *f, const json_t *root, struct jval all)
+/* Keys of other programs' settings are noted; one that looks like a key of ours was meant to be it. */
+static int check_keys(struct reading *f, const json_t *root, struct jval all, struct err *e)
 {
+	char meant[64];
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)root, key, value)
-		if (!is_key_of("permissions|prefixRules|hooks|trustedHooks|sandbox|profiles|models|limits|$schema", key))
-			note(f, jval_get(all, key).text, "'%.60s' is not acted on", key);
+	json_object_foreach((json_t *)(uintptr_t)root, key, value) {
+		if (is_key_of(FILE_KEYS, key))
+			continue;
+		/* ours are all objects and arrays: another program's "model" is not a misspelt "models" */
+		if ((json_is_object(value) || json_is_array(value)) && is_misspelt(FILE_KEYS, key, meant)) {
+			char field[ERR_FIELD_MAX];
+
+			snprintf(field, sizeof field, "%.60s", key);
+			return wrong(f, jval_get(all, key).text, field, e, "unknown key (did you mean '%s'?)", meant);
+		}
+		note(f, jval_get(all, key).text, "'%.60s' is not acted on", key);
+	}
+	return 0;
 }
 
 int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char *name, const char *text, size_t len, struct err *e)
@@ -445,8 +476,8 @@ int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char
 	const char *open = memchr(text, '{', len);
 	struct jval all = jval_of(open, len - (size_t)(open - text));
 	keep_name(&f);
-	note_others(&f, root, all);
-	if (read_permissions(&f, json_object_get(root, "permissions"), jval_get(all, "permissions"), e) < 0 ||
+	if (check_keys(&f, root, all, e) < 0 ||
+	    read_permissions(&f, json_object_get(root, "permissions"), jval_get(all, "permissions"), e) < 0 ||
 	    read_prefixes(&f, json_object_get(root, "prefixRules"), jval_get(all, "prefixRules"), e) < 0) {
 		while (s->count > before.count)
 			rule_done(&s->rule[--s->count]);

@@ -2,7 +2,10 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/nearest.h"
 #include "supervisor/cli/cli.h"
+
+#include <string.h>
 
 const struct verb verbs[] = {
 #define VERB(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, cmd_##name },
@@ -27,68 +30,33 @@ const struct verb *verb_find(const char *name)
 	return NULL;
 }
 
-#define NAME_MAX_LEN 31
-
-static size_t least(size_t a, size_t b)
+/* Typed in part, it is meant; else the nearest. */
+static void try_name(struct nearest *n, const char *candidate)
 {
-	return a < b ? a : b;
-}
-
-/* Levenshtein's distance of two short names; names that are too long are far away. */
-static size_t distance(const char *a, const char *b)
-{
-	size_t na = strlen(a), nb = strlen(b), row[NAME_MAX_LEN + 1];
-
-	if (na > NAME_MAX_LEN || nb > NAME_MAX_LEN)
-		return NAME_MAX_LEN;
-	for (size_t j = 0; j <= nb; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= na; i++) {
-		size_t corner = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= nb; j++) {
-			size_t substituted = corner + (a[i - 1] != b[j - 1]);
-
-			corner = row[j];
-			row[j] = least(substituted, least(row[j], row[j - 1]) + 1);
-		}
+	if (n->distance > 1 && strlen(n->word) >= 3 && strncmp(candidate, n->word, strlen(n->word)) == 0) {
+		n->best = candidate;
+		n->distance = 1;
 	}
-	return row[nb];
-}
-
-/* Keeps the nearer of two candidates; nearer than a third of the name, or it is not meant. */
-static void consider(const char *typed, const char *candidate, const char **best, size_t *best_distance)
-{
-	size_t d = distance(typed, candidate), most = strlen(candidate) / 3 + 1;
-
-	if (strlen(typed) >= 3 && strncmp(candidate, typed, strlen(typed)) == 0)
-		d = 1;
-	if (d <= most && d < *best_distance) {
-		*best = candidate;
-		*best_distance = d;
-	}
+	nearest_try(n, candidate);
 }
 
 const char *verb_nearest(const char *name)
 {
-	const char *best = NULL;
-	size_t d = NAME_MAX_LEN;
+	struct nearest near = nearest_to(name);
 
 	for (size_t i = 0; i < nverbs; i++)
-		consider(name, verbs[i].name, &best, &d);
-	return best;
+		try_name(&near, verbs[i].name);
+	return near.best;
 }
 
 const char *verb_nearest_option(const struct verb *v, const char *name)
 {
-	const char *best = NULL;
-	size_t d = NAME_MAX_LEN;
+	struct nearest near = nearest_to(name);
 
 	for (size_t i = 0; i < OPT_COUNT; i++)
 		if (strcmp(option_rows[i].verb, v->key) == 0)
-			consider(name, option_rows[i].name, &best, &d);
-	return best;
+			try_name(&near, option_rows[i].name);
+	return near.best;
 }
 
 void verb_usage(const struct verb *v, struct buf *out)

@@ -6,7 +6,7 @@
 #include "runtime/store/store.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/item.h"
-#include "supervisor/control/nearest.h"
+#include "runtime/base/nearest.h"
 
 #include <stdio.h>
 #include <string.h>

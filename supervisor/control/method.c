@@ -4,7 +4,7 @@
 #include "runtime/base/mem.h"
 #include "supervisor/control/idem.h"
 #include "supervisor/control/methods.h"
-#include "supervisor/control/nearest.h"
+#include "runtime/base/nearest.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "supervisor/control/filter.h"
 #include "supervisor/control/listing.h"
 #include "supervisor/control/methods.h"
-#include "supervisor/control/nearest.h"
+#include "runtime/base/nearest.h"
 #include "supervisor/control/state.h"
 #include "supervisor/control/subscription.h"
 

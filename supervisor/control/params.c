@@ -3,7 +3,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/id.h"
 #include "supervisor/control/control.h"
-#include "supervisor/control/nearest.h"
+#include "runtime/base/nearest.h"
 
 #include <limits.h>
 #include <string.h>

@@ -177,6 +177,20 @@ def test_records_of_tasks_and_jobs_say_what_they_are_about(home):
     assert pack, pack
 
 
+def test_lint_names_a_misspelt_key(home):
+    for text, meant in (({"permisions": {"deny": ["Bash(rm:*)"]}}, "permissions"), ({"permissions": {"denny": ["Bash(rm:*)"]}}, "deny"),
+                        ({"permissions": {"defualtMode": "plan"}}, "defaultMode"), ({"hook": {}}, "hooks")):
+        path = os.path.join(home.work, "policy.json")
+        with open(path, "w") as f:
+            json.dump(text, f)
+        done = home.cli("policy", "lint", path, status=1)
+        assert f"did you mean '{meant}'?".encode() in done.out + done.err, (text, done.out, done.err)
+    for fine in ({"model": "x"}, {"env": {"A": "b"}}, {"permissions": {"additionalDirectories": []}}):
+        with open(path, "w") as f:
+            json.dump(fine, f)
+        assert "not acted on" in home.cli("policy", "lint", path).text, fine
+
+
 def answers_signals(pid):
     """Whether it reads SIGINT instead of dying of it."""
     with open(f"/proc/{pid}/status") as f:

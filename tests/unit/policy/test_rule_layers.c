@@ -53,7 +53,9 @@ START_TEST(bad_files_are_refused_with_file_line_and_key_and_change_nothing)
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"decision\":\"maybe\"}]}", "prefixRules.decision: must be allow, prompt or forbidden" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"dcision\":\"forbidden\"}]}", "'dcision' is no key of a prefix rule; there are pattern, decision" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"not_match\":[\"a b\"]}]}", "matches \"a b\", which its author says it does not" },
-		{ "{\n\"permissions\":{\"deny\":[],\n\"denny\":[\"Bash(a)\"]}}", "line 3: permissions.denny: there is no such list; there are deny, ask and allow" },
+		{ "{\n\"permissions\":{\"deny\":[],\n\"denny\":[\"Bash(a)\"]}}", "line 3: permissions.denny: unknown key (did you mean 'deny'?)" },
+		{ "{\"permissions\":{\"forbid\":[\"Bash(a)\"]}}", "permissions.forbid: there is no such list; there are deny, ask and allow" },
+		{ "{\n\"permission\":{\"deny\":[\"Bash(a)\"]}}", "line 2: permission: unknown key (did you mean 'permissions'?)" },
 		{ "{\"permissions\":{\"allow\":[\"Bash()\"]}}", "'Bash()': nothing is in the brackets; write Bash for all of it" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"match\":[\"b\"]}]}", "does not match \"b\", which its author says it does" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"notMatch\":[\"a b\"]}]}", "matches \"a b\", which its author says it does not" },
@@ -82,9 +84,9 @@ START_TEST(keys_that_mean_nothing_are_noted)
 {
 	struct policy_rules s = RULES_INIT;
 
-	load(&s, RULE_OF_USER, "{\n\"permission\":{\"deny\":[\"Bash\"]},\n\"permissions\":{\"additionalDirectories\":[\"x\"]},\"hooks\":{},\"models\":[]}");
+	load(&s, RULE_OF_USER, "{\n\"statusLine\":{\"type\":\"command\"},\n\"permissions\":{\"additionalDirectories\":[\"x\"]},\"hooks\":{},\"models\":[]}");
 	ck_assert_uint_eq(s.nnotes, 2);
-	ck_assert_str_eq(s.note[0], "policy.json: line 2: 'permission' is not acted on");
+	ck_assert_str_eq(s.note[0], "policy.json: line 2: 'statusLine' is not acted on");
 	ck_assert_str_eq(s.note[1], "policy.json: line 3: permissions.additionalDirectories is not acted on");
 	policy_rules_done(&s);
 }

@@ -1,4 +1,4 @@
-#include "supervisor/control/nearest.h"
+#include "runtime/base/nearest.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_CONTROL_NEAREST_H
-#define BAILIFF_CONTROL_NEAREST_H
+#ifndef BAILIFF_BASE_NEAREST_H
+#define BAILIFF_BASE_NEAREST_H
 
 /* "Did you mean …?": the candidate nearest to a misspelt word. */
 
