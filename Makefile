@@ -130,8 +130,8 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/lib/tests_unit.a $(ARCHIVE
 	$(call say,LINK)
 	$(subst $<,$< $(BUILD)/lib/tests_unit.a,$(LINK)) $(CHECK_LIBS)
 
-# Tests of the control socket bring an engine of their own (fake_engine.h), which wins over the real one where that comes along.
-$(BUILD)/unit/supervisor/control/%: LDFLAGS_ALL += -Wl,-z,muldefs
+# Tests of the control socket and of the hold bring an engine of their own, which wins over the real one where that comes along.
+$(BUILD)/unit/supervisor/control/% $(BUILD)/unit/supervisor/test_hold: LDFLAGS_ALL += -Wl,-z,muldefs
 $(BUILD)/fuzz/fuzz_params $(BUILD)/fuzz/fuzz_rpc_frame: LDFLAGS_ALL += -Wl,-z,muldefs
 
 # Crash and bench programs that work on the layers directly, and the small programs that the Python tests run.
@@ -156,6 +156,12 @@ $(BUILD)/probe: $(PROBE_SOURCES) tests/escape/probe.h
 	$(call say,LINK)
 	$(Q)$(CC) -std=gnu11 -O1 -g -D_GNU_SOURCE -I. $(WARN) -static -o $@ $(PROBE_SOURCES) -lpthread
 
+# System calls that fail on demand, for the black-box tests.
+$(BUILD)/faults.so: tests/faults/faults.c
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -std=gnu11 -O1 -g -D_GNU_SOURCE $(WARN) -shared -fPIC -o $@ $< -ldl
+
 # Fuzz targets: tests/fuzz/fuzz_<parser>.c. MODE=fuzz makes libFuzzer programs; the other modes replay the corpus.
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_TARGETS := $(addprefix $(BUILD)/fuzz/,$(FUZZ_NAMES))
@@ -164,7 +170,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUIL
 	$(call say,LINK)
 	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 
-TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe
+TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so
 .PHONY: programs unit-programs objects
 programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
@@ -186,7 +192,7 @@ lint:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all event-doc
 	+@$(TEST_RUN) lint
 blackbox:
-	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so
 	@$(TEST_RUN) blackbox
 crash:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all $(CRASH_PROGRAMS) $(BUILD)/talker

@@ -157,8 +157,11 @@ static void on_refusal(struct audit_reader *a, const struct violation *v)
 
 	session_text(v->session, key);
 	const struct hold *h = strmap_get(&a->sessions, key);
-	if (h)
-		engine_on_violation(a->world->engine, h->key.id, v);
+	if (h) {
+		const struct plan_key of = h->key;
+
+		engine_on_violation(a->world->engine, of.id, v);
+	}
 }
 
 static void take_record(struct audit_reader *a, const char *bytes, size_t n)
@@ -185,9 +188,9 @@ static void take_record(struct audit_reader *a, const char *bytes, size_t n)
 static void missed_some(void *ctx, const char *session, void *value)
 {
 	const struct audit_reader *a = ctx;
-	const struct hold *h = value;
+	const struct plan_key of = ((const struct hold *)value)->key;
 
-	engine_on_violations_missed(a->world->engine, h->key.id);
+	engine_on_violations_missed(a->world->engine, of.id);
 }
 
 static void look_for_congestion(struct audit_reader *a)
@@ -197,7 +200,7 @@ static void look_for_congestion(struct audit_reader *a)
 	if (now == a->congestions)
 		return;
 	a->congestions = now;
-	strmap_each(&a->sessions, missed_some, a);
+	strmap_visit(&a->sessions, missed_some, a);
 	if (a->missed++ % 1000 == 0) /* one is enough to know */
 		engine_warn(a->world->engine, "violations_lost", "the counts of sandbox.violation may be too low",
 			    "the kernel had no room for audit records");

@@ -420,7 +420,7 @@ static int read_list(struct changes_job *j, int error, struct err *e)
 	ssize_t n = pread(j->result, buf_reserve(&j->list, (size_t)st.st_size), (size_t)st.st_size, 0);
 	if (n < 0)
 		return err_sys(e, errno, "read the changes");
-	j->list.len = (size_t)n;
+	buf_extend(&j->list, (size_t)n);
 	return changes_check(j->list.data, j->list.len, e);
 }
 

@@ -30,6 +30,7 @@ struct hold *hold_new(struct world *w, const char *id, const struct port_streams
 	struct hold *h = mem_zalloc(1, sizeof *h);
 
 	h->world = w;
+	h->serial = ++w->holds_made;
 	snprintf(h->key.id, sizeof h->key.id, "%s", id);
 	h->names = *names;
 	h->peer_fd = -1;
@@ -225,6 +226,25 @@ int hold_launch(struct hold *h)
 
 /* ---- the status socket and the init's end ---- */
 
+/* What the engine is told may end the process, and with it the hold. Whoever goes on after that looks for it again. */
+struct hold_name {
+	struct world *world;
+	struct plan_key key;
+	uint64_t serial;
+};
+
+static struct hold_name name_of(const struct hold *h)
+{
+	return (struct hold_name){ .world = h->world, .key = h->key, .serial = h->serial };
+}
+
+static bool is_there(const struct hold_name *n)
+{
+	const struct hold *h = strmap_get(&n->world->holds, n->key.id);
+
+	return h && h->serial == n->serial;
+}
+
 static void terminal_watch(struct hold *h);
 
 static void terminal_take(struct hold *h, int fd)
@@ -277,12 +297,12 @@ static void take_brought(struct hold *h)
 		fd_close(&fds[i]);
 }
 
-/* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word. */
+/* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the hold is freed. */
 static int status_pump(struct hold *h, struct status_msg *ret_last)
 {
 	struct engine *g = h->world->engine;
 	int fd = h->fds[GUARD_SLOT_STATUS];
-	const struct plan_key key = h->key;
+	const struct hold_name name = name_of(h);
 	struct status_msg m;
 
 	for (;;) {
@@ -307,11 +327,11 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 		if (m.kind == STATUS_READY)
 			audit_reader_join(&h->world->audit, h, m.session);
 		if (m.kind == STATUS_READY)
-			engine_on_ready(g, key.id, m.layers);
+			engine_on_ready(g, name.key.id, m.layers);
 		else
-			engine_on_execed(g, key.id);
-		if (strmap_get(&h->world->holds, key.id) != h)
-			return 0;
+			engine_on_execed(g, name.key.id);
+		if (!is_there(&name))
+			return -1;
 	}
 }
 
@@ -320,8 +340,10 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 	struct hold *h = ctx;
 	struct status_msg last;
 
-	if (status_pump(h, &last))
-		engine_on_exited(h->world->engine, h->key.id, &last);
+	const struct hold_name name = name_of(h);
+
+	if (status_pump(h, &last) > 0)
+		engine_on_exited(name.world->engine, name.key.id, &last);
 }
 
 static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
@@ -329,14 +351,19 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 	struct hold *h = ctx;
 	struct status_msg last;
 
+	const struct hold_name name = name_of(h);
+
 	event_drop(&h->pidfd_ev);
 	int r = status_pump(h, &last);
+	if (r < 0)
+		return;
 	h->gone = true;
 	if (h->names.ref[STREAM_PTY][0] && h->fds[GUARD_SLOT_PTY] < 0) { /* it never came so far */
 		stream_close(&h->streams[STREAM_PTY]);
-		engine_on_output_end(h->world->engine, h->key.id, STREAM_PTY);
+		engine_on_output_end(name.world->engine, name.key.id, STREAM_PTY);
 	}
-	engine_on_gone(h->world->engine, h->key.id, r ? &last : NULL);
+	if (is_there(&name))
+		engine_on_gone(name.world->engine, name.key.id, r ? &last : NULL);
 }
 
 /* ---- streams ---- */
@@ -360,9 +387,13 @@ static void stream_stall(struct hold_stream *s, int error)
 {
 	const struct timeval later = { .tv_usec = STALL_RETRY_MS * 1000 };
 
+	const struct hold_name name = name_of(s->hold);
+
+	if (!s->ev) /* closed meanwhile */
+		return;
 	event_del(s->ev);
 	event_add(s->retry, &later);
-	engine_on_output_stalled(s->hold->world->engine, s->hold->key.id, s->index, error);
+	engine_on_output_stalled(name.world->engine, name.key.id, s->index, error);
 }
 
 static void stream_retry(evutil_socket_t fd, short what, void *ctx)
@@ -417,6 +448,8 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 {
 	struct hold_stream *s = ctx;
 	struct engine *g = s->hold->world->engine;
+	const struct hold_name name = name_of(s->hold);
+	const int index = s->index;
 	int64_t n = 0;
 
 	if (store_full(s->hold->world->store)) {
@@ -430,16 +463,18 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 		stream_grow(s, n);
 	}
 	int error = n < 0 ? errno : 0;
-	engine_on_output(g, s->hold->key.id, s->index, s->spool.size);
-	if (s->index == STREAM_PTY && s->spool.size && s->hold->world->screens)
-		screens_on_output(s->hold->world->screens, s->hold->key.id, s->spool.size);
+	engine_on_output(g, name.key.id, index, s->spool.size);
+	if (!is_there(&name))
+		return;
+	if (index == STREAM_PTY && s->spool.size && name.world->screens)
+		screens_on_output(name.world->screens, name.key.id, s->spool.size);
 	if (n == 0) {
 		stream_close(s);
-		engine_on_output_end(g, s->hold->key.id, s->index);
+		engine_on_output_end(g, name.key.id, index);
 	} else if (n < 0 && error != EAGAIN && error != EINTR) {
 		stream_stall(s, error);
 	} else {
-		engine_on_output_stalled(g, s->hold->key.id, s->index, 0);
+		engine_on_output_stalled(g, name.key.id, index, 0);
 	}
 }
 
@@ -469,7 +504,9 @@ static void on_stdin_room(evutil_socket_t fd, short what, void *ctx)
 {
 	struct hold *h = ctx;
 
-	engine_on_stdin_room(h->world->engine, h->key.id);
+	const struct hold_name name = name_of(h);
+
+	engine_on_stdin_room(name.world->engine, name.key.id);
 }
 
 ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n)

@@ -35,6 +35,7 @@ struct hold_stream {
 struct hold {
 	struct world *world;
 	struct plan_key key;
+	uint64_t serial;             /* no other hold of this runtime has it */
 	struct port_streams names;
 	int fds[GUARD_SLOT_COUNT];   /* stdin, status, gate, pidfd, pty; the streams' are in `streams` */
 	int32_t pid;

@@ -127,7 +127,7 @@ static void on_writable(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- what it reports ---- */
 
-static void on_refused(struct proxy_link *l, const struct hold *h, const struct proxy_msg *m)
+static void on_refused(struct proxy_link *l, const struct proxy_msg *m)
 {
 	struct violation v = {
 		.kind = "network",
@@ -140,14 +140,14 @@ static void on_refused(struct proxy_link *l, const struct hold *h, const struct 
 
 	memcpy(v.host, m->host, sizeof v.host);
 	snprintf(v.address, sizeof v.address, "%.47s", m->address);
-	engine_on_violation(l->world->engine, h->key.id, &v);
+	engine_on_violation(l->world->engine, m->key.id, &v);
 }
 
-static void on_traffic(struct proxy_link *l, const struct hold *h, const struct proxy_msg *m)
+static void on_traffic(struct proxy_link *l, const struct proxy_msg *m)
 {
 	const struct port_traffic t = { .host = m->host, .port = m->port, .connections = m->count, .sent = m->sent, .received = m->received };
 
-	engine_on_traffic(l->world->engine, h->key.id, &t);
+	engine_on_traffic(l->world->engine, m->key.id, &t);
 }
 
 static void dispatch(struct proxy_link *l, struct proxy_msg *m)
@@ -157,9 +157,9 @@ static void dispatch(struct proxy_link *l, struct proxy_msg *m)
 	if (!h || h->key.attempt != m->key.attempt)
 		return; /* it has ended meanwhile */
 	if (m->kind == PROXY_REFUSED) {
-		on_refused(l, h, m);
+		on_refused(l, m);
 	} else if (m->kind == PROXY_TRAFFIC) {
-		on_traffic(l, h, m);
+		on_traffic(l, m);
 	} else if (m->kind == PROXY_ENDED && h->net_ending) {
 		h->net_ending = false;
 		world_settled(l->world, m->key.id);

@@ -179,8 +179,8 @@ static void on_read(void *ctx, const struct look_answer *a, int *fds, size_t nfd
 		j->error = EIO;
 		return;
 	}
-	ssize_t n = pread(fds[nfds - 1], buf_reserve(&j->text, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
-	j->text.len = n < 0 ? 0 : (size_t)n;
+	ssize_t n = pread(fds[nfds - 1], buf_reserve(&j->text, (size_t)st.st_size), (size_t)st.st_size, 0);
+	buf_extend(&j->text, n < 0 ? 0 : (size_t)n);
 	j->error = n < 0 ? errno : n == st.st_size ? 0 : EIO; /* rules that were not read must not be written over */
 }
 

@@ -411,11 +411,12 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	return 0;
 }
 
+/* The store is stopped first: with a disk that fails it has callbacks left, and every one of them belongs to what is freed here. */
 static void runtime_tear_down(struct runtime *r)
 {
-	if (r->store)
-		store_flush(r->store);
+	store_stop(r->store);
 	control_free(r->control);
+	store_flush(r->store);
 	if (r->world.places) {
 		rule_keeper_done(&r->keeper);
 		place_policies_done(&r->places);

@@ -476,7 +476,7 @@ static void on_time(void *ctx)
 {
 	struct screens *s = ctx;
 
-	strmap_each(&s->by_id, time_each, NULL);
+	strmap_visit(&s->by_id, time_each, NULL); /* an answer may bring the next request, for another screen */
 	forget_old(s);
 }
 
@@ -577,5 +577,5 @@ static void gone_each(void *ctx, const char *key, void *value)
 
 void screens_client_gone(struct screens *s, uint64_t connection)
 {
-	strmap_each(&s->by_id, gone_each, &connection);
+	strmap_visit(&s->by_id, gone_each, &connection);
 }

@@ -146,6 +146,7 @@ void spawn_link_listen(struct spawn_link *l, struct event_base *base)
 
 void spawn_link_replace(struct spawn_link *l, int fd)
 {
+	struct spawn_requests lost = TAILQ_HEAD_INITIALIZER(lost);
 	struct spawn_request *r, *next;
 	uint32_t kind;
 
@@ -153,21 +154,28 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 		; /* answers that were given before it died */
 	events_drop(l);
 	fd_close(&l->fd);
-	l->fd = fd;
+	/* Before anything is sent on the new link, and before anybody is told: what they ask for next is not lost. */
 	for (r = TAILQ_FIRST(&l->requests); r; r = next) {
 		next = TAILQ_NEXT(r, link);
 		if (!r->sent)
 			continue;
-		const struct spawn_msg lost = { .kind = SPAWN_CHANGED, .error = ECONNRESET, .key = r->msg.key };
-		bool was_start = r->msg.kind == SPAWN_START;
-		request_free(l, r);
-		if (was_start)
-			l->on->unanswered(l->ctx, &lost.key);
-		else if (l->on->changed)
-			l->on->changed(l->ctx, &lost);
+		TAILQ_REMOVE(&l->requests, r, link);
+		TAILQ_INSERT_TAIL(&lost, r, link);
 	}
+	l->fd = fd;
 	if (l->base)
 		spawn_link_listen(l, l->base);
+	while ((r = TAILQ_FIRST(&lost))) {
+		const struct spawn_msg gone = { .kind = SPAWN_CHANGED, .error = ECONNRESET, .key = r->msg.key };
+		bool was_start = r->msg.kind == SPAWN_START;
+
+		TAILQ_REMOVE(&lost, r, link);
+		free(r); /* its descriptors went with it */
+		if (was_start)
+			l->on->unanswered(l->ctx, &gone.key);
+		else if (l->on->changed)
+			l->on->changed(l->ctx, &gone);
+	}
 }
 
 static void request(struct spawn_link *l, const struct spawn_msg *m, const void *plan, const int *fds, size_t nfds)

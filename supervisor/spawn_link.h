@@ -29,6 +29,8 @@ struct spawn_request {
 	char plan[];              /* msg.plan_len bytes, which are sent with it */
 };
 
+TAILQ_HEAD(spawn_requests, spawn_request);
+
 struct spawn_link_events {
 	void (*started)(void *ctx, const struct spawn_msg *m, int pidfd); /* pidfd is taken */
 	void (*failed)(void *ctx, const struct spawn_msg *m);
@@ -41,7 +43,7 @@ struct spawn_link {
 	int fd;
 	struct event_base *base;
 	struct event *read_ev, *write_ev;
-	TAILQ_HEAD(, spawn_request) requests; /* not answered yet, in order; the sent ones first */
+	struct spawn_requests requests;       /* not answered yet, in order; the sent ones first */
 	const struct spawn_link_events *on;
 	void *ctx;
 	uint64_t expected;                    /* so many requests were told of */

@@ -112,8 +112,9 @@ static void launch_try(struct hold *h)
 	if (h->tries < TRIES_MAX && hold_launch(h) == 0)
 		return;
 	int error = h->tries < TRIES_MAX ? errno : ECONNRESET;
+	const struct plan_key key = h->key; /* the hold may be freed in there */
 	h->launching = false;
-	engine_on_launch_failed(h->world->engine, h->key.id, STEP_CLONE, error, "");
+	engine_on_launch_failed(h->world->engine, key.id, STEP_CLONE, error, "");
 }
 
 /* A start that failed before anything was sent. */
@@ -192,7 +193,7 @@ static void on_spawn_started(void *world, const struct spawn_msg *m, int pidfd)
 	h->pid = m->pid;
 	hold_watch(h);
 	const struct port_started s = { .pid = m->pid, .start_time = m->start_time, .layers = m->layers, .attempt = m->key.attempt };
-	engine_on_started(w->engine, h->key.id, &s);
+	engine_on_started(w->engine, m->key.id, &s);
 }
 
 static void on_spawn_failed(void *world, const struct spawn_msg *m)
@@ -203,7 +204,7 @@ static void on_spawn_failed(void *world, const struct spawn_msg *m)
 	if (!h || !h->launching || h->key.attempt != m->key.attempt)
 		return;
 	h->launching = false;
-	engine_on_launch_failed(w->engine, h->key.id, m->step, m->error, m->path);
+	engine_on_launch_failed(w->engine, m->key.id, m->step, m->error, m->path);
 }
 
 /*

@@ -40,6 +40,7 @@ struct world {
 	struct strmap abandoned;    /* id → struct abandoned: what the guard held when we began and nobody adopted */
 	struct known_peers peers;
 	struct wake wake;
+	uint64_t holds_made;
 	unsigned grown_pipes;
 	struct screens *screens;    /* of terminals; NULL = they are not looked at */
 	struct base_env base_env;

@@ -1,6 +1,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,6 +40,13 @@ char *buf_reserve(struct buf *b, size_t n)
 	if (b->cap <= b->len || b->cap - b->len <= n)
 		buf_grow(b, n);
 	return b->data + b->len;
+}
+
+void buf_extend(struct buf *b, size_t n)
+{
+	assert(b->cap > b->len && b->cap - b->len > n);
+	b->len += n;
+	b->data[b->len] = '\0';
 }
 
 void buf_append(struct buf *b, const void *p, size_t n)

@@ -2,6 +2,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -88,6 +89,7 @@ void *strmap_put(struct strmap *m, const char *key, void *value)
 		(*link)->value = value;
 		return earlier;
 	}
+	assert(!m->iterating); /* the table may have moved under the loop: strmap_visit is for that */
 	e = mem_alloc(sizeof(*e) + len + 1);
 	e->next = NULL;
 	e->value = value;
@@ -118,6 +120,7 @@ void *strmap_del(struct strmap *m, const char *key)
 
 void strmap_each(struct strmap *m, void (*fn)(void *ctx, const char *key, void *value), void *ctx)
 {
+	m->iterating++;
 	for (size_t i = 0; i < m->nslots; i++) {
 		struct strmap_entry *e = m->slots[i];
 
@@ -128,4 +131,32 @@ void strmap_each(struct strmap *m, void (*fn)(void *ctx, const char *key, void *
 			e = next;
 		}
 	}
+	m->iterating--;
+}
+
+struct strmap_keys {
+	char **key;
+	size_t count;
+};
+
+static void collect_key(void *ctx, const char *key, void *value)
+{
+	struct strmap_keys *k = ctx;
+
+	k->key[k->count++] = mem_strdup(key);
+}
+
+void strmap_visit(struct strmap *m, void (*fn)(void *ctx, const char *key, void *value), void *ctx)
+{
+	struct strmap_keys k = { .key = mem_zalloc(m->count + 1, sizeof *k.key) };
+
+	strmap_each(m, collect_key, &k);
+	for (size_t i = 0; i < k.count; i++) {
+		void *value = strmap_get(m, k.key[i]);
+
+		if (value)
+			fn(ctx, k.key[i], value);
+		free(k.key[i]);
+	}
+	free(k.key);
 }

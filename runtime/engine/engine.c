@@ -69,33 +69,24 @@ void engine_wake(struct engine *g, uint64_t boot_ns)
 	g->o.ports->wake_at(g->o.world, boot_ns);
 }
 
-/*
- * Visits every process. By name, from a list made beforehand: an answer given on the way may bring the next request,
- * which may start or end processes.
- */
-struct roll {
-	char (*ids)[ID_TEXT_MAX];
-	size_t count;
+struct visit {
+	void (*fn)(struct process *p, void *ctx);
+	void *ctx;
 };
 
-static void roll_add(void *ctx, const char *id, void *value)
+static void visit_process(void *ctx, const char *id, void *value)
 {
-	struct roll *r = ctx;
+	const struct visit *v = ctx;
 
-	snprintf(r->ids[r->count++], ID_TEXT_MAX, "%s", id);
+	v->fn(value, v->ctx);
 }
 
+/* Visits every process. An answer given on the way may bring the next request, which may start or end processes. */
 static void engine_each(struct engine *g, void (*fn)(struct process *p, void *ctx), void *ctx)
 {
-	struct roll roll = { .ids = mem_zalloc(g->processes.count + 1, ID_TEXT_MAX) };
+	struct visit v = { .fn = fn, .ctx = ctx };
 
-	strmap_each(&g->processes, roll_add, &roll);
-	for (size_t i = 0; i < roll.count; i++) {
-		struct process *p = engine_process(g, roll.ids[i]);
-		if (p)
-			fn(p, ctx);
-	}
-	free(roll.ids);
+	strmap_visit(&g->processes, visit_process, &v);
 }
 
 static void free_process(struct process *p, void *ctx)
@@ -124,6 +115,7 @@ void engine_free(struct engine *g)
 	g->stopped = NULL;
 	g->stopping = true;
 	policy_place_stop(g);
+	store_flush(g->o.store); /* what that submitted is decided, and calls nothing back later */
 	engine_each(g, free_process, NULL);
 	tool_judging_done(g);
 	hook_done(g);
@@ -238,18 +230,20 @@ void engine_tick(struct engine *g)
 static void forget_connection(struct process *p, void *ctx)
 {
 	uint64_t connection = *(const uint64_t *)ctx;
-	struct process_waiter *w, *next;
+	struct process_waiter *w;
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_UNAVAILABLE, "the client has gone");
-	for (w = TAILQ_FIRST(&p->waiters); w; w = next) {
-		next = TAILQ_NEXT(w, link);
-		if (w->reply.connection != connection)
-			continue;
-		TAILQ_REMOVE(&p->waiters, w, link);
-		reply_err(&w->reply, &e, NULL, 0);
-		free(w);
-	}
+	do {
+		TAILQ_FOREACH(w, &p->waiters, link)
+			if (w->reply.connection == connection)
+				break;
+		if (w) {
+			TAILQ_REMOVE(&p->waiters, w, link);
+			reply_err(&w->reply, &e, NULL, 0);
+			free(w);
+		}
+	} while (w);
 	if (p->bound_connection != connection)
 		return;
 	const struct requester by = p->by;

@@ -339,11 +339,10 @@ static bool read_stream(struct process *p, int stream, size_t most, struct buf *
 {
 	struct engine *g = p->engine;
 	size_t want = p->streams[stream].size < most ? (size_t)p->streams[stream].size : most;
-	char *at = buf_reserve(ret, want + 1);
+	char *at = buf_reserve(ret, want);
 	ssize_t n = want ? g->o.ports->peek_output(g->o.world, p->id, stream, 0, at, want) : 0;
 
-	ret->len = n > 0 ? (size_t)n : 0;
-	at[ret->len] = '\0';
+	buf_extend(ret, n > 0 ? (size_t)n : 0);
 	return ret->len == want;
 }
 

@@ -483,15 +483,17 @@ void process_answer_waiters(struct process *p)
 
 void process_waiters_expire(struct process *p, uint64_t now)
 {
-	struct process_waiter *w, *next;
+	struct process_waiter *w;
 
-	for (w = TAILQ_FIRST(&p->waiters); w; w = next) {
-		next = TAILQ_NEXT(w, link);
-		if (now < w->deadline_ns)
-			continue;
-		TAILQ_REMOVE(&p->waiters, w, link);
-		answer_waiter(p, w, true);
-	}
+	do {
+		TAILQ_FOREACH(w, &p->waiters, link)
+			if (now >= w->deadline_ns)
+				break;
+		if (w) {
+			TAILQ_REMOVE(&p->waiters, w, link);
+			answer_waiter(p, w, true);
+		}
+	} while (w);
 }
 
 void engine_wait_process(struct engine *g, const char *process_id, uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn,

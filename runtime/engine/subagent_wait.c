@@ -50,19 +50,26 @@ static void answer(struct engine *g, struct subagent_waiter *w, bool timed_out)
 	free(w);
 }
 
+static bool asks_for(const struct subagent_waiter *w, const char *id)
+{
+	for (size_t i = 0; i < w->count; i++)
+		if (strcmp(w->ids[i], id) == 0)
+			return true;
+	return false;
+}
+
+/* One at a time from the start, as in the loops below: an answer may bring or end other waiters. */
 static void waiters_answer(struct engine *g, const char *id)
 {
-	struct subagent_waiter *w, *next;
+	struct subagent_waiter *w;
 
-	for (w = TAILQ_FIRST(&g->subagents.waiters); w; w = next) {
-		bool asks = false;
-
-		next = TAILQ_NEXT(w, link);
-		for (size_t i = 0; i < w->count; i++)
-			asks |= strcmp(w->ids[i], id) == 0;
-		if (asks && satisfied(g, w))
+	do {
+		TAILQ_FOREACH(w, &g->subagents.waiters, link)
+			if (asks_for(w, id) && satisfied(g, w))
+				break;
+		if (w)
 			answer(g, w, false);
-	}
+	} while (w);
 }
 
 void subagent_ended(struct engine *g, const char *id)
@@ -126,16 +133,19 @@ void engine_wait_subagents(struct engine *g, const json_t *params, const struct 
 
 uint64_t subagent_tick(struct engine *g, uint64_t now_ns)
 {
-	struct subagent_waiter *w, *next;
+	struct subagent_waiter *w;
 	uint64_t soonest = UINT64_MAX;
 
-	for (w = TAILQ_FIRST(&g->subagents.waiters); w; w = next) {
-		next = TAILQ_NEXT(w, link);
-		if (now_ns >= w->deadline_ns)
+	do {
+		TAILQ_FOREACH(w, &g->subagents.waiters, link)
+			if (now_ns >= w->deadline_ns)
+				break;
+		if (w)
 			answer(g, w, true);
-		else if (w->deadline_ns < soonest)
+	} while (w);
+	TAILQ_FOREACH(w, &g->subagents.waiters, link)
+		if (w->deadline_ns < soonest)
 			soonest = w->deadline_ns;
-	}
 	return soonest;
 }
 
@@ -151,13 +161,15 @@ static void refuse(struct engine *g, struct subagent_waiter *w, const char *why)
 
 void subagent_client_gone(struct engine *g, uint64_t connection)
 {
-	struct subagent_waiter *w, *next;
+	struct subagent_waiter *w;
 
-	for (w = TAILQ_FIRST(&g->subagents.waiters); w; w = next) {
-		next = TAILQ_NEXT(w, link);
-		if (w->reply.connection == connection)
+	do {
+		TAILQ_FOREACH(w, &g->subagents.waiters, link)
+			if (w->reply.connection == connection)
+				break;
+		if (w)
 			refuse(g, w, "the client has gone");
-	}
+	} while (w);
 }
 
 /* ---- input that comes before the process ---- */
@@ -178,17 +190,19 @@ static void ignore(void *ctx, const struct err *e, const char *json, size_t len)
 void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, const char *process_id)
 {
 	const struct caller c = { .uid = (uint32_t)d->uid, .role = ROLE_AGENT, .peer_fd = -1 };
-	struct subagent_input *n, *next;
+	struct subagent_input *n;
 
-	for (n = TAILQ_FIRST(&g->subagents.inputs); n; n = next) {
-		next = TAILQ_NEXT(n, link);
-		if (strcmp(n->id, d->subagentId) != 0)
-			continue;
-		TAILQ_REMOVE(&g->subagents.inputs, n, link);
-		engine_write_stdin(g, process_id, n->text, strlen(n->text), &c, ignore, NULL);
-		free(n->text);
-		free(n);
-	}
+	do {
+		TAILQ_FOREACH(n, &g->subagents.inputs, link)
+			if (strcmp(n->id, d->subagentId) == 0)
+				break;
+		if (n) {
+			TAILQ_REMOVE(&g->subagents.inputs, n, link);
+			engine_write_stdin(g, process_id, n->text, strlen(n->text), &c, ignore, NULL);
+			free(n->text);
+			free(n);
+		}
+	} while (n);
 }
 
 /* ---- after a commit ---- */

@@ -212,10 +212,10 @@ static void read_answer(struct process *p, struct buf *ret)
 {
 	struct engine *g = p->engine;
 	size_t want = p->streams[STREAM_STDOUT].size < ANSWER_READ ? (size_t)p->streams[STREAM_STDOUT].size : ANSWER_READ;
-	char *at = buf_reserve(ret, want + 1);
+	char *at = buf_reserve(ret, want);
 	ssize_t n = want ? g->o.ports->peek_output(g->o.world, p->id, STREAM_STDOUT, 0, at, want) : 0;
 
-	ret->len = n > 0 ? (size_t)n : 0;
+	buf_extend(ret, n > 0 ? (size_t)n : 0);
 }
 
 /* artifact.changed for each file that was written; their ids in *refs. */

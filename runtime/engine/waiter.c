@@ -192,18 +192,20 @@ uint64_t waiters_tick(struct engine *g, uint64_t now)
 
 static void drop(struct engine *g, uint64_t connection, const char *why)
 {
-	struct waiter *w, *next;
+	struct waiter *w;
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_UNAVAILABLE, "%s", why);
-	for (w = TAILQ_FIRST(&g->waiters); w; w = next) {
-		next = TAILQ_NEXT(w, link);
-		if (connection && w->reply.connection != connection)
-			continue;
-		TAILQ_REMOVE(&g->waiters, w, link);
-		reply_err(&w->reply, &e, NULL, 0);
-		free(w);
-	}
+	do {
+		TAILQ_FOREACH(w, &g->waiters, link)
+			if (!connection || w->reply.connection == connection)
+				break;
+		if (w) {
+			TAILQ_REMOVE(&g->waiters, w, link);
+			reply_err(&w->reply, &e, NULL, 0);
+			free(w);
+		}
+	} while (w);
 }
 
 void waiters_gone(struct engine *g, uint64_t connection)

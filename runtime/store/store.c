@@ -298,17 +298,21 @@ static void fail_jobs(struct store *s, struct job_queue *q)
 	q->tail = &q->head;
 }
 
-void store_close(struct store *s)
+void store_stop(struct store *s)
 {
-	if (!s)
-		return;
 	atomic_store(&s->closing, true);
 	side_stop(s);
 	writer_stop(s);
 	fail_jobs(s, &s->jobs);
 	fail_jobs(s, &s->side);
-	while (s->done)
-		store_dispatch(s);
+	store_flush(s);
+}
+
+void store_close(struct store *s)
+{
+	if (!s)
+		return;
+	store_stop(s);
 	store_free(s);
 }
 
@@ -468,6 +472,8 @@ void store_flush(struct store *s)
 		more = s->undecided > s->nheld || s->done;
 		pthread_mutex_unlock(&s->mutex);
 	}
+	while (!s->writer_up && s->done) /* stopped: what is submitted is refused at once */
+		store_dispatch(s);
 }
 
 void store_job(struct store *s, struct job *j, bool on_side)
@@ -475,7 +481,7 @@ void store_job(struct store *s, struct job *j, bool on_side)
 	struct job_queue *q = on_side ? &s->side : &s->jobs;
 
 	j->next = NULL;
-	if (!on_side && !s->writer_up) {
+	if ((!on_side && !s->writer_up) || atomic_load(&s->closing)) {
 		j->failed = true;
 		err_set(&j->err, ERR_UNAVAILABLE, s->read_only ? "the store is open for reading only" : "the store is being closed");
 		store_post(s, &j->completion);

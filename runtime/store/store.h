@@ -61,8 +61,12 @@ struct store_options {
  * runtime id), and the folders; read_only does not (ERR_NOT_FOUND), writes nothing, and shares the store with other readers.
  */
 int store_open(const struct store_options *o, struct store **ret, struct err *e);
-/* Commits what is queued first; batches that cannot be written now, also STORE_MUST ones, get their refusal. Callbacks run. */
-void store_close(struct store *s);
+/*
+ * Commits what is queued; batches that cannot be written now, also STORE_MUST ones, get their refusal. Callbacks run. From then on
+ * everything submitted is refused at the next store_flush. Owners of callbacks stop the store first, then free themselves.
+ */
+void store_stop(struct store *s);
+void store_close(struct store *s); /* stops it if it was not */
 
 const char *store_runtime_id(const struct store *s);
 const struct event_env *store_env(const struct store *s);

@@ -108,20 +108,30 @@ bool attachment_size(const struct attachments *a, const char *process_id, struct
 	return true;
 }
 
+static struct attachment *of_connection(const struct attachments *a, uint64_t connection)
+{
+	struct attachment *at;
+
+	TAILQ_FOREACH(at, &a->list, entry)
+		if (at->caller.connection == connection)
+			return at;
+	return NULL;
+}
+
 void attachment_gone(struct attachments *a, uint64_t connection, attachment_fn fn, void *ctx)
 {
-	struct attachment *at, *next;
+	struct attachment *at;
 
-	for (at = TAILQ_FIRST(&a->list); at; at = next) {
+	while ((at = of_connection(a, connection))) { /* from the start each time: the callback may change the list */
 		struct attachment_size before, size;
-
-		next = TAILQ_NEXT(at, entry);
-		if (at->caller.connection != connection)
-			continue;
 		mem_auto char *process_id = mem_strdup(at->process_id);
 		bool had = attachment_size(a, process_id, &before);
+
 		remove_one(a, at);
-		if (had && attachment_size(a, process_id, &size) && (size.rows != before.rows || size.cols != before.cols))
-			fn(ctx, process_id, &newest(a, process_id)->caller, size);
+		if (had && attachment_size(a, process_id, &size) && (size.rows != before.rows || size.cols != before.cols)) {
+			const struct caller by = newest(a, process_id)->caller;
+
+			fn(ctx, process_id, &by, size);
+		}
 	}
 }

@@ -508,24 +508,30 @@ static void drop_link(struct session *s, struct link **l)
 	*l = NULL;
 }
 
-/* Answers what could not be sent, or will not be answered. */
+static struct request *first_unsent(const struct session *s)
+{
+	struct request *q;
+
+	TAILQ_FOREACH(q, &s->requests, entry)
+		if (!q->on)
+			return q;
+	return NULL;
+}
+
+/* Answers what could not be sent, or will not be answered. One at a time from the start: an answer may bring requests, or end others. */
 static void answer_unsent(struct session *s)
 {
 	json_auto_t *error = json_pack("{si s:o}", "code", -32011, "message", rpc_message_text(s->why.message, strlen(s->why.message)));
-	struct request *q, *next;
+	struct request *q;
 
-	for (q = TAILQ_FIRST(&s->requests); q; q = next) {
-		next = TAILQ_NEXT(q, entry);
-		if (q->on)
-			continue;
+	while ((q = first_unsent(s))) {
 		session_reply_fn fn = q->fn;
 		void *with = q->ctx;
+
 		s->unanswered |= s->left;
 		request_free(q);
-		if (fn) {
+		if (fn)
 			fn(with, NULL, error);
-			next = TAILQ_FIRST(&s->requests); /* it may have done anything */
-		}
 	}
 }
 

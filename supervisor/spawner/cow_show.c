@@ -24,7 +24,7 @@ static int read_version(const struct cow_spot *s, bool upper, struct buf *out)
 		ssize_t n = readlinkat(upper ? s->upper_dir : s->host_dir, s->name, buf_reserve(out, PATH_MAX), PATH_MAX);
 		if (n < 0)
 			return -1;
-		out->len += (size_t)n;
+		buf_extend(out, (size_t)n);
 		return 0;
 	}
 	if (st->st_size > (off_t)TEXT_MAX)
@@ -33,7 +33,7 @@ static int read_version(const struct cow_spot *s, bool upper, struct buf *out)
 	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, buf_reserve(out, TEXT_MAX), TEXT_MAX);
 	if (n < 0)
 		return -1;
-	out->len += (size_t)n;
+	buf_extend(out, (size_t)n);
 	return diff_is_text(out->data, out->len) ? 0 : 1;
 }
 

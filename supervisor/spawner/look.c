@@ -130,7 +130,7 @@ static int read_text(int fd, struct buf *out)
 			return -1;
 		if ((size_t)n > LOOK_TEXT_MAX)
 			return fail(EFBIG);
-		out->len = (size_t)n;
+		buf_extend(out, (size_t)n);
 		if (look_stamp_get(fd, &after) == 0 && same_stamp(&before, &after))
 			return 0;
 	}
@@ -359,11 +359,10 @@ static int read_request(int fd, struct buf *out)
 		return -1;
 	if (!S_ISREG(st.st_mode) || st.st_size > (off_t)REQUEST_MAX)
 		return fail(EINVAL);
-	ssize_t n = pread(fd, buf_reserve(out, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
+	ssize_t n = pread(fd, buf_reserve(out, (size_t)st.st_size), (size_t)st.st_size, 0);
 	if (n < 0)
 		return -1;
-	out->len = (size_t)n;
-	(void)buf_cstr(out);
+	buf_extend(out, (size_t)n); /* the list's last name may lack its NUL */
 	return 0;
 }
 

@@ -260,6 +260,32 @@ static int fs_remove(struct fs_call *c, struct err *e)
 	return remove_at(AT_FDCWD, c->path, DEPTH_MAX, e);
 }
 
+static bool same_file(int a, int b)
+{
+	struct stat x, y;
+
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Truncated only when it is known to be another file: a second name or a link of the source would lose the contents. */
+static int open_copy(int in, const char *to, mode_t mode, struct err *e)
+{
+	int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, mode & 0777);
+
+	if (out < 0)
+		return sys(e, to);
+	if (same_file(in, out)) {
+		close(out);
+		return err_set(e, ERR_INVALID, "fs/copy cannot copy a file to itself ('%.200s')", to);
+	}
+	if (ftruncate(out, 0) < 0 && errno != EINVAL) { /* EINVAL: a device or a pipe has no length */
+		(void)sys(e, to);
+		close(out);
+		return -1;
+	}
+	return out;
+}
+
 static int copy_file(const char *from, const char *to, mode_t mode, struct err *e)
 {
 	mem_auto char *bytes = mem_alloc(COPY_BYTES);
@@ -267,7 +293,7 @@ static int copy_file(const char *from, const char *to, mode_t mode, struct err *
 
 	if (in < 0)
 		return -1;
-	out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode & 0777);
+	out = open_copy(in, to, mode, e);
 	for (ssize_t n = 1; out >= 0 && r == 0 && n;) {
 		n = read(in, bytes, COPY_BYTES);
 		if (n < 0)
@@ -281,12 +307,10 @@ static int copy_file(const char *from, const char *to, mode_t mode, struct err *
 				done += w;
 		}
 	}
-	if (out < 0)
-		r = sys(e, to);
-	else
+	if (out >= 0)
 		close(out);
 	close(in);
-	return r;
+	return out < 0 ? -1 : r;
 }
 
 static int copy_link(const char *from, const char *to, struct err *e)

@@ -65,7 +65,7 @@ static int read_input(struct buf *out)
 
 		if (n <= 0)
 			return n < 0 ? -1 : 0;
-		out->len += (size_t)n;
+		buf_extend(out, (size_t)n);
 		if (out->len > INPUT_MAX)
 			return -1;
 	}

@@ -604,5 +604,23 @@ def test_a_flood_is_slowed_and_served(home):
         assert len(c.ended("loud")[0]) == 30000000
 
 
+def test_a_file_that_is_copied_onto_itself_keeps_its_contents(home):
+    """Under its own name, by a link, and by a second name: the copy is refused before anything is truncated."""
+    here = os.path.join(home.work, "same")
+    os.mkdir(here)
+    write(os.path.join(here, "f"), b"precious")
+    os.symlink("f", os.path.join(here, "link"))
+    os.link(os.path.join(here, "f"), os.path.join(here, "second"))
+    write(os.path.join(here, "longer"), b"something longer than that")
+    with Codex(home) as c:
+        c.hello()
+        copy = lambda to: {"sourcePath": uri(here + "/f"), "destinationPath": uri(here + "/" + to), "recursive": False, "sandbox": workspace_write(here)}
+        for name in ("f", "link", "second"):
+            assert "itself" in c.fails("fs/copy", copy(name)).message, name
+            assert read(os.path.join(here, "f")) == b"precious", name
+        c.call("fs/copy", copy("longer"))
+        assert read(os.path.join(here, "longer")) == b"precious"
+
+
 if __name__ == "__main__":
     harness.main(globals())

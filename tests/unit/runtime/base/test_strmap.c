@@ -84,7 +84,45 @@ START_TEST(a_visitor_may_delete_its_entry)
 }
 END_TEST
 
+/* Deletes its neighbour and adds many: the table moves. */
+static void change_it(void *ctx, const char *key, void *value)
+{
+	struct visit *v = ctx;
+	char other[16];
+	unsigned long n = strtoul(key + 1, NULL, 10);
+
+	ck_assert_int_eq(key[0], 'k');
+	*(int *)value += 1;
+	v->seen++;
+	snprintf(other, sizeof(other), "k%lu", n ^ 1);
+	strmap_del(v->m, other);
+	for (int i = 0; i < 10; i++) {
+		snprintf(other, sizeof(other), "n%lu", n * 10 + (unsigned long)i);
+		strmap_put(v->m, other, value);
+	}
+}
+
+START_TEST(a_visitor_may_change_the_map)
+{
+	static int values[300];
+	struct strmap m = STRMAP_INIT;
+	struct visit v = { .m = &m };
+	char key[16];
+
+	for (int i = 0; i < 300; i++) {
+		snprintf(key, sizeof(key), "k%d", i);
+		strmap_put(&m, key, &values[i]);
+	}
+	strmap_visit(&m, change_it, &v);
+	ck_assert_int_eq(v.seen, 150);
+	ck_assert_uint_eq(m.count, 150 + 1500);
+	for (int i = 0; i < 300; i += 2)
+		ck_assert_int_eq(values[i] + values[i + 1], 1);
+	strmap_done(&m);
+}
+END_TEST
+
 int main(void)
 {
-	return SUITE("strmap", put_get_and_delete, thousands_of_keys, a_visitor_may_delete_its_entry);
+	return SUITE("strmap", put_get_and_delete, thousands_of_keys, a_visitor_may_delete_its_entry, a_visitor_may_change_the_map);
 }
