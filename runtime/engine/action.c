@@ -2,6 +2,7 @@
 #include "runtime/engine/action.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/json_schema.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/deed.h"
@@ -231,6 +232,34 @@ static int check_unchanged(const struct action_answer *r, const struct action_do
 	return 0;
 }
 
+static bool means_refuse(const char *decision)
+{
+	static const char *const words[] = { "deny", "reject", "decline", "cancel" };
+
+	for (size_t i = 0; i < countof(words); i++)
+		if (strncmp(decision, words[i], strlen(words[i])) == 0)
+			return true;
+	return false;
+}
+
+/* What an answer brings must be what was asked for. One that refuses need not bring anything, and what is not given counts as {}. */
+static int check_payload(const struct action_answer *r, const struct action_doc *a, struct err *e)
+{
+	json_auto_t *schema = a->schema.type == JT_OBJECT ? json_loadb(a->schema.text, a->schema.len, 0, NULL) : NULL;
+	json_auto_t *payload = r->response_json ? json_loads(r->response_json, JSON_DECODE_ANY, NULL) : json_object();
+	char field[ERR_FIELD_MAX];
+
+	if (a->schema.type != JT_OBJECT || (!r->response_json && means_refuse(r->decision)))
+		return 0;
+	if (!schema || !payload)
+		return err_set(e, ERR_CORRUPT, "the schema of action '%s' cannot be read", a->actionId);
+	if (json_schema_check(schema, payload, e) == 0)
+		return 0;
+	snprintf(field, sizeof field, "payload%s%.50s", e->field[0] ? "." : "", e->field);
+	memcpy(e->field, field, sizeof field);
+	return r->response_json ? err_wrap(e, "payload") : err_wrap(e, "payload is missing, and the action's schema asks for one");
+}
+
 static int check_answer(struct engine *g, const struct action_answer *r, const struct caller *c, struct buf *text, struct action_doc *a, struct err *e)
 {
 	int found = action_read(g, r->action_id, text, a, e);
@@ -246,7 +275,7 @@ static int check_answer(struct engine *g, const struct action_answer *r, const s
 		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId, a->decision, a->status);
 	if (permission_is_keeping(g, a->actionId))
 		return err_set(e, ERR_CONFLICT, "action '%s' is being answered", a->actionId);
-	return check_decision(a, r->decision, e) < 0 ? -1 : check_unchanged(r, a, e);
+	return check_decision(a, r->decision, e) < 0 || check_unchanged(r, a, e) < 0 ? -1 : check_payload(r, a, e);
 }
 
 void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -282,6 +311,18 @@ void engine_respond_action(struct engine *g, const struct action_answer *r, cons
 
 /* ---- request_action ---- */
 
+static int check_schema(const char *json, json_t *unchecked, struct err *e)
+{
+	json_auto_t *schema = json ? json_loads(json, 0, NULL) : NULL;
+	char field[ERR_FIELD_MAX];
+
+	if (!json || json_schema_verify(schema, unchecked, e) == 0)
+		return 0;
+	snprintf(field, sizeof field, "schema%s%.50s", e->field[0] ? "." : "", e->field);
+	memcpy(e->field, field, sizeof field);
+	return -1;
+}
+
 static int check_request(const struct action_request *r, struct err *e)
 {
 	json_error_t at;
@@ -305,6 +346,9 @@ static int check_request(const struct action_request *r, struct err *e)
 void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
+	json_auto_t *unchecked = json_array();
+	const json_t *word;
+	size_t i;
 	buf_auto struct buf text = BUF_INIT;
 	char id[ID_ROOM], session[ID_ROOM] = "";
 	struct turn_doc t;
@@ -315,7 +359,7 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 		.task_id = r->task_id, .trace_id = c->trace_id, .request_id = c->request_id, .by = requester_of(c), .uid = c->uid,
 	};
 
-	if (check_request(r, &e) < 0) {
+	if (check_request(r, &e) < 0 || check_schema(r->schema_json, unchecked, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -337,6 +381,12 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 	}
 	jw_kstr(&d->w, "actionId", id);
 	jw_kstr(&d->w, "status", "pending");
+	if (json_array_size(unchecked)) {
+		jw_karr(&d->w, "uncheckedKeywords");
+		json_array_foreach(unchecked, i, word)
+			jw_str(&d->w, json_string_value(word));
+		jw_arr_end(&d->w);
+	}
 	deed_commit(d);
 }
 
@@ -378,6 +428,21 @@ static void list_actions(struct engine *g, enum view_kind kind, const char *pref
 		l->most = SIZE_MAX;
 	if (store_model_scan_ahead(g->o.store, (uint8_t)kind, prefix, add_action, l, &e) < 0)
 		log_error("look for open actions: %s", e.message);
+}
+
+bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, struct buf *text, struct action_doc *ret)
+{
+	mem_auto char *prefix = mem_printf("%s/", turn_id);
+	struct action_list l = { 0 };
+	struct err e = ERR_INIT;
+	bool found = false;
+
+	list_actions(g, VIEW_TURN_OPEN_ACTION, prefix, &l);
+	for (size_t i = 0; i < l.count && !found; i++)
+		found = action_read(g, l.ids[i], text, ret, &e) == 0 && strcmp(ret->kind, kinds[ACTION_KIND_TOOL].name) == 0 &&
+			strcmp(ret->toolCallId, call_id) == 0;
+	free(l.ids);
+	return found;
 }
 
 static void cancel(struct engine *g, const char *id, const char *source, const char *reason, struct deed *d)

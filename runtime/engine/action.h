@@ -66,6 +66,8 @@ struct action_kind_ops {
  */
 int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM], struct err *e);
 int action_read(struct engine *g, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e);
+/* The open action that a tool call of this turn waits for before it may begin, if there is one. */
+bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, struct buf *text, struct action_doc *ret);
 /* The engine's own answer (a hook, a host). What follows is hung on the deed. */
 void action_resolve(struct deed *d, const struct action_outcome *o);
 /* The work that asked has ended. */

@@ -2,6 +2,7 @@
 
 #include "runtime/engine/tool.h"
 
+#include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
@@ -9,7 +10,7 @@
 
 #define EXTERNAL_MAX 256u
 #define DESCRIPTION_MAX 4096u
-#define SCHEMA_MAX 16384u
+#define SCHEMA_MAX 32768u
 
 static const struct tool own[] = {
 #define TOOL(NAME, name_, read_only_, beside_, destructive_, interrupt_, description_, schema_) \
@@ -63,19 +64,23 @@ bool tool_runs_beside(struct engine *g, const char *name, uint32_t uid)
 	return tool_find(g, name, uid, &t) && t.beside && t.read_only;
 }
 
-static int require_string(const json_t *arguments, const char *name, struct err *e)
+/* The arguments against the tool's own schema; a field of them is named as "arguments.<path>". */
+static int check_arguments(const struct tool *t, const json_t *arguments, struct err *e)
 {
-	return json_is_string(json_object_get(arguments, name)) ? 0 : err_field(e, name, "missing; must be a string");
+	json_auto_t *schema = json_loads(t->schema, JSON_DECODE_ANY, NULL), *none = json_object();
+	char field[ERR_FIELD_MAX];
+
+	if (!schema)
+		return err_set(e, ERR_INTERNAL, "the schema of tool '%s' cannot be read", t->name);
+	if (json_schema_check(schema, arguments ? arguments : none, e) == 0)
+		return 0;
+	snprintf(field, sizeof field, "arguments%s%.48s", e->field[0] ? "." : "", e->field);
+	memcpy(e->field, field, sizeof field);
+	return err_wrap(e, "arguments of %s", t->name);
 }
 
 int tool_check(struct engine *g, const char *name, const json_t *arguments, const struct caller *c, struct err *e)
 {
-	static const struct {
-		enum tool_builtin tool;
-		const char *member;
-	} required[] = {
-		{ TOOL_READ_FILE, "path" }, { TOOL_WRITE_FILE, "path" }, { TOOL_WRITE_FILE, "content" }, { TOOL_APPLY_PATCH, "patch" },
-	};
 	struct tool t;
 
 	if (!tool_find(g, name, c->uid, &t)) {
@@ -83,9 +88,8 @@ int tool_check(struct engine *g, const char *name, const json_t *arguments, cons
 		snprintf(e->field, sizeof e->field, "toolName");
 		return -1;
 	}
-	for (size_t i = 0; i < countof(required); i++)
-		if (required[i].tool == t.builtin && require_string(arguments, required[i].member, e) < 0)
-			return err_wrap(e, "arguments of %s", name);
+	if (check_arguments(&t, arguments, e) < 0)
+		return -1;
 	if (t.builtin == TOOL_APPLY_PATCH) {
 		struct tool_paths paths;
 
@@ -93,7 +97,7 @@ int tool_check(struct engine *g, const char *name, const json_t *arguments, cons
 		bool too_many = paths.too_many;
 		tool_paths_done(&paths);
 		if (too_many)
-			return err_field(e, "patch", "names more than %u files; make it several", TOOL_PATHS_MAX);
+			return err_field(e, "arguments.patch", "names more than %u files; make it several", TOOL_PATHS_MAX);
 	}
 	if (t.builtin == TOOL_SHELL && !json_object_get(arguments, "command") == !json_object_get(arguments, "commandLine"))
 		return err_field(e, "arguments", "shell needs commandLine or command, and not both");
@@ -178,7 +182,24 @@ static bool name_fits(const char *name)
 	return n >= 1 && n <= TOOL_NAME_MAX && !name[n];
 }
 
-static int check_registered(struct engine *g, const json_t *v, size_t i, const struct caller *c, struct err *e)
+static int check_schema(const json_t *schema, json_t *unchecked, size_t i, struct err *e)
+{
+	char field[ERR_FIELD_MAX];
+	mem_auto char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	snprintf(field, sizeof field, "tools[%zu].inputSchema", i);
+	if (!json_is_object(schema))
+		return err_field(e, field, "must be an object");
+	if (strlen(text) > SCHEMA_MAX)
+		return err_field(e, field, "has %zu bytes as JSON; at most %u are kept", strlen(text), SCHEMA_MAX);
+	if (json_schema_verify(schema, unchecked, e) == 0)
+		return 0;
+	snprintf(field, sizeof field, "tools[%u].inputSchema%s%.30s", (unsigned)i, e->field[0] ? "." : "", e->field);
+	memcpy(e->field, field, sizeof field);
+	return -1;
+}
+
+static int check_registered(struct engine *g, const json_t *v, size_t i, const struct caller *c, json_t *unchecked, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(v, "name")), *text = json_string_value(json_object_get(v, "description"));
 	const json_t *schema = json_object_get(v, "inputSchema");
@@ -200,11 +221,7 @@ static int check_registered(struct engine *g, const json_t *v, size_t i, const s
 		snprintf(field, sizeof field, "tools[%zu].description", i);
 		return err_field(e, field, "must have at most %u bytes", DESCRIPTION_MAX);
 	}
-	if (schema && !json_is_object(schema)) {
-		snprintf(field, sizeof field, "tools[%zu].inputSchema", i);
-		return err_field(e, field, "must be an object");
-	}
-	return 0;
+	return schema ? check_schema(schema, unchecked, i, e) : 0;
 }
 
 static void external_put(struct engine *g, const json_t *v, const char *session_id, const struct caller *c)
@@ -221,10 +238,6 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 		external_free(x);
 	}
 	x = mem_zalloc(1, sizeof *x);
-	if (dumped && strlen(dumped) > SCHEMA_MAX) {
-		free(dumped);
-		dumped = NULL;
-	}
 	x->schema = dumped ? dumped : mem_strdup("{\"type\":\"object\"}");
 	x->description = mem_strdup(text ? text : "");
 	x->session_id = mem_strdup(session_id ? session_id : "");
@@ -273,10 +286,36 @@ static void retell_catalogs(struct engine *g, uint32_t uid, const char *session_
 	free(r.ids);
 }
 
+/* Which parts of the schemas have no effect: an author must not rely on what is not checked. */
+static void unchecked_json(const json_t *tools, const json_t *unchecked, struct jw *w)
+{
+	const json_t *words, *word;
+	size_t i, k, n = 0;
+
+	json_array_foreach(unchecked, i, words)
+		n += json_array_size(words);
+	if (!n)
+		return;
+	jw_karr(w, "uncheckedKeywords");
+	json_array_foreach(unchecked, i, words) {
+		if (!json_array_size(words))
+			continue;
+		jw_obj(w);
+		jw_kstr(w, "name", json_string_value(json_object_get(json_array_get(tools, i), "name")));
+		jw_karr(w, "keywords");
+		json_array_foreach(words, k, word)
+			jw_str(w, json_string_value(word));
+		jw_arr_end(w);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
 void engine_register_tools(struct engine *g, const json_t *tools, const char *session_id, const struct caller *c, engine_reply_fn fn,
 			   void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
+	json_auto_t *unchecked = json_array();
 	const json_t *v;
 	struct err e = ERR_INIT;
 	size_t i;
@@ -285,9 +324,13 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 		err_set(&e, ERR_UNAVAILABLE, "tools belong to a connection, and this request has none");
 	else if (g->ntools + json_array_size(tools) > EXTERNAL_MAX)
 		err_set(&e, ERR_EXHAUSTED, "%zu tools are registered; at most %u can be", g->ntools, EXTERNAL_MAX);
-	json_array_foreach(tools, i, v)
-		if (e.code || check_registered(g, v, i, c, &e) < 0)
+	json_array_foreach(tools, i, v) {
+		json_t *words = json_array();
+
+		json_array_append_new(unchecked, words);
+		if (e.code || check_registered(g, v, i, c, words, &e) < 0)
 			break;
+	}
 	if (e.code) {
 		deed_refuse(d, &e);
 		return;
@@ -298,6 +341,7 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 		jw_str(&d->w, json_string_value(json_object_get(v, "name")));
 	}
 	jw_arr_end(&d->w);
+	unchecked_json(tools, unchecked, &d->w);
 	retell_catalogs(g, c->uid, session_id, d->batch);
 	deed_commit(d);
 }

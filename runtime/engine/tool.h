@@ -15,6 +15,7 @@
  * tool_report.c  calls that somebody else does
  */
 
+#include "runtime/base/hash.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/process.h"
 #include "runtime/view/view_shapes.h"
@@ -69,7 +70,9 @@ struct tool_use {
 	const char *request_id;
 	struct requester by;
 	uint64_t connection;          /* of a client that does it itself */
+	char arguments_hash[HASH_SHA256_TEXT]; /* of the arguments that were asked for; "" = of `arguments` */
 };
+void tool_arguments_hash(const json_t *arguments, char ret[HASH_SHA256_TEXT]);
 /* The call's first facts, and what follows them. The id is returned when asked for. */
 void tool_call_begin(struct deed *d, const struct turn_doc *t, const struct tool_use *u, char ret_call[ID_ROOM]);
 void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b);
@@ -88,6 +91,7 @@ struct tool_failure {
 	const char *category, *message, *advice; /* advice NULL = as for the category */
 	bool retryable;
 	const char *stage, *tool;     /* it never began: why, and which it was; or NULL */
+	const char *arguments_hash;   /* likewise */
 };
 /* What to do about it, where that is the same for all of a category; NULL = nothing to say. */
 const char *tool_advice(const char *category);
@@ -112,6 +116,8 @@ void tool_permit(struct engine *g, const char *turn_id, const struct tool_use *u
 		 engine_reply_fn fn, void *ctx);
 bool tool_is_judging(struct engine *g, const char *turn_id); /* a call of this turn, right now */
 void tool_judging_done(struct engine *g);
+/* One that has not begun: hooks look at it (1), or a person is asked (2), with what it was asked for; 0 = there is none. */
+int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT], char ret_tool[ID_ROOM]);
 /* A call's document as its first facts will make it. */
 void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret);
 

@@ -74,21 +74,31 @@ json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed)
 	return copy;
 }
 
+void tool_arguments_hash(const json_t *arguments, char ret[HASH_SHA256_TEXT])
+{
+	mem_auto char *text = arguments ? json_dumps(arguments, JSON_COMPACT | JSON_SORT_KEYS) : mem_strdup("{}");
+
+	hash_sha256_text(text, strlen(text), ret);
+}
+
 static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, struct store_batch *b)
 {
 	json_t *none = json_object(), *safe;
 	const json_t *given = u->arguments ? u->arguments : none;
 	mem_auto char *whole = json_dumps(given, JSON_COMPACT), *shown = NULL;
-	char ref[ID_TEXT_MAX];
+	char ref[ID_TEXT_MAX], hash[HASH_SHA256_TEXT];
 	struct fact f;
 	bool changed;
 
+	if (!u->arguments_hash[0])
+		tool_arguments_hash(given, hash);
 	safe = tool_safe_arguments(given, &changed);
 	shown = json_dumps(safe, JSON_COMPACT);
 	tool_fact_open(&f, EVENT_TOOL_ARGS, d);
 	f.draft.ids[ID_REQUEST] = u->request_id;
 	if (strlen(shown) <= TOOL_ARGS_INLINE)
 		jw_kraw(&f.w, "safeArgs", shown, strlen(shown));
+	jw_kstr(&f.w, "argumentsHash", u->arguments_hash[0] ? u->arguments_hash : hash);
 	if (changed || strlen(whole) > TOOL_ARGS_INLINE) {
 		id_make(ID_KIND_OUTPUT, ref);
 		jw_kstr(&f.w, "inputRef", ref);
@@ -224,6 +234,7 @@ void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *
 		jw_kuint(&f.w, "part", d->part);
 	jw_kopt(&f.w, "stage", why->stage);
 	jw_kopt(&f.w, "toolName", why->tool);
+	jw_kopt(&f.w, "argumentsHash", why->arguments_hash);
 	fact_close(&f, b);
 }
 

@@ -111,7 +111,8 @@ static void evaluated_fact(const struct tool_judging *j, const struct turn_doc *
 /* A part of a turn that never began: the turn counts it as one that failed. */
 static void never_began(const struct turn_doc *t, const struct tool_use *u, const char *call_id, const char *status, const char *message, struct store_batch *b)
 {
-	const struct tool_failure why = { .status = status, .category = "permission", .message = message, .stage = "permission", .tool = u->tool };
+	const struct tool_failure why = { .status = status, .category = "permission", .message = message, .stage = "permission", .tool = u->tool,
+		.arguments_hash = u->arguments_hash[0] ? u->arguments_hash : NULL };
 	struct tool_use use = *u;
 	struct tool_call_doc d;
 
@@ -194,6 +195,7 @@ static void continuation(const struct tool_judging *j, const char *ref, struct b
 	jw_kstr(&w, "callId", j->call_id);
 	jw_kstr(&w, "toolName", j->use.tool);
 	jw_kstr(&w, "argumentsRef", ref);
+	jw_kstr(&w, "argumentsHash", j->use.arguments_hash);
 	jw_kstr(&w, "binding", j->binding);
 	jw_kstr(&w, "from", froms[j->from]);
 	jw_kint(&w, "part", j->use.part);
@@ -476,6 +478,8 @@ static struct tool_judging *judging_new(struct engine *g, const char *turn_id, c
 	j->use.arguments = json_incref((json_t *)(uintptr_t)u->arguments);
 	j->client = u->runner != NULL;
 	j->use.runner = u->runner ? "client" : NULL;
+	if (!u->arguments_hash[0])
+		tool_arguments_hash(u->arguments, j->use.arguments_hash);
 	j->from = from;
 	snprintf(j->turn_id, sizeof j->turn_id, "%s", turn_id);
 	if (u->call_id)
@@ -499,6 +503,25 @@ void tool_permit(struct engine *g, const char *turn_id, const struct tool_use *u
 	judge(g, j);
 }
 
+int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT], char ret_tool[ID_ROOM])
+{
+	buf_auto struct buf text = BUF_INIT;
+	const struct tool_judging *j;
+	struct action_doc a;
+
+	TAILQ_FOREACH(j, &g->judging, link)
+		if (strcmp(j->call_id, call_id) == 0) {
+			memcpy(ret_hash, j->use.arguments_hash, HASH_SHA256_TEXT);
+			snprintf(ret_tool, ID_ROOM, "%s", j->use.tool);
+			return 1;
+		}
+	if (!action_of_call(g, turn_id, call_id, &text, &a))
+		return 0;
+	jval_str(jval_get(a.continuation, "argumentsHash"), ret_hash, HASH_SHA256_TEXT);
+	jval_str(jval_get(a.continuation, "toolName"), ret_tool, ID_ROOM);
+	return 2;
+}
+
 /* ---- a person's answer ---- */
 
 /* The call that an action is about; the arguments' reference is the caller's. */
@@ -519,6 +542,7 @@ static void use_of(struct engine *g, const struct action_doc *a, struct tool_use
 		.runner = jval_bool(jval_get(c, "client"), false) ? "client" : NULL, .connection = jval_uint(jval_get(c, "connection"), 0),
 		.by = { .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid), .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
 			.role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT } };
+	jval_str(jval_get(c, "argumentsHash"), ret->arguments_hash, sizeof ret->arguments_hash);
 }
 
 static void tool_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)

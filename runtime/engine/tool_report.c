@@ -35,6 +35,46 @@ static int check_invocation(struct engine *g, const struct tool_request *r, cons
 	return 0;
 }
 
+/*
+ * A call id that was used before is the same call, whose end is waited for, if everything else is the same; otherwise it is a mistake.
+ * 1 = it was, and the deed is done.
+ */
+static int invoke_again(struct engine *g, struct deed *d, const struct tool_request *r, const char *hash)
+{
+	char other_hash[HASH_SHA256_TEXT] = "", tool[ID_ROOM] = "";
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc known;
+	struct err e = ERR_INIT;
+	int found = tool_call_read(g, r->call_id, &text, &known, &e), early = 0;
+
+	if (found == 0) {
+		jval_str(known.argumentsHash, other_hash, sizeof other_hash);
+		snprintf(tool, sizeof tool, "%s", known.toolName);
+	} else if (found > 0) {
+		early = tool_not_begun(g, r->turn_id, r->call_id, other_hash, tool);
+		if (!early)
+			return 0;
+	}
+	if (found == 0 && ((d->caller.uid != 0 && known.uid != d->caller.uid) || strcmp(known.turnId, r->turn_id) != 0))
+		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by another call", r->call_id);
+	else if (found >= 0 && strcmp(tool, r->tool) != 0)
+		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by a call of '%s'", r->call_id, tool);
+	else if (found >= 0 && strcmp(other_hash, hash) != 0)
+		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by a call with other arguments", r->call_id);
+	else if (early == 1)
+		err_set(&e, ERR_UNAVAILABLE, "hooks are looking at call '%s': ask again", r->call_id);
+	if (e.code) {
+		snprintf(e.field, sizeof e.field, "toolCallId");
+		deed_refuse(d, &e);
+		return 1;
+	}
+	tool_waiter_add(g, r->call_id, r->timeout_ms, d);
+	if (found == 0 && known.endedAt)
+		deed_then(d, tool_waiters_answer, r->call_id);
+	deed_commit(d);
+	return 1;
+}
+
 /* Somebody else answers. */
 static void hand_over(struct deed *d)
 {
@@ -48,31 +88,20 @@ static void hand_over(struct deed *d)
 void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
-	buf_auto struct buf text = BUF_INIT, known_text = BUF_INIT;
-	struct tool_call_doc known;
+	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 	char call[ID_ROOM];
+	struct tool_use use = { .tool = r->tool, .arguments = r->arguments, .part = -1, .call_id = r->call_id,
+		.request_id = c->request_id, .by = requester_of(c), .connection = c->connection };
 
-	/* An id that was used before: the same call, whose end is waited for. */
-	if (r->call_id && tool_call_read(g, r->call_id, &known_text, &known, &e) == 0) {
-		if ((c->uid != 0 && known.uid != c->uid) || strcmp(known.turnId, r->turn_id) != 0 || strcmp(known.toolName, r->tool) != 0) {
-			err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by another call", r->call_id);
-			deed_refuse(d, &e);
-			return;
-		}
-		tool_waiter_add(g, r->call_id, r->timeout_ms, d);
-		if (known.endedAt)
-			deed_then(d, tool_waiters_answer, r->call_id);
-		deed_commit(d);
+	tool_arguments_hash(r->arguments, use.arguments_hash);
+	if (r->call_id && invoke_again(g, d, r, use.arguments_hash))
 		return;
-	}
-	if (e.code || check_invocation(g, r, c, &text, &t, &e) < 0) {
+	if (check_invocation(g, r, c, &text, &t, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
-	const struct tool_use use = { .tool = r->tool, .arguments = r->arguments, .part = -1, .call_id = r->call_id,
-		.request_id = c->request_id, .by = requester_of(c), .connection = c->connection };
 	if (tool_is_foreign(g, r->tool, (uint32_t)t.uid, NULL)) {
 		hand_over(d);
 		tool_permit(g, t.turnId, &use, TOOL_FROM_INVOKE, r->timeout_ms, c, fn, ctx);

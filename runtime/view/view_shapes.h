@@ -72,7 +72,7 @@ struct tool_call_doc {
 		stepId[VIEW_ID_MAX], processId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], toolName[VIEW_ID_MAX], runner[VIEW_ID_MAX],
 		inputRef[VIEW_ID_MAX], updatedInputRef[VIEW_ID_MAX], traceId[VIEW_ID_MAX];
 	uint64_t uid, startedAt, endedAt, part, connection;
-	struct jval statusReason, owner, flags, policy, safeArgs, requestedBy, rawOutputRef, structuredContentRef, displayPreview, artifactRefs,
+	struct jval statusReason, owner, flags, policy, safeArgs, argumentsHash, requestedBy, rawOutputRef, structuredContentRef, displayPreview, artifactRefs,
 		permissionRef, sandboxRef, hookRefs, hookContextRefs, hookReason, updatedOutputRef, category, message, retryable, advice, errorRef, exitCode;
 };
 extern const struct view_shape tool_call_shape;

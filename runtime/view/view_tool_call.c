@@ -14,6 +14,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, policy),
 	VIEW_FIELD(VIEW_UINT, tool_call_doc, part),        /* of its turn's input; absent when it was invoked */
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, safeArgs),
+	VIEW_FIELD(VIEW_JSON, tool_call_doc, argumentsHash), /* of what was asked for, before hooks: the same id with others is another call */
 	VIEW_FIELD(VIEW_ID, tool_call_doc, inputRef),
 	VIEW_FIELD(VIEW_ID, tool_call_doc, updatedInputRef),
 	VIEW_FIELD(VIEW_ID, tool_call_doc, processId),

@@ -44,6 +44,36 @@ def test_a_turn_waits_until_somebody_answers(home):
         valid(home, rpc)
 
 
+def test_an_answer_is_what_the_action_asks_for(home):
+    schema = {"type": "object", "required": ["path"], "additionalProperties": False,
+              "properties": {"path": {"type": "string", "minLength": 1}, "count": {"type": "integer", "format": "int32"}}}
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[text("ask me")])["turnId"]
+
+        def ask(**more):
+            return rpc.call("request_action", turnId=turn, actionType="input", prompt="Where?", schema=schema, **more)
+
+        asked = ask()
+        assert asked["uncheckedKeywords"] == ["format"], asked
+        action = asked["actionId"]
+        for payload, field in (({}, "payload.path"), ({"path": 1}, "payload.path"), ({"path": ""}, "payload.path"), ([], "payload"),
+                               ({"path": "x", "count": "1"}, "payload.count"), ({"path": "x", "other": 1}, "payload.other")):
+            refused = rpc.fails("respond_action", {"actionId": action, "decision": "allow", "payload": payload}, code=-32602)
+            assert refused.data["field"] == field, refused
+        assert rpc.fails("respond_action", {"actionId": action, "decision": "allow"}, code=-32602).data["field"] == "payload.path", "nothing is no answer"
+        assert [a["status"] for a in rpc.call("list_actions")["actions"]] == ["pending"]
+    home.restart()
+    with home.rpc() as rpc:
+        rpc.fails("respond_action", {"actionId": action, "decision": "allow", "payload": {"path": 1}}, code=-32602)
+        rpc.call("respond_action", actionId=action, decision="allow", payload={"path": "/x", "count": 3})
+        rpc.call("respond_action", actionId=ask()["actionId"], decision="deny")
+        chosen = ask(decisions=["send", "cancel"])["actionId"]
+        rpc.fails("respond_action", {"actionId": chosen, "decision": "send"}, code=-32602)
+        rpc.call("respond_action", actionId=chosen, decision="cancel")
+        wrong = {"turnId": turn, "actionType": "input", "schema": {"properties": {"a": {"type": "text"}}}}
+        assert rpc.fails("request_action", wrong, code=-32602).data["field"] == "schema.properties.a.type"
+
+
 def test_agents_do_not_answer(home):
     with home.rpc() as rpc, home.rpc() as agent:
         agent.call("initialize", role="agent")

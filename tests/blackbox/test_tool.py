@@ -67,14 +67,69 @@ def test_shell(home):
         process = until("it has a process", lambda: rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", toolCallId="call-1",
                                                              arguments={"commandLine": "sleep 1000"}, timeoutMs=1).get("processId"))
         rpc.call("terminate_process", processId=process)
-        again = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", toolCallId="call-1", arguments={"commandLine": "x"})
+        again = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", toolCallId="call-1", arguments={"commandLine": "sleep 1000"})
         assert again["status"] == "cancelled", again
+        other = {"turnId": turn["turnId"], "toolName": "shell", "toolCallId": "call-1", "arguments": {"commandLine": "x"}}
+        assert rpc.fails("invoke_tool", other, code=-32009).data["field"] == "toolCallId", "not the result of the call before"
         rpc.fails("invoke_tool", {"turnId": turn["turnId"], "toolName": "read_file", "toolCallId": "call-1", "arguments": {"path": "x"}}, code=-32009)
         rpc.fails("invoke_tool", {"turnId": turn["turnId"], "toolName": "none"}, code=-32004)
         rpc.fails("invoke_tool", {"turnId": turn["turnId"], "toolName": "shell"}, code=-32602)
         rpc.call("complete_turn", turnId=turn["turnId"])
         rpc.fails("invoke_tool", {"turnId": turn["turnId"], "toolName": "shell", "arguments": {"command": "true"}}, code=-32015)
         valid(home, rpc)
+
+
+def test_arguments_are_what_the_schema_asks_for(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)["turnId"]
+        wrong = [("read_file", {"path": "x", "offset": "x"}, "arguments.offset"), ("read_file", {"path": "x", "offset": -1}, "arguments.offset"),
+                 ("read_file", {}, "arguments.path"), ("read_file", {"path": "x", "ofset": 1}, "arguments.ofset"),
+                 ("read_file", {"path": "x", "encoding": "latin1"}, "arguments.encoding"), ("write_file", {"path": "x"}, "arguments.content"),
+                 ("list_directory", {"depth": 9}, "arguments.depth"), ("shell", {"commandLine": "true", "timeoutMs": "1"}, "arguments.timeoutMs"),
+                 ("shell", {"command": ["true", 1]}, "arguments.command[1]"), ("shell", {"commandLine": "true", "env": {"A": 1}}, "arguments.env.A"),
+                 ("shell", {"commandLine": "true", "unheard": 1}, "arguments.unheard")]
+        before = len(rpc.events())
+        for tool, arguments, field in wrong:
+            refused = rpc.fails("invoke_tool", {"turnId": turn, "toolName": tool, "arguments": arguments}, code=-32602)
+            assert refused.data["field"] == field, (arguments, refused)
+            part = rpc.fails("submit_turn", {"input": [{"type": "tool_call", "toolName": tool, "arguments": arguments}]}, code=-32602)
+            assert part.data["field"].startswith("input[0].arguments"), part
+        assert len(rpc.events()) == before, "nothing began"
+
+
+def test_registered_schemas_are_kept_checked_and_limited(home):
+    def tool(**schema):
+        return [{"name": "mine", "inputSchema": {"type": "object", **schema}}]
+
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)["turnId"]
+        large = {"p%04d" % i: {"type": "string", "description": "x" * 20} for i in range(400)}
+        told = rpc.call("register_tools", tools=tool(properties=large))
+        assert "uncheckedKeywords" not in told, told
+        kept = [t for t in rpc.call("get_tool_inventory")["tools"] if t["name"] == "mine"][0]["inputSchema"]
+        assert kept["properties"] == large and len(json.dumps(kept)) > 16384, "whole"
+        refused = rpc.fails("register_tools", {"tools": tool(description="x" * 40000)}, code=-32602)
+        assert refused.data["field"] == "tools[0].inputSchema" and "32768" in refused.message, refused
+        for wrong, field in (({"properties": {"a": {"type": "strnig"}}}, "properties.a.type"), ({"required": "a"}, "required")):
+            assert rpc.fails("register_tools", {"tools": tool(**wrong)}, code=-32602).data["field"] == "tools[0].inputSchema." + field
+        told = rpc.call("register_tools", tools=tool(required=["n"], properties={"n": {"type": "integer", "minimum": 1}, "s": {"pattern": "^x"}}))
+        assert told["uncheckedKeywords"] == [{"name": "mine", "keywords": ["pattern"]}], told
+        for arguments, field in (({}, "n"), ({"n": 0}, "n"), ({"n": "1"}, "n")):
+            refused = rpc.fails("invoke_tool", {"turnId": turn, "toolName": "mine", "arguments": arguments}, code=-32602)
+            assert refused.data["field"] == "arguments." + field, refused
+        assert not [e for e in rpc.events() if e["type"] == "tool.started"], "its owner never sees them"
+        asked = rpc.send("invoke_tool", turnId=turn, toolName="mine", toolCallId="c1", arguments={"n": 1})
+        until("it was called", lambda: [e for e in rpc.events() if e["type"] == "tool.started"])
+        rpc.fails("invoke_tool", {"turnId": turn, "toolName": "mine", "toolCallId": "c1", "arguments": {"n": 2}}, code=-32009)
+        rpc.call("report_tool_call", toolCallId="c1", status="completed", result={"r": 1})
+        assert rpc.reply(asked)["status"] == "completed"
+        assert rpc.call("invoke_tool", turnId=turn, toolName="mine", toolCallId="c1", arguments={"n": 1})["status"] == "completed"
+        rpc.fails("invoke_tool", {"turnId": turn, "toolName": "mine", "toolCallId": "c1", "arguments": {"n": 2}}, code=-32009)
+    home.restart()
+    with home.rpc() as rpc:
+        again = {"turnId": turn, "toolName": "mine", "toolCallId": "c1"}
+        assert rpc.call("invoke_tool", **again, arguments={"n": 1})["status"] == "completed"
+        rpc.fails("invoke_tool", {**again, "arguments": {"n": 2}}, code=-32009)
 
 
 def test_secrets_of_the_environment_are_not_shown(home):

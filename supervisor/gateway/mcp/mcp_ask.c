@@ -7,10 +7,10 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
-#include "supervisor/gateway/mcp/mcp_schema.h"
 #include "supervisor/gateway/mcp/mcp_seal.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
@@ -121,7 +121,7 @@ static bool fits(const struct mcp_question *q, const json_t *answer)
 	if (strcmp(action, "accept") != 0)
 		return true;
 	return json_is_object(json_object_get(answer, "content")) &&
-	       mcp_schema_check(json_object_get(q->params, "requestedSchema"), json_object_get(answer, "content"), &e) == 0;
+	       json_schema_check(json_object_get(q->params, "requestedSchema"), json_object_get(answer, "content"), &e) == 0;
 }
 
 static bool all_answered(const struct mcp_call_private *p)

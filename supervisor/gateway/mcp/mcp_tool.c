@@ -1,11 +1,11 @@
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_fixtures.h"
 #include "supervisor/gateway/mcp/mcp_page.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
-#include "supervisor/gateway/mcp/mcp_schema.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
 #include "supervisor/gateway/rpc_message.h"
@@ -103,10 +103,10 @@ void mcp_method_tools_call(struct mcp_call *c)
 	c->name = t->name;
 	c->arguments = arguments ? json_incref(arguments) : json_object();
 	json_auto_t *schema = json_loads(t->input, 0, NULL);
-	if (mcp_schema_check(schema, c->arguments, &e) < 0) {
+	if (json_schema_check(schema, c->arguments, &e) < 0) {
 		mcp_call_sorry(c, "%s: %s", e.field[0] ? e.field : "arguments", e.message);
 		return;
 	}
-	mcp_schema_settle(schema, c->arguments);
+	json_schema_settle(schema, c->arguments);
 	mcp_task_run(c, t);
 }

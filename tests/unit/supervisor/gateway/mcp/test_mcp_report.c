@@ -1,7 +1,7 @@
 #include "supervisor/gateway/mcp/mcp_report.h"
 
 #include "runtime/base/err.h"
-#include "supervisor/gateway/mcp/mcp_schema.h"
+#include "runtime/base/json_schema.h"
 #include "supervisor/gateway/mcp/mcp_tool.h"
 #include "tests/unit/suite.h"
 
@@ -16,7 +16,7 @@ static const char *told(const char *process, bool wrong, struct buf *out)
 	struct err e = ERR_INIT;
 
 	ck_assert_ptr_nonnull(p);
-	ck_assert_msg(mcp_schema_check(schema, json_object_get(result, "structuredContent"), &e) == 0, "%s %s", e.field, e.message);
+	ck_assert_msg(json_schema_check(schema, json_object_get(result, "structuredContent"), &e) == 0, "%s %s", e.field, e.message);
 	ck_assert_msg(json_is_true(json_object_get(result, "isError")) == wrong, "%s", process);
 	buf_reset(out);
 	buf_str(out, json_string_value(json_object_get(json_array_get(json_object_get(result, "content"), 0), "text")));
@@ -74,7 +74,7 @@ START_TEST(what_was_never_started)
 
 	ck_assert_ptr_nonnull(error);
 	ck_assert_ptr_nonnull(strstr(text, "Denied by policy: 'rm' is denied by Bash(rm).\nrule: Bash(rm) (deny, p.json:3)\nrule: Bash (deny, sess_1:2)\nit deletes\n"));
-	ck_assert_int_eq(mcp_schema_check(schema, json_object_get(result, "structuredContent"), &e), 0);
+	ck_assert_int_eq(json_schema_check(schema, json_object_get(result, "structuredContent"), &e), 0);
 	ck_assert(json_is_true(json_object_get(result, "isError")));
 }
 END_TEST
