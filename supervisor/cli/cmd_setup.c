@@ -32,6 +32,25 @@ static const struct client_row {
 #undef CLIENT
 };
 
+static const struct only_row {
+	const char *client, *user, *project;
+	enum setup_form form;
+	struct setup_exclusion exclusion;
+} onlys[] = {
+#define ONLY(client, user, project, form, object, array, ...) \
+	{ client, user, project, SETUP_##form, { object, array, (const char *const[]){ __VA_ARGS__, NULL } } },
+#include "supervisor/cli/setup_only.def"
+#undef ONLY
+};
+
+static const struct only_row *only_find(const char *client)
+{
+	for (size_t i = 0; i < countof(onlys); i++)
+		if (strcmp(onlys[i].client, client) == 0)
+			return &onlys[i];
+	return NULL;
+}
+
 /* ---- which file ---- */
 
 static const char *variable(const char *name)
@@ -42,7 +61,7 @@ static const char *variable(const char *name)
 }
 
 /* A user's file: below $HOME, or below a variable's folder, whose default is below $HOME. */
-static char *user_path(const struct client_row *r)
+static char *user_path(const char *file)
 {
 	static const struct { const char *prefix, *name, *otherwise; } variables[] = {
 		{ "$CODEX_HOME/", "CODEX_HOME", ".codex" }, { "$XDG_CONFIG_HOME/", "XDG_CONFIG_HOME", ".config" },
@@ -51,13 +70,13 @@ static char *user_path(const struct client_row *r)
 
 	for (size_t i = 0; i < countof(variables); i++) {
 		size_t n = strlen(variables[i].prefix);
-		if (strncmp(r->user, variables[i].prefix, n) != 0)
+		if (strncmp(file, variables[i].prefix, n) != 0)
 			continue;
 		if (variable(variables[i].name))
-			return mem_printf("%s/%s", variable(variables[i].name), r->user + n);
-		return home ? mem_printf("%s/%s/%s", home, variables[i].otherwise, r->user + n) : NULL;
+			return mem_printf("%s/%s", variable(variables[i].name), file + n);
+		return home ? mem_printf("%s/%s/%s", home, variables[i].otherwise, file + n) : NULL;
 	}
-	return home ? mem_printf("%s/%s", home, r->user) : NULL;
+	return home ? mem_printf("%s/%s", home, file) : NULL;
 }
 
 /*
@@ -85,7 +104,7 @@ static int check_links(const char *project, const char *file, struct err *e)
 	return 0;
 }
 
-static char *project_path(const struct client_row *r)
+static char *project_path(const char *file)
 {
 	char here[PATH_MAX];
 	struct err e = ERR_INIT;
@@ -94,11 +113,11 @@ static char *project_path(const struct client_row *r)
 		cli_error("setup: the working directory: %s", strerror(errno));
 		return NULL;
 	}
-	if (check_links(here, r->project, &e) < 0) {
+	if (check_links(here, file, &e) < 0) {
 		cli_error("setup: %s", e.message);
 		return NULL;
 	}
-	return mem_printf("%s/%s", here, r->project);
+	return mem_printf("%s/%s", here, file);
 }
 
 /* 0, or the exit status. */
@@ -116,13 +135,14 @@ static int check_scope(struct cli *c, const struct client_row *r)
 	return 0;
 }
 
-static char *file_of(struct cli *c, const struct client_row *r)
+/* The client's file of this user, or of the project. */
+static char *file_of(struct cli *c, const struct client_row *r, const char *user_file, const char *project_file)
 {
 	bool user = opts_has(&c->opts, OPT_setup_USER), project = opts_has(&c->opts, OPT_setup_PROJECT);
 
 	if (project || (!user && r->where == PROJECT))
-		return project_path(r);
-	char *path = user_path(r);
+		return project_path(project_file);
+	char *path = user_path(user_file);
 	if (!path)
 		cli_error("setup: HOME is not set");
 	return path;
@@ -184,18 +204,6 @@ static const struct client_row *client_find(struct cli *c)
 	return NULL;
 }
 
-/* A file that cannot be read as what it should be stays as it is; the entry alone can still be shown. */
-static int refuse(const struct client_row *r, const char *path, const struct setup_entry *entry, const struct err *why)
-{
-	buf_auto struct buf alone = BUF_INIT;
-
-	cli_error("setup: %s: %s", path, why->message);
-	cli_hint("nothing was changed; %s, or put this into it by hand:", why->code == ERR_NOT_ALLOWED ? "make it writable (chmod u+w)" : "mend the file");
-	if (setup_merge(r->form, NULL, entry, &alone, NULL) == 0)
-		fprintf(stderr, "%s", buf_cstr(&alone));
-	return EXIT_FAILED;
-}
-
 /* Whoever made a file read-only does not want it changed by the way, and a new one in its place would be just that. */
 static bool is_read_only(const char *path)
 {
@@ -204,33 +212,143 @@ static bool is_read_only(const char *path)
 	return stat(path, &st) == 0 && !(st.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH));
 }
 
-static int write_file(const struct client_row *r, const char *path, const char *present, const struct buf *text)
+/* ---- a file with something of ours in it ---- */
+
+struct file {
+	char *path;
+	char *present; /* NULL: there is none */
+	struct buf text;
+};
+
+static void file_done(struct file *f)
 {
-	buf_auto struct buf out = BUF_INIT;
+	free(f->path);
+	free(f->present);
+	buf_done(&f->text);
+}
+#define file_auto __attribute__((cleanup(file_done)))
+
+/* What goes in: one of the two. */
+struct addition {
+	enum setup_form form;
+	const struct setup_entry *entry;
+	const struct setup_exclusion *exclusion;
+};
+
+static int merge(const struct addition *a, const char *present, struct buf *ret, struct err *e)
+{
+	return a->entry ? setup_merge(a->form, present, a->entry, ret, e) : setup_exclude_json(a->form, present, a->exclusion, ret, e);
+}
+
+/* A file that cannot be read as what it should be stays as it is; what is ours can still be shown. */
+static int refuse(const char *path, const struct addition *a, const struct err *why)
+{
+	buf_auto struct buf alone = BUF_INIT;
+
+	cli_error("setup: %s: %s", path, why->message);
+	cli_hint("nothing was changed; %s, or put this into it by hand:", why->code == ERR_NOT_ALLOWED ? "make it writable (chmod u+w)" : "fix the file");
+	if (merge(a, NULL, &alone, NULL) == 0)
+		fprintf(stderr, "%s", buf_cstr(&alone));
+	return EXIT_FAILED;
+}
+
+/* 0, or the exit status. Nothing is written. */
+static int file_prepare(struct file *f, const struct addition *additions, size_t n, bool write)
+{
+	struct err e = ERR_INIT;
+
+	if (read_file(f->path, &f->present, &e) < 0) {
+		cli_error("setup: %s", e.message);
+		return EXIT_FAILED;
+	}
+	for (size_t i = 0; i < n; i++) {
+		buf_auto struct buf next = BUF_INIT;
+
+		if (merge(&additions[i], i ? buf_cstr(&f->text) : f->present, &next, &e) < 0)
+			return refuse(f->path, &additions[i], &e);
+		buf_reset(&f->text);
+		buf_append(&f->text, buf_cstr(&next), next.len);
+	}
+	if (write && f->present && is_read_only(f->path) && strcmp(f->present, buf_cstr(&f->text)) != 0) {
+		err_set(&e, ERR_NOT_ALLOWED, "it is read-only");
+		return refuse(f->path, &additions[0], &e);
+	}
+	return 0;
+}
+
+static int file_write(const struct file *f, struct buf *said)
+{
 	struct err e = ERR_INIT;
 	bool kept = false;
 
-	if (present && strcmp(present, buf_cstr(text)) == 0) {
-		buf_printf(&out, "%s: bailiff is set up there already\n", path);
-	} else if (setup_write(path, text, &kept, &e) < 0) {
+	if (f->present && strcmp(f->present, buf_cstr(&f->text)) == 0) {
+		buf_printf(said, "%s: bailiff is set up there already\n", f->path);
+	} else if (setup_write(f->path, &f->text, &kept, &e) < 0) {
 		cli_error("setup: %s", e.message);
 		return EXIT_FAILED;
 	} else {
-		buf_printf(&out, "%s: written\n", path);
+		buf_printf(said, "%s: written\n", f->path);
 		if (kept)
-			buf_printf(&out, "%s.before-bailiff: what was there before\n", path);
+			buf_printf(said, "%s.before-bailiff: what was there before\n", f->path);
 	}
-	buf_printf(&out, "\n%s\n", r->then);
-	return show_out(&out);
+	return 0;
+}
+
+static int file_print(const struct file *f)
+{
+	fprintf(stderr, "# %s would be, with bailiff in it (--write writes it):\n", f->path);
+	return show_out(&f->text);
+}
+
+/* ---- the verb ---- */
+
+/* Without a row for the client: 0 where its own tools go through bailiff anyway, else the exit status. */
+static int check_only(const struct client_row *r)
+{
+	if (only_find(r->name) || r->form == SETUP_CODEX_ENVIRONMENTS)
+		return 0;
+	cli_error("setup: --only: %s has no file that disables its own shell and file tools", r->title);
+	cli_hint("disable them in its settings (docs/setup/%s.md), and leave out --only", r->name);
+	return EXIT_FAILED;
+}
+
+static int set_up(struct cli *c, const struct client_row *r)
+{
+	const bool write = opts_has(&c->opts, OPT_setup_WRITE);
+	const struct only_row *only = opts_has(&c->opts, OPT_setup_ONLY) ? only_find(r->name) : NULL;
+	mem_auto char *program = own_path();
+	const struct setup_entry entry = { .program = program, .home = variable("BAILIFF_HOME") };
+	const struct addition additions[] = {
+		{ .form = r->form, .entry = &entry }, { .form = only ? only->form : r->form, .exclusion = only ? &only->exclusion : NULL },
+	};
+	file_auto struct file first = { .path = file_of(c, r, r->user, r->project) };
+	file_auto struct file second = { .path = only ? file_of(c, r, only->user, only->project) : NULL };
+	buf_auto struct buf said = BUF_INIT;
+	const bool same = only && first.path && second.path && strcmp(first.path, second.path) == 0;
+	int status;
+
+	if (!first.path || !program || (only && !second.path))
+		return EXIT_FAILED;
+	/* Both are prepared before either is written. */
+	status = file_prepare(&first, additions, same ? 2 : 1, write);
+	if (!status && only && !same)
+		status = file_prepare(&second, &additions[1], 1, write);
+	if (status)
+		return status;
+	if (!write) {
+		status = file_print(&first);
+		return status || same || !only ? status : file_print(&second);
+	}
+	status = file_write(&first, &said);
+	if (!status && only && !same)
+		status = file_write(&second, &said);
+	if (!status)
+		buf_printf(&said, "\n%s\n", r->then);
+	return show_out(&said) || status;
 }
 
 int cmd_setup(struct cli *c)
 {
-	const char *home = variable("BAILIFF_HOME");
-	buf_auto struct buf text = BUF_INIT;
-	struct err e = ERR_INIT;
-	char *present_or_null = NULL;
-
 	if (opts_has(&c->opts, OPT_setup_PRINT) && opts_has(&c->opts, OPT_setup_WRITE))
 		return cli_usage(c, "--print and --write exclude each other");
 	if (c->opts.nargs == 0)
@@ -239,25 +357,7 @@ int cmd_setup(struct cli *c)
 		return cli_usage(c, "takes one client: '%s' is too much", c->opts.args[1]);
 	const struct client_row *r = client_find(c);
 	int status = r ? check_scope(c, r) : EXIT_USAGE;
-	if (status)
-		return status;
-	mem_auto char *path = file_of(c, r), *program = own_path();
-	if (!path || !program)
-		return EXIT_FAILED;
-	const struct setup_entry entry = { .program = program, .home = home };
-	if (read_file(path, &present_or_null, &e) < 0) {
-		cli_error("setup: %s", e.message);
-		return EXIT_FAILED;
-	}
-	mem_auto char *present = present_or_null;
-	if (setup_merge(r->form, present, &entry, &text, &e) < 0)
-		return refuse(r, path, &entry, &e);
-	if (opts_has(&c->opts, OPT_setup_WRITE) && present && is_read_only(path) && strcmp(present, buf_cstr(&text)) != 0) {
-		err_set(&e, ERR_NOT_ALLOWED, "it is read-only");
-		return refuse(r, path, &entry, &e);
-	}
-	if (opts_has(&c->opts, OPT_setup_WRITE))
-		return write_file(r, path, present, &text);
-	fprintf(stderr, "# %s would be, with bailiff in it (--write writes it):\n", path);
-	return show_out(&text);
+	if (!status && opts_has(&c->opts, OPT_setup_ONLY))
+		status = check_only(r);
+	return status ? status : set_up(c, r);
 }

@@ -18,6 +18,7 @@ struct setup_entry {
 
 enum setup_form {
 	SETUP_MCP_SERVERS,        /* {"mcpServers":{"bailiff":{…}}} */
+	SETUP_CLAUDE_SERVERS,     /* the same; the tools are always loaded, not only when a search finds them */
 	SETUP_COMMENTED_MCP_SERVERS, /* the same, by a client that takes comments */
 	SETUP_VSCODE_SERVERS,     /* {"servers":{"bailiff":{…}}}; comments, and commas before closing brackets */
 	SETUP_CODEX_ENVIRONMENTS, /* TOML: [[environments]] id = "bailiff" */
@@ -25,6 +26,14 @@ enum setup_form {
 
 /* ERR_INVALID says where the present text is not what it should be, as "line 3, column 7: …". */
 int setup_merge(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e);
+
+/* Names of tools that a client is not to have, in the array object.array of one of its files. */
+struct setup_exclusion {
+	const char *object, *array;
+	const char *const *names; /* until NULL */
+};
+/* Adds those that are missing. */
+int setup_exclude_json(enum setup_form form, const char *present, const struct setup_exclusion *x, struct buf *ret, struct err *e);
 
 /* setup_json.c, setup_toml.c */
 int setup_merge_json(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e);

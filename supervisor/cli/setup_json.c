@@ -23,11 +23,13 @@
 static const struct dialect {
 	const char *member;    /* whose members are the servers */
 	bool typed;            /* each says that it is "stdio" */
+	bool always;           /* … and that its tools are loaded at the start */
 	bool comments, commas; /* that the client takes, besides JSON */
 } dialects[] = {
-	[SETUP_MCP_SERVERS] = { "mcpServers", false, false, false },
-	[SETUP_COMMENTED_MCP_SERVERS] = { "mcpServers", false, true, false },
-	[SETUP_VSCODE_SERVERS] = { "servers", true, true, true },
+	[SETUP_MCP_SERVERS] = { .member = "mcpServers" },
+	[SETUP_CLAUDE_SERVERS] = { .member = "mcpServers", .always = true },
+	[SETUP_COMMENTED_MCP_SERVERS] = { .member = "mcpServers", .comments = true },
+	[SETUP_VSCODE_SERVERS] = { .member = "servers", .typed = true, .comments = true, .commas = true },
 };
 
 /* ---- the copy ---- */
@@ -255,6 +257,8 @@ static json_t *entry_json(const struct dialect *d, const struct setup_entry *ent
 		json_object_set_new(server, "type", json_string("stdio"));
 	json_object_set_new(server, "command", json_string(entry->program));
 	json_object_set_new(server, "args", json_pack("[s]", "mcp"));
+	if (d->always && !json_object_get(server, "alwaysLoad"))
+		json_object_set_new(server, "alwaysLoad", json_true());
 	if (entry->home && !json_is_object(env)) {
 		env = json_object();
 		json_object_set_new(server, "env", env);
@@ -271,9 +275,8 @@ static bool is_blank(const char *text)
 	return text[strspn(text, BLANKS)] == '\0';
 }
 
-static void write_alone(const struct dialect *d, const char *present, const json_t *server, struct buf *ret)
+static void write_alone(const char *present, const json_t *root, struct buf *ret)
 {
-	json_auto_t *root = json_pack("{s{sO}}", d->member, OWN_NAME, server);
 	const struct manner m = manner_of(NULL);
 
 	if (present && !is_blank(present)) /* comments and nothing else */
@@ -319,25 +322,128 @@ static int change(const struct dialect *d, const char *present, const char *json
 	return 0;
 }
 
-int setup_merge_json(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e)
+/* ---- tools that are taken away ---- */
+
+/* The names that the array lacks. */
+static json_t *missing_names(const json_t *array, const struct setup_exclusion *x)
 {
-	const struct dialect *d = &dialects[form];
+	json_t *missing = json_array();
+
+	for (const char *const *name = x->names; *name; name++) {
+		const json_t *one;
+		bool there = false;
+		size_t i;
+
+		json_array_foreach(array, i, one)
+			there = there || (json_is_string(one) && strcmp(json_string_value(one), *name) == 0);
+		if (!there)
+			json_array_append_new(missing, json_string(*name));
+	}
+	return missing;
+}
+
+/* The file with more elements in an array, behind all others. */
+static void append_elements(const char *present, const char *json, const struct place *array, const json_t *more, struct buf *out)
+{
+	mem_auto char *text = json_dumps(more, 0);
+	size_t last = array->end - 1;
+
+	while (strchr(BLANKS, json[last - 1]))
+		last--;
+	buf_append(out, present, last);
+	buf_str(out, json[last - 1] == '[' || is_comma_next(present, last) ? "" : ", ");
+	buf_append(out, text + 1, strlen(text) - 2);
+	buf_str(out, present + last);
+}
+
+static int exclude(const char *present, const char *json, const json_t *root, const struct setup_exclusion *x, struct buf *ret, struct err *e)
+{
+	const json_t *object = json_object_get(root, x->object), *array = json_object_get(object, x->array);
+	json_auto_t *missing = missing_names(array, x);
+	const size_t first = strspn(json, BLANKS);
+	const struct place whole = { first, first, value_end(json, first) };
+	struct place in, own;
+
+	if (object && !json_is_object(object))
+		return err_set(e, ERR_INVALID, "\"%s\" is not an object", x->object);
+	if (array && !json_is_array(array))
+		return err_set(e, ERR_INVALID, "\"%s.%s\" is not an array", x->object, x->array);
+	if (!json_array_size(missing)) {
+		buf_str(ret, present); /* not a byte changes */
+		return 0;
+	}
+	if (!object) {
+		json_auto_t *all = json_pack("{sO}", x->array, missing);
+		append_member(present, json, &whole, x->object, all, ret);
+		return 0;
+	}
+	if (!find_member(json, &whole, x->object, &in))
+		return odd_name(x->object, e);
+	if (!array) {
+		append_member(present, json, &in, x->array, missing, ret);
+		return 0;
+	}
+	if (!find_member(json, &in, x->array, &own))
+		return odd_name(x->array, e);
+	append_elements(present, json, &own, missing, ret);
+	return 0;
+}
+
+/* ---- a file ---- */
+
+/* The copy in which comments are blanks, and what it says; NULL in *ret_root: it says nothing. */
+static int read_json(const struct dialect *d, const char *present, char **ret_json, json_t **ret_root, struct err *e)
+{
 	mem_auto char *json = mem_strdup(present ? present : "");
 	json_error_t where;
+	json_t *root;
 
 	if (d->comments)
 		blank_comments(json);
 	if (d->commas)
 		blank_commas(json);
-	if (is_blank(json)) {
-		json_auto_t *server = entry_json(d, entry, NULL);
-		write_alone(d, present, server, ret);
-		return 0;
+	*ret_root = NULL;
+	if (!is_blank(json)) {
+		root = json_loads(json, JSON_REJECT_DUPLICATES, &where);
+		if (!root)
+			return err_set(e, ERR_INVALID, "line %d, column %d: %s", where.line, where.column, where.text);
+		if (!json_is_object(root)) {
+			json_decref(root);
+			return err_set(e, ERR_INVALID, "line 1, column 1: it is not an object");
+		}
+		*ret_root = root;
 	}
-	json_auto_t *root = json_loads(json, JSON_REJECT_DUPLICATES, &where);
-	if (!root)
-		return err_set(e, ERR_INVALID, "line %d, column %d: %s", where.line, where.column, where.text);
-	if (!json_is_object(root))
-		return err_set(e, ERR_INVALID, "line 1, column 1: it is not an object");
-	return change(d, present, json, root, entry, ret, e);
+	*ret_json = mem_strdup(json);
+	return 0;
+}
+
+int setup_merge_json(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e)
+{
+	const struct dialect *d = &dialects[form];
+	mem_auto char *json = NULL;
+	json_auto_t *root = NULL, *server = NULL;
+
+	if (read_json(d, present, &json, &root, e) < 0)
+		return -1;
+	if (root)
+		return change(d, present, json, root, entry, ret, e);
+	server = entry_json(d, entry, NULL);
+	json_auto_t *all = json_pack("{s{sO}}", d->member, OWN_NAME, server);
+	write_alone(present, all, ret);
+	return 0;
+}
+
+int setup_exclude_json(enum setup_form form, const char *present, const struct setup_exclusion *x, struct buf *ret, struct err *e)
+{
+	mem_auto char *json = NULL;
+	json_auto_t *root = NULL;
+
+	if (read_json(&dialects[form], present, &json, &root, e) < 0)
+		return -1;
+	if (root)
+		return exclude(present, json, root, x, ret, e);
+	json_auto_t *missing = missing_names(NULL, x);
+	json_auto_t *all = json_pack("{s{sO}}", x->object, x->array, missing);
+	write_alone(present, all, ret);
+	return 0;
 }

@@ -150,6 +150,44 @@ def test_a_read_only_file_is_left_alone():
             assert "already" in place.run(client, "--write").stdout, "there is nothing to write"
 
 
+def test_only_bailiff_is_left():
+    """--only: the client's own shell and file tools are taken away, and nothing else of its settings changes."""
+    with Place() as place:
+        place.write('{\n  "model": "x", // mine\n  "tools": {\n    "exclude": ["mine"  /* keep */ , "glob"] // and this\n  }\n}\n', "home", ".gemini/settings.json")
+        place.run("gemini", "--only", "--write")
+        now = place.read("home", ".gemini/settings.json")
+        assert '["mine"  /* keep */ , "glob", "run_shell_command", "read_file",' in now and '"model": "x", // mine' in now and "// and this" in now, now
+        assert '"bailiff": {' in now
+        assert place.run("gemini", "--only", "--write").stdout.count("already") == 1 and place.read("home", ".gemini/settings.json") == now
+        place.write('{"permissions": {"allow": ["Read(~/x)"], "deny": []}}\n', "project", ".claude/settings.json")
+        said = place.run("claude-code", "--only", "--write").stdout
+        settings = json.loads(place.read("project", ".claude/settings.json"))
+        assert {"Bash", "Read", "Edit", "Write", "Glob", "Grep", "NotebookEdit", "Monitor"} <= set(settings["permissions"]["deny"]), settings
+        assert settings["permissions"]["allow"] == ["Read(~/x)"] and "settings.json: written" in said and ".mcp.json: written" in said, said
+        place.run("claude-code", "--only", "--write", "--user")
+        assert "Bash" in json.loads(place.read("home", ".claude/settings.json"))["permissions"]["deny"]
+        # What cannot be done is said before anything is written.
+        place.write('{"permissions": {"deny": "all"}}', "project", ".claude/settings.json")
+        os.unlink(place.file("project", ".mcp.json"))
+        there = place.everything()
+        assert '"permissions.deny" is not an array' in place.run("claude-code", "--only", "--write", status=1).stderr
+        for client in ("cursor", "vscode"):
+            assert "no file that disables" in place.run(client, "--only", "--write", status=1).stderr
+        assert place.everything() == there
+        place.run("codex", "--only", "--write")
+
+
+def test_claude_code_always_loads_the_tools():
+    """Otherwise its model has to search for them first."""
+    with Place() as place:
+        place.run("claude-code", "--write")
+        assert json.loads(place.read("project", ".mcp.json"))["mcpServers"]["bailiff"]["alwaysLoad"] is True
+        place.write(place.read("project", ".mcp.json").replace("true", "false"), "project", ".mcp.json")
+        assert "already" in place.run("claude-code", "--write").stdout, "the user's own word stays"
+        place.run("cursor", "--write", "--project")
+        assert "alwaysLoad" not in place.read("project", ".cursor/mcp.json")
+
+
 def test_wrong_words():
     with Place() as place:
         assert "not a client" in place.run("emacs", status=2).stderr
