@@ -7,6 +7,8 @@
  *
  * init → runtime: READY once (all steps done, waiting at the gate; with PLAN_TTY it brings the terminal's master), then
  * EXECED or FAILED, then EXITED once.
+ * With PLAN_KEEP_TREE a command that ends before the rest of its tree is reported by COMMAND_EXITED; it may be taken at sight,
+ * because a SIGNAL of 0 has the init say it again.
  * The runtime *peeks* FAILED and EXITED and takes them off the socket only after their events are committed: whoever
  * comes after a crash finds them again. READY and EXECED may be taken at sight; a READY that brings descriptors (the terminal's
  * master; with PLAN_NET_ALLOW the socket that the proxy serves), once those are deposited with the guard. End of file without
@@ -25,6 +27,7 @@ enum status_kind {
 	STATUS_EXECED = 2,
 	STATUS_FAILED = 3,
 	STATUS_EXITED = 4,
+	STATUS_COMMAND_EXITED = 5,
 	STATUS_SIGNAL = 16,
 	STATUS_KILL_TREE = 17,
 };
@@ -38,7 +41,7 @@ enum status_cause {
 struct status_msg {
 	uint32_t kind;
 	uint32_t cause;          /* EXITED */
-	int32_t wait_status;     /* EXITED: raw, of the command */
+	int32_t wait_status;     /* EXITED, COMMAND_EXITED: raw, of the command */
 	int32_t error;           /* FAILED: errno */
 	uint32_t step;           /* FAILED: enum sandbox_step */
 	uint32_t signal;         /* SIGNAL */

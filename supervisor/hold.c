@@ -297,6 +297,22 @@ static void take_brought(struct hold *h)
 		fd_close(&fds[i]);
 }
 
+static void stream_readable(evutil_socket_t fd, short what, void *ctx);
+
+/* What the command has printed by now comes before its end. False: the process is no more. */
+static bool read_streams(struct hold *h)
+{
+	const struct hold_name name = name_of(h);
+
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		if (h->streams[i].ev)
+			stream_readable(-1, EV_READ, &h->streams[i]);
+		if (!is_there(&name))
+			return false;
+	}
+	return true;
+}
+
 /* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the hold is freed. */
 static int status_pump(struct hold *h, struct status_msg *ret_last)
 {
@@ -315,7 +331,7 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 			return 0;
 		}
 		m.path[sizeof m.path - 1] = '\0';
-		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED) {
+		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED) {
 			event_drop(&h->status_ev); /* stays readable; nothing more to wait for */
 			*ret_last = m;
 			return 1;
@@ -328,8 +344,10 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 			audit_reader_join(&h->world->audit, h, m.session);
 		if (m.kind == STATUS_READY)
 			engine_on_ready(g, name.key.id, m.layers);
-		else
+		else if (m.kind == STATUS_EXECED)
 			engine_on_execed(g, name.key.id);
+		else if (read_streams(h))
+			engine_on_command_exited(g, name.key.id, m.wait_status);
 		if (!is_there(&name))
 			return -1;
 	}
@@ -367,8 +385,6 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 }
 
 /* ---- streams ---- */
-
-static void stream_readable(evutil_socket_t fd, short what, void *ctx);
 
 static int stream_spool(struct hold_stream *s)
 {

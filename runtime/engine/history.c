@@ -337,8 +337,12 @@ static void go_on(struct engine *g, const char *thread_id)
 	for (size_t i = processes.count; i-- > 0;) {
 		struct view_process_brief p;
 
-		if (view_process_brief(g->o.store, VIEW_ANY_UID, processes.ids[i], &p, &e) == 0 && p.cow)
+		if (view_process_brief(g->o.store, VIEW_ANY_UID, processes.ids[i], &p, &e) != 0)
+			continue;
+		if (p.cow)
 			memcpy(r->runs[r->count++], processes.ids[i], ID_ROOM);
+		else if (p.started)
+			note_run(&r->kept, processes.ids[i], "it ran without copy-on-write: what it wrote stays");
 	}
 	free(processes.ids);
 	step(g, r);

@@ -152,6 +152,8 @@ void engine_on_started(struct engine *g, const char *id, const struct port_start
 void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, int error, const char *path);
 void engine_on_ready(struct engine *g, const char *id, uint32_t layers);
 void engine_on_execed(struct engine *g, const char *id);
+/* Only with keepTree: the command has ended and what it left running goes on. May be said again. */
+void engine_on_command_exited(struct engine *g, const char *id, int wait_status);
 /* The init's last word came, FAILED or EXITED; engine_on_gone follows. */
 void engine_on_exited(struct engine *g, const char *id, const struct status_msg *last);
 /* The init is dead (so its whole tree is), and this was its last word: FAILED or EXITED, or NULL if it was killed. */

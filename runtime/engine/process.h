@@ -155,6 +155,7 @@ struct process {
 	char plan_hash[65];
 	uint32_t plan_layers, plan_kind; /* what is asked of the sandbox, and those flags that decide what can be had */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
+	bool command_exited;      /* with keep_tree: the command has ended, and process.command_exited says so */
 	uint32_t tty_rows, tty_cols; /* of its terminal, as it is now; 0 = pipes */
 	struct process_limits limits;
 	struct requester by;

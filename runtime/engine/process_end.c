@@ -130,14 +130,41 @@ static void usage_member(const struct process *p, struct jw *w)
 	jw_obj_end(w);
 }
 
+static void wait_status_members(int status, struct jw *w)
+{
+	if (WIFEXITED(status))
+		jw_kint(w, "exitCode", WEXITSTATUS(status));
+	else if (WIFSIGNALED(status))
+		jw_kstr(w, "signal", text_signal_name(WTERMSIG(status)));
+}
+
+/* keepTree: the process goes on, its command does not. */
+void engine_on_command_exited(struct engine *g, const char *id, int wait_status)
+{
+	struct process *p = engine_process(g, id);
+	struct store_batch *b;
+	struct fact f;
+
+	if (!p || !p->keep_tree || p->command_exited || p->state != PROCESS_RUNNING)
+		return;
+	p->command_exited = true;
+	b = store_batch_new(g->o.store);
+	(void)process_output_flush(p, b);
+	fact_open_process(&f, EVENT_PROCESS_COMMAND_EXITED, p);
+	jw_kobj(&f.w, "commandExited");
+	wait_status_members(wait_status, &f.w);
+	jw_kuint(&f.w, "durationMs", duration_ms(p));
+	jw_obj_end(&f.w);
+	jw_key(&f.w, "outputs");
+	process_outputs_json(p, &f.w);
+	fact_close(&f, b);
+	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+}
+
 static void outcome_members(const struct process *p, struct jw *w)
 {
-	if (p->has_last && p->last.kind == STATUS_EXITED) {
-		if (WIFEXITED(p->last.wait_status))
-			jw_kint(w, "exitCode", WEXITSTATUS(p->last.wait_status));
-		else if (WIFSIGNALED(p->last.wait_status))
-			jw_kstr(w, "signal", text_signal_name(WTERMSIG(p->last.wait_status)));
-	}
+	if (p->has_last && p->last.kind == STATUS_EXITED)
+		wait_status_members(p->last.wait_status, w);
 	jw_kuint(w, "durationMs", duration_ms(p));
 	usage_member(p, w);
 	jw_key(w, "outputs");

@@ -95,6 +95,7 @@ static bool take_document(struct process *p, struct jval m)
 	p->attempt = (uint32_t)jval_uint(jval_get(m, "attempt"), 0);
 	p->owns_turn = jval_bool(jval_get(m, "ownsTurn"), false);
 	p->keep_tree = jval_bool(jval_get(m, "keepTree"), false);
+	p->command_exited = jval_get(m, "commandExited").type == JT_OBJECT;
 	p->stdin_pipe = jval_is_str(jval_get(m, "stdin"), "pipe");
 	struct jval tty = jval_get(m, "tty");
 	p->tty_rows = (uint32_t)jval_uint(jval_get(tty, "rows"), 0);
@@ -175,6 +176,8 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	if (p->owns_turn)
 		strmap_put(&g->busy_threads, p->thread_id, p);
 	g->o.ports->open_gate(g->o.world, p->id);
+	if (p->keep_tree && !p->command_exited)
+		g->o.ports->signal(g->o.world, p->id, 0); /* it may have ended while nobody could hear of it */
 	process_output_due(p);
 	engine_wake(g, engine_now(g)); /* its limits */
 	if (h->exited)

@@ -204,7 +204,7 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 struct view_process_brief {
 	uint32_t uid;
 	char session_id[72], thread_id[72], turn_id[72], task_id[72], tool_call_id[72]; /* "" = none */
-	bool cow, ended;             /* cow: it ran on copies of its write roots */
+	bool cow, started, ended;    /* cow: it ran on copies of its write roots */
 	uint64_t end_sequence;
 };
 int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret, struct err *e);

@@ -76,7 +76,8 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 		return r < 0 ? -1 : 1;
 	if (!visible(uid, d.uid))
 		return 1;
-	*ret = (struct view_process_brief){ .uid = (uint32_t)d.uid, .cow = jval_bool(d.cow, false), .ended = process_doc_ended(&d) };
+	*ret = (struct view_process_brief){ .uid = (uint32_t)d.uid, .cow = jval_bool(d.cow, false), .started = d.startedAt != 0,
+		.ended = process_doc_ended(&d) };
 	ret->end_sequence = d.endSequence == VIEW_ABSENT ? 0 : d.endSequence;
 	view_word_set(ret->session_id, d.sessionId);
 	view_word_set(ret->thread_id, d.threadId);

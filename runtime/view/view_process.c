@@ -45,6 +45,7 @@ static const struct view_field fields[] = {
 	{ "stderr", VIEW_JSON, offsetof(struct process_doc, stderrMode) },
 	VIEW_FIELD(VIEW_FLAG, process_doc, stdinClosed),
 	VIEW_FIELD(VIEW_JSON, process_doc, keepTree),
+	VIEW_FIELD(VIEW_JSON, process_doc, commandExited), /* keepTree: how the command ended, while the rest of its tree goes on */
 	VIEW_FIELD(VIEW_JSON, process_doc, onDisconnect),
 	VIEW_FIELD(VIEW_JSON, process_doc, startTime),
 	VIEW_FIELD(VIEW_JSON, process_doc, bootId),
@@ -186,6 +187,19 @@ int view_process_on_input(struct models *m, const struct event_view *ev, struct 
 	} else {
 		d.stdinClosed = true;
 	}
+	return view_save(m, &process_shape, d.processId, &d, e);
+}
+
+int view_process_on_command_exited(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct process_doc d;
+	int r = load(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (process_doc_ended(&d))
+		return 0;
+	d.commandExited = jval_get(event_payload(ev), "commandExited");
 	return view_save(m, &process_shape, d.processId, &d, e);
 }
 

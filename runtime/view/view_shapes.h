@@ -106,7 +106,7 @@ struct process_doc {
 	uint64_t uid, startedAt, endedAt, endSequence;
 	bool stdinClosed;
 	struct jval command, commandTruncated, commandRef, commandLine, cwd, tty, pid, startTime, bootId, startedBootNs, planHash,
-		sandboxProfile, limits, keepTree, onDisconnect, outputRefs, exitCode, signal, durationMs, usage, category, stage,
+		sandboxProfile, limits, keepTree, commandExited, onDisconnect, outputRefs, exitCode, signal, durationMs, usage, category, stage,
 		errnoName, message, limit, requestedBy, treeEmpty, leftBehind, cow, benignRefusals, network, attempt, ownsTurn, owner;
 	struct jval stdinMode, stderrMode; /* members "stdin" and "stderr": C's own names are macros */
 };

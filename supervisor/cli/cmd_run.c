@@ -139,7 +139,7 @@ static int check_texts(const struct opts *o, struct err *e)
  */
 static bool kept(const struct opts *o, const struct keys_watch *watch)
 {
-	return opts_has(o, OPT_run_DETACH) || (keys_wanted(o) && watch->n);
+	return opts_has(o, OPT_run_DETACH) || opts_has(o, OPT_run_KEEP_TREE) || (keys_wanted(o) && watch->n);
 }
 
 /* The parameters that need no daemon; the object stays open. */

@@ -43,6 +43,7 @@ struct follow {
 	struct traces traces;   /* what the output left switched on in our terminal */
 	unsigned interrupts;
 	bool ended, terminating;
+	bool tree_goes_on;      /* the command has ended, the process has not */
 	struct outcome outcome;
 	struct denied denied;
 	int status;             /* instead of the outcome's, when > 0 */
@@ -205,7 +206,9 @@ static void on_event(void *ctx, struct jval event)
 	else
 		flow_event(f->flow, event);
 	denied_take(&f->denied, event);
-	if (!outcome_of_event(event, &f->outcome))
+	/* With --keep-tree our work ends with the command; what it left running goes on. */
+	f->tree_goes_on = !f->o.guest && outcome_of_command(event, &f->outcome);
+	if (!f->tree_goes_on && !outcome_of_event(event, &f->outcome))
 		return;
 	f->ended = true;
 	if (!f->o.json)
@@ -421,6 +424,8 @@ int foreground_follow(const struct foreground *o)
 	}
 	restore_terminal(&f);
 	status = conclude(&f);
+	if (f.tree_goes_on && !f.leaving && !o->json)
+		cli_error("%s: what it left running goes on: bailiff kill %s ends it", o->name, o->process_id);
 	feed_stop(&f.feed);
 	flow_free(f.flow);
 	typing_done(&f.typing);

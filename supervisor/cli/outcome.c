@@ -96,6 +96,14 @@ static void outcome_ended(struct jval details, bool failed, bool lost, struct ou
 	*ret = o;
 }
 
+bool outcome_of_command(struct jval event, struct outcome *ret)
+{
+	if (!jval_is_str(jval_get(event, "type"), "process.command_exited"))
+		return false;
+	outcome_ended(jval_path(event, "payload.commandExited"), false, false, ret);
+	return true;
+}
+
 bool outcome_of_event(struct jval event, struct outcome *ret)
 {
 	struct jval type = jval_get(event, "type"), payload = jval_get(event, "payload");

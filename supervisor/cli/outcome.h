@@ -16,6 +16,8 @@ struct outcome {
 };
 
 /* True if the event is one of process.completed, failed and terminated. */
+/* Of a command that ended while what it left running goes on (keepTree). */
+bool outcome_of_command(struct jval event, struct outcome *ret);
 bool outcome_of_event(struct jval event, struct outcome *ret);
 /* From a process as wait_process and get_process tell it; false while it runs. */
 bool outcome_of_process(struct jval process, struct outcome *ret);

@@ -251,6 +251,12 @@ static void signal_command(struct watch *w, int sig)
 		kill(w->command, sig);
 }
 
+static void report_command_exit(const struct watch *w)
+{
+	const struct status_msg m = { .kind = STATUS_COMMAND_EXITED, .wait_status = w->status };
+	send_status(w->in->steps.status_fd, &m);
+}
+
 /* A request of the runtime's. true = the tree was killed. */
 static bool take_request(struct watch *w)
 {
@@ -260,6 +266,11 @@ static bool take_request(struct watch *w)
 		_exit(1);
 	if (n != (ssize_t)sizeof m)
 		return false;
+	if (m.kind == STATUS_SIGNAL && m.signal == 0) {
+		if (w->ended)
+			report_command_exit(w);
+		return false;
+	}
 	if (m.kind == STATUS_SIGNAL && m.signal < NSIG)
 		signal_command(w, (int)m.signal);
 	if (m.kind != STATUS_KILL_TREE)
@@ -305,7 +316,7 @@ static void watch_tree(struct watch *w)
 		{ .fd = in->steps.status_fd, .events = POLLIN },
 		{ .fd = in->steps.guard_pidfd, .events = POLLIN },
 	};
-	bool more = false;
+	bool more = false, told = false;
 	uint64_t look_ms = 0;
 	for (;;) {
 		int n = poll(p, 3, more ? 0 : cpu ? CPU_LOOK_MS : -1);
@@ -321,6 +332,10 @@ static void watch_tree(struct watch *w)
 			if (w->ended && !keep) {
 				kill_tree(w);
 				return;
+			}
+			if (w->ended && !told) {
+				told = true;
+				report_command_exit(w);
 			}
 		}
 		if (n > 0 && p[1].revents && take_request(w))

@@ -177,6 +177,39 @@ def test_records_of_tasks_and_jobs_say_what_they_are_about(home):
     assert pack, pack
 
 
+def test_keep_tree_returns_with_the_command(home):
+    done = home.cli("run", "--keep-tree", "--", "sh", "-c", "echo before; (read x; echo late) <&- & sleep 1000 & exit 3", status=3)
+    assert done.out.startswith(b"before\n") and b"goes on" in done.err, (done.out, done.err)
+    with home.rpc() as rpc:
+        process, = rpc.call("list_processes", status="running")["processes"]
+        assert process["commandExited"]["exitCode"] == 3, process
+        home.cli("kill", process["processId"])
+        record = rpc.call("get_process", processId=process["processId"])
+        assert record["status"] == "terminated", record
+
+
+def test_the_end_of_a_command_is_told_though_the_runtime_was_away(home):
+    gate = os.path.join(home.work, "gate")
+    os.mkfifo(gate, 0o666)
+    os.chmod(gate, 0o666)
+    with home.rpc() as rpc:
+        process = rpc.start(f"sleep 1000 & read x <{gate}; exit 5", cwd=home.work, keepTree=True)["processId"]
+    runtime = home.kill_part("runtime", signal.SIGSTOP)
+    with open(gate, "w") as f:
+        f.write("go\n")
+    os.kill(runtime, signal.SIGKILL)
+    until("the next runtime answers", home.answers)
+    with home.rpc() as rpc:
+        ended = until("the command's end is told", lambda: rpc.events(types=["process.command_exited"]))
+        assert [e["payload"]["commandExited"]["exitCode"] for e in ended] == [5], ended
+        home.kill_part("runtime")
+        until("the next runtime answers", home.answers)
+    with home.rpc() as rpc:
+        rpc.end(process)
+        assert len(rpc.events(types=["process.command_exited"])) == 1
+        assert rpc.call("verify_store")["ok"] is True
+
+
 def test_lint_names_a_misspelt_key(home):
     for text, meant in (({"permisions": {"deny": ["Bash(rm:*)"]}}, "permissions"), ({"permissions": {"denny": ["Bash(rm:*)"]}}, "deny"),
                         ({"permissions": {"defualtMode": "plan"}}, "defaultMode"), ({"hook": {}}, "hooks")):

@@ -158,6 +158,7 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 		break;
 	case EVENT_PROCESS_STARTED: check_life(c, ev, &c->processes, ID_PROCESS, PART_BEGIN); break;
 	case EVENT_PROCESS_OUTPUT:
+	case EVENT_PROCESS_COMMAND_EXITED:
 	case EVENT_PROCESS_INPUT: check_life(c, ev, &c->processes, ID_PROCESS, PART_MIDDLE); break;
 	case EVENT_PROCESS_COMPLETED:
 	case EVENT_PROCESS_TERMINATED: check_life(c, ev, &c->processes, ID_PROCESS, PART_END); break;
