@@ -258,7 +258,12 @@ END_TEST
 START_TEST(or_kept_when_asked)
 {
 	char out[64];
-	struct status_msg m = run_sh("(sleep 0.2; echo late) & exit 4", PLAN_KEEP_TREE, out, sizeof out);
+	struct run run;
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("(sleep 0.2; echo late) & exit 4"), .flags = PLAN_KEEP_TREE });
+	struct status_msg first = run_status(&run);
+	ck_assert_uint_eq(first.kind, STATUS_COMMAND_EXITED);
+	ck_assert_int_eq(WEXITSTATUS(first.wait_status), 4);
+	struct status_msg m = finish(&run, out, sizeof out);
 	ck_assert_str_eq(out, "late\n");
 	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 4);
 	ck_assert_uint_eq(m.left_behind, 0);
