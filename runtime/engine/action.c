@@ -323,7 +323,13 @@ static int check_schema(const char *json, json_t *unchecked, struct err *e)
 	return -1;
 }
 
-static int check_request(const struct action_request *r, struct err *e)
+/* Whoever asks must not be the one who answers: what an agent may have decided without a person is no. */
+static bool may_decide_alone(enum engine_role role, const char *decision)
+{
+	return role == ROLE_OPERATOR || strcmp(decision, "deny") == 0;
+}
+
+static int check_request(const struct action_request *r, const struct caller *c, struct err *e)
 {
 	json_error_t at;
 	json_t *list = r->decisions_json ? json_loads(r->decisions_json, 0, &at) : NULL;
@@ -339,6 +345,10 @@ static int check_request(const struct action_request *r, struct err *e)
 		has_default |= !r->default_decision || strcmp(json_string_value(v), r->default_decision) == 0;
 	if (!e->code && !has_default && strcmp(r->default_decision, "deny") != 0)
 		err_field(e, "defaultDecision", "must be one of decisions, or deny");
+	if (!e->code && r->default_decision && !may_decide_alone(c->role, r->default_decision)) {
+		err_set(e, ERR_NOT_ALLOWED, "defaultDecision: an agent cannot have its own question answered with '%.64s' when nobody does; only with deny", r->default_decision);
+		snprintf(e->field, sizeof e->field, "defaultDecision");
+	}
 	json_decref(list);
 	return e->code ? -1 : 0;
 }
@@ -359,7 +369,7 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 		.task_id = r->task_id, .trace_id = c->trace_id, .request_id = c->request_id, .by = requester_of(c), .uid = c->uid,
 	};
 
-	if (check_request(r, &e) < 0 || check_schema(r->schema_json, unchecked, &e) < 0) {
+	if (check_request(r, c, &e) < 0 || check_schema(r->schema_json, unchecked, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -492,7 +502,8 @@ static void expire(struct engine *g, const char *id)
 	if (action_read(g, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
 		return;
 	struct deed *d = deed_own(g);
-	const char *decision = a.defaultDecision[0] ? a.defaultDecision : "deny";
+	const enum engine_role role = jval_is_str(jval_get(a.requestedBy, "role"), "operator") ? ROLE_OPERATOR : ROLE_AGENT;
+	const char *decision = a.defaultDecision[0] && may_decide_alone(role, a.defaultDecision) ? a.defaultDecision : "deny";
 	const struct action_outcome o = { .action = &a, .decision = decision, .status = "timed_out", .source = "timeout",
 		.note = "nobody answered in time", .allowed = means_allow(decision) };
 	action_resolve(d, &o);

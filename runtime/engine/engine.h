@@ -98,6 +98,7 @@ struct engine_options {
 	struct process_limits defaults;
 	uint64_t stop_grace_ms;           /* 0 = 5000 */
 	uint32_t max_processes;           /* 0 = 1024 */
+	uint32_t max_processes_per_uid;   /* of them, but for root and owner_uid; 0 = half */
 	uint32_t inline_bytes;            /* 0 = 2048 */
 	uint32_t max_tasks;               /* whose commands run at once; 0 = 64 */
 	uint64_t task_worker_ms;          /* how long a client that works on a task may be gone; 0 = for ever */
@@ -106,7 +107,7 @@ struct engine_options {
 	const char *tool_program;         /* runs the file tools inside of sandboxes; NULL = there is none. Kept by the caller */
 	const char *webhook_program;      /* sends hooks of type http, likewise */
 	const char *boot_id;
-	uint32_t owner_uid;               /* of the system session */
+	uint32_t owner_uid;               /* of the system session; the daemon's own */
 	bool violations;                  /* what the kernel refuses will be told (engine_on_violation) */
 	const char *const *secrets;       /* bailiff's own files and folders: never visible inside. Kept by the caller */
 	size_t nsecrets;

@@ -25,7 +25,6 @@ struct engine {
 	struct strmap held_starts;    /* process id → start_hold that waits for the policy of its place */
 	struct strmap busy_threads;   /* thread id → process whose own turn is, or will be, active there */
 	TAILQ_HEAD(, external_tool) tools; /* that clients have registered */
-	size_t ntools;
 	TAILQ_HEAD(, waiter) waiters; /* for the ends of turns and tool calls */
 	uint64_t next_action_ns;      /* when deadlines of actions are to be looked at next */
 	char system_session[ID_ROOM], system_thread[ID_ROOM], system_turn[ID_ROOM];

@@ -315,7 +315,7 @@ static int rewrite_command(struct hook_wait *w, struct start_request *r, struct 
 
 static int rewrite_call(struct hook_wait *w, struct start_request *r, struct err *e)
 {
-	const struct caller c = { .uid = w->process->uid };
+	const struct tool_scope in = { w->process->uid, w->process->session_id };
 
 	if (!r->stdin_text && hook_tool_is_same(&w->tool, w->made.input))
 		return 0;
@@ -324,7 +324,7 @@ static int rewrite_call(struct hook_wait *w, struct start_request *r, struct err
 	json_t *old = json_loads(r->stdin_text, 0, NULL);
 	w->made.arguments = hook_tool_arguments(w->tool_name, old, w->process->cwd, w->made.input);
 	json_decref(old);
-	if (tool_check(w->process->engine, w->tool_name, w->made.arguments, &c, e) < 0) {
+	if (tool_check(w->process->engine, w->tool_name, w->made.arguments, in, e) < 0) {
 		e->code = ERR_PERMISSION;
 		return err_wrap(e, "a hook's updatedInput");
 	}

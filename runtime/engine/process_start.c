@@ -304,7 +304,36 @@ static void streams_make(struct process *p, const struct confinement *f, struct 
 
 /* ---- the request ---- */
 
-static int request_check(struct engine *g, const struct start_request *r, struct err *e)
+struct uid_count {
+	uint32_t uid;
+	bool hooks;
+	size_t n;
+};
+
+static void count_process(void *ctx, const char *id, void *value)
+{
+	struct uid_count *c = ctx;
+	const struct process *p = value;
+
+	c->n += p->uid == c->uid && (p->owner == OWNER_HOOK) == c->hooks;
+}
+
+/* One uid cannot take all the room there is from the others. */
+static int check_share(struct engine *g, uint32_t uid, bool hooks, struct err *e)
+{
+	struct uid_count c = { .uid = uid, .hooks = hooks };
+	size_t share = hooks ? HOOKS_BESIDES / 2 : g->o.max_processes_per_uid ? g->o.max_processes_per_uid : (g->o.max_processes + 1) / 2;
+
+	if (uid == 0 || uid == g->o.owner_uid)
+		return 0;
+	strmap_each(&g->processes, count_process, &c);
+	if (c.n < share)
+		return 0;
+	return err_set(e, ERR_EXHAUSTED, hooks ? "%zu hooks of uid %u run, which is the limit" : "%zu processes of uid %u are live, which is the limit (maxProcessesPerUid)",
+		       c.n, uid);
+}
+
+static int request_check(struct engine *g, const struct start_request *r, const struct caller *c, struct err *e)
 {
 	if (g->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
@@ -313,6 +342,8 @@ static int request_check(struct engine *g, const struct start_request *r, struct
 		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", g->hook_processes);
 	if (r->owner != OWNER_HOOK && !r->hooked && g->processes.count - g->hook_processes >= g->o.max_processes)
 		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)", g->processes.count - g->hook_processes);
+	if (!r->hooked && !r->approval && check_share(g, c->uid, r->owner == OWNER_HOOK, e) < 0)
+		return -1;
 	if (store_full(g->o.store))
 		return err_set(e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room");
 	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
@@ -453,7 +484,7 @@ static int find_rules(struct engine *g, const struct start_request *r, const str
 static int prepare(struct engine *g, const struct start_request *r, const struct caller *c, struct confinement *f, struct start_hold *held,
 		   engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
 {
-	if (request_check(g, r, e) < 0 || confinement_make(g, &r->sandbox, c, f, e) < 0)
+	if (request_check(g, r, c, e) < 0 || confinement_make(g, &r->sandbox, c, f, e) < 0)
 		return -1;
 	*ret = g->rules;
 	if (r->owner == OWNER_HOOK)

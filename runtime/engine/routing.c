@@ -5,6 +5,7 @@
 #include "runtime/engine/cost.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/task_private.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_money.h"
 
@@ -221,6 +222,11 @@ static int routing_scope_of(struct engine *g, const struct routing_ask *r, struc
 		return found < 0 ? -1 : err_field(e, "turnId", "'%.64s' is not known", r->turn_id);
 	if (t.ended)
 		return err_set(e, ERR_STATE, "turn '%.64s' has ended: route a turn before or while it runs", r->turn_id);
+	task_auto struct task named = TASK_INIT;
+	if (r->task_id && task_get(g, r->task_id, &s->deed->caller, &named, e) < 0)
+		return -1;
+	if (r->task_id && named.d.uid != t.uid)
+		return err_field(e, "taskId", "'%.64s' is not the turn's user's", r->task_id);
 	s->uid = t.uid;
 	s->turn_id = r->turn_id;
 	snprintf(s->session_id, sizeof s->session_id, "%s", t.session_id);

@@ -8,7 +8,7 @@
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/turn.h"
 
-#define EXTERNAL_MAX 256u
+#define EXTERNAL_MAX 256u /* of one uid: nobody's tools take away another one's room */
 #define DESCRIPTION_MAX 4096u
 #define SCHEMA_MAX 32768u
 
@@ -34,34 +34,47 @@ static void external_free(struct external_tool *x)
 	free(x);
 }
 
-static struct external_tool *external_find(struct engine *g, const char *name, uint32_t uid)
+/* Offered to just this session, or with "" to all. Its owner sees the events of its own uid only. */
+static struct external_tool *external_find(struct engine *g, const char *name, uint32_t uid, const char *session_id)
 {
 	struct external_tool *x;
 
 	TAILQ_FOREACH(x, &g->tools, link)
-		if (strcmp(x->tool.name, name) == 0 && x->tool.uid == uid) /* its owner sees the events of its own uid only */
+		if (strcmp(x->tool.name, name) == 0 && x->tool.uid == uid && strcmp(x->session_id, session_id) == 0)
 			return x;
 	return NULL;
 }
 
-bool tool_find(struct engine *g, const char *name, uint32_t uid, struct tool *ret)
+static const struct tool *own_find(const char *name)
 {
 	for (size_t i = 0; i < countof(own); i++)
-		if (strcmp(own[i].name, name) == 0) {
-			*ret = own[i];
-			return true;
-		}
-	const struct external_tool *x = external_find(g, name, uid);
-	if (x)
-		*ret = x->tool;
-	return x != NULL;
+		if (strcmp(own[i].name, name) == 0)
+			return &own[i];
+	return NULL;
 }
 
-bool tool_runs_beside(struct engine *g, const char *name, uint32_t uid)
+bool tool_find(struct engine *g, const char *name, struct tool_scope in, struct tool *ret)
+{
+	const struct tool *t = own_find(name);
+	const struct external_tool *x = t || !in.session_id ? NULL : external_find(g, name, in.uid, in.session_id);
+
+	if (!t && !x)
+		x = external_find(g, name, in.uid, "");
+	if (t || x)
+		*ret = t ? *t : x->tool;
+	return t || x;
+}
+
+bool tool_is_foreign(const char *tool, const char *runner)
+{
+	return runner || !own_find(tool);
+}
+
+bool tool_runs_beside(struct engine *g, const char *name, struct tool_scope in)
 {
 	struct tool t;
 
-	return tool_find(g, name, uid, &t) && t.beside && t.read_only;
+	return tool_find(g, name, in, &t) && t.beside && t.read_only;
 }
 
 /* The arguments against the tool's own schema; a field of them is named as "arguments.<path>". */
@@ -79,11 +92,11 @@ static int check_arguments(const struct tool *t, const json_t *arguments, struct
 	return err_wrap(e, "arguments of %s", t->name);
 }
 
-int tool_check(struct engine *g, const char *name, const json_t *arguments, const struct caller *c, struct err *e)
+int tool_check(struct engine *g, const char *name, const json_t *arguments, struct tool_scope in, struct err *e)
 {
 	struct tool t;
 
-	if (!tool_find(g, name, c->uid, &t)) {
+	if (!tool_find(g, name, in, &t)) {
 		err_set(e, ERR_NOT_FOUND, "there is no tool '%.64s'; get_tool_inventory lists them", name);
 		snprintf(e->field, sizeof e->field, "toolName");
 		return -1;
@@ -152,9 +165,13 @@ void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool
 	jw_arr(w);
 	for (size_t i = 0; i < countof(own); i++)
 		tool_json(&own[i], brief, w);
-	TAILQ_FOREACH(x, &g->tools, link)
-		if ((uid == 0 || x->tool.uid == uid) && (!session_id || !x->session_id[0] || strcmp(session_id, x->session_id) == 0))
-			tool_json(&x->tool, brief, w);
+	TAILQ_FOREACH(x, &g->tools, link) {
+		if ((uid != 0 && x->tool.uid != uid) || (session_id && x->session_id[0] && strcmp(session_id, x->session_id) != 0))
+			continue;
+		if (session_id && !x->session_id[0] && external_find(g, x->tool.name, x->tool.uid, session_id))
+			continue; /* the session has one of its own by this name */
+		tool_json(&x->tool, brief, w);
+	}
 	jw_arr_end(w);
 }
 
@@ -173,6 +190,16 @@ void engine_tool_inventory(struct engine *g, const char *session_id, const struc
 static bool flag(const json_t *v, const char *name)
 {
 	return json_is_true(json_object_get(v, name));
+}
+
+static size_t external_count(struct engine *g, uint32_t uid)
+{
+	const struct external_tool *x;
+	size_t n = 0;
+
+	TAILQ_FOREACH(x, &g->tools, link)
+		n += x->tool.uid == uid;
+	return n;
 }
 
 static bool name_fits(const char *name)
@@ -199,20 +226,19 @@ static int check_schema(const json_t *schema, json_t *unchecked, size_t i, struc
 	return -1;
 }
 
-static int check_registered(struct engine *g, const json_t *v, size_t i, const struct caller *c, json_t *unchecked, struct err *e)
+static int check_registered(struct engine *g, const json_t *v, size_t i, const char *session_id, const struct caller *c, json_t *unchecked, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(v, "name")), *text = json_string_value(json_object_get(v, "description"));
 	const json_t *schema = json_object_get(v, "inputSchema");
 	const struct external_tool *x;
 	char field[ERR_FIELD_MAX];
-	struct tool t;
 
 	snprintf(field, sizeof field, "tools[%zu].name", i);
 	if (!name || !name_fits(name))
 		return err_field(e, field, "must be 1 to %u of A-Z a-z 0-9 _ . / -", TOOL_NAME_MAX);
-	if (tool_find(g, name, c->uid, &t) && t.builtin)
+	if (own_find(name))
 		return err_field(e, field, "'%s' is one of the runtime's own tools", name);
-	x = external_find(g, name, c->uid);
+	x = external_find(g, name, c->uid, session_id ? session_id : "");
 	if (x && x->tool.connection != c->connection) {
 		err_set(e, ERR_CONFLICT, "tools[%zu].name: another connection offers '%s'", i, name);
 		return -1;
@@ -229,12 +255,11 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 	const json_t *schema = json_object_get(v, "inputSchema");
 	const char *text = json_string_value(json_object_get(v, "description"));
 	const char *behaviour = json_string_value(json_object_get(v, "interruptBehavior"));
-	struct external_tool *x = external_find(g, json_string_value(json_object_get(v, "name")), c->uid);
+	struct external_tool *x = external_find(g, json_string_value(json_object_get(v, "name")), c->uid, session_id ? session_id : "");
 	char *dumped = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
 
 	if (x) {
 		TAILQ_REMOVE(&g->tools, x, link);
-		g->ntools--;
 		external_free(x);
 	}
 	x = mem_zalloc(1, sizeof *x);
@@ -249,7 +274,6 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 	};
 	snprintf(x->tool.name, sizeof x->tool.name, "%s", json_string_value(json_object_get(v, "name")));
 	TAILQ_INSERT_TAIL(&g->tools, x, link);
-	g->ntools++;
 }
 
 /* Turns that were told their tools are told the new set. */
@@ -322,13 +346,13 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 
 	if (!c->connection)
 		err_set(&e, ERR_UNAVAILABLE, "tools belong to a connection, and this request has none");
-	else if (g->ntools + json_array_size(tools) > EXTERNAL_MAX)
-		err_set(&e, ERR_EXHAUSTED, "%zu tools are registered; at most %u can be", g->ntools, EXTERNAL_MAX);
+	else if (external_count(g, c->uid) + json_array_size(tools) > EXTERNAL_MAX)
+		err_set(&e, ERR_EXHAUSTED, "uid %u has registered %zu tools; at most %u can be", c->uid, external_count(g, c->uid), EXTERNAL_MAX);
 	json_array_foreach(tools, i, v) {
 		json_t *words = json_array();
 
 		json_array_append_new(unchecked, words);
-		if (e.code || check_registered(g, v, i, c, words, &e) < 0)
+		if (e.code || check_registered(g, v, i, session_id, c, words, &e) < 0)
 			break;
 	}
 	if (e.code) {
@@ -357,7 +381,6 @@ void tools_gone(struct engine *g, uint64_t connection)
 		if (x->tool.connection != connection)
 			continue;
 		TAILQ_REMOVE(&g->tools, x, link);
-		g->ntools--;
 		external_free(x);
 	}
 }

@@ -50,11 +50,17 @@ struct tool {
 	const char *session_id;       /* or "" = all of its owner's */
 };
 
-/* Own ones first; an external one must be the uid's. False when there is none. */
-bool tool_find(struct engine *g, const char *name, uint32_t uid, struct tool *ret);
+/* Where a tool is called: what one session was given is not there for another one. */
+struct tool_scope {
+	uint32_t uid;
+	const char *session_id;       /* NULL = none: only what all sessions of the uid have */
+};
+
+/* Own ones first; an external one must be offered to the scope. False when there is none. */
+bool tool_find(struct engine *g, const char *name, struct tool_scope in, struct tool *ret);
 /* May it be called like this? ERR_NOT_FOUND, ERR_INVALID. */
-int tool_check(struct engine *g, const char *name, const json_t *arguments, const struct caller *c, struct err *e);
-bool tool_runs_beside(struct engine *g, const char *name, uint32_t uid);
+int tool_check(struct engine *g, const char *name, const json_t *arguments, struct tool_scope in, struct err *e);
+bool tool_runs_beside(struct engine *g, const char *name, struct tool_scope in);
 void tool_flags_json(const struct tool *t, struct jw *w);
 /* [{…}] of what this uid can call. `brief`: without schemas. */
 void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool brief, struct jw *w);
@@ -107,7 +113,7 @@ void tool_recover(struct engine *g);
 
 /* tool_permission.c: calls that somebody else does */
 enum tool_from { TOOL_FROM_LOOP, TOOL_FROM_INVOKE, TOOL_FROM_REPORT };
-bool tool_is_foreign(struct engine *g, const char *tool, uint32_t uid, const char *runner);
+bool tool_is_foreign(const char *tool, const char *runner);
 /*
  * Begins the call if policy allows it, asks, or refuses. fn NULL: the turn's own loop. The reply: as invoke_tool's (at its end) or
  * report_tool_call's; ERR_PERMISSION with the decision.

@@ -176,7 +176,7 @@ void tool_call_begin(struct deed *d, const struct turn_doc *t, const struct tool
 {
 	struct engine *g = d->engine;
 	struct tool tool;
-	bool known = tool_find(g, u->tool, (uint32_t)t->uid, &tool);
+	bool known = tool_find(g, u->tool, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, &tool);
 	struct tool_use use = *u;
 	struct tool_call_doc doc;
 

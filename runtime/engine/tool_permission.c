@@ -74,13 +74,6 @@ bool tool_is_judging(struct engine *g, const char *turn_id)
 	return false;
 }
 
-bool tool_is_foreign(struct engine *g, const char *tool, uint32_t uid, const char *runner)
-{
-	struct tool t;
-
-	return runner || !tool_find(g, tool, uid, &t) || !t.builtin;
-}
-
 void tool_judging_done(struct engine *g)
 {
 	while (!TAILQ_EMPTY(&g->judging))
@@ -339,7 +332,7 @@ static bool decide(struct engine *g, struct tool_judging *j, const struct policy
 		overrule(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
 	if (named.too_many)
 		overrule(j, POLICY_DENY, POLICY_BY_RULE, "it names more files than can be judged at once; make it several calls");
-	if (tool_find(g, j->use.tool, j->use.by.uid, &t) && t.destructive)
+	if (tool_find(g, j->use.tool, (struct tool_scope){ (uint32_t)turn->uid, session_id }, &t) && t.destructive)
 		j->decision.destructive = true;
 	const struct rules_query use = { .facts = r.facts, .tool = r.tool, .path = paths, .npaths = n,
 		.place = { .cwd = how.cwd, .workspace = how.workspace, .home = how.home } };

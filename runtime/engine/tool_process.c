@@ -126,7 +126,7 @@ void tool_process_start(struct engine *g, const char *call_id)
 		tool_call_fail(g, call_id, &why);
 		return;
 	}
-	if (!tool_find(g, d.toolName, (uint32_t)d.uid, &tool)) {
+	if (!tool_find(g, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool)) {
 		tool_call_fail(g, call_id, &gone);
 		return;
 	}
@@ -275,7 +275,7 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 
 	if (tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
-	bool file_tool = tool_find(p->engine, d.toolName, (uint32_t)d.uid, &tool) && tool.builtin && tool.builtin != TOOL_SHELL;
+	bool file_tool = tool_find(p->engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool) && tool.builtin && tool.builtin != TOOL_SHELL;
 	jw_arr(&r);
 	if (file_tool) {
 		read_answer(p, &answer);

@@ -26,7 +26,7 @@ static int check_invocation(struct engine *g, const struct tool_request *r, cons
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	if (args && strlen(args) > TOOL_ARGS_MAX)
 		return err_field(e, "arguments", "must have at most %u bytes as JSON", TOOL_ARGS_MAX);
-	if (turn_open_of_caller(g, r->turn_id, c, text, t, e) < 0 || tool_check(g, r->tool, r->arguments, c, e) < 0)
+	if (turn_open_of_caller(g, r->turn_id, c, text, t, e) < 0 || tool_check(g, r->tool, r->arguments, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, e) < 0)
 		return -1;
 	if (t->openCalls != VIEW_ABSENT && t->openCalls >= OPEN_MAX)
 		return err_set(e, ERR_EXHAUSTED, "turn '%s' has %u open tool calls already", t->turnId, OPEN_MAX);
@@ -102,7 +102,7 @@ void engine_invoke_tool(struct engine *g, const struct tool_request *r, const st
 		deed_refuse(d, &e);
 		return;
 	}
-	if (tool_is_foreign(g, r->tool, (uint32_t)t.uid, NULL)) {
+	if (tool_is_foreign(r->tool, NULL)) {
 		hand_over(d);
 		tool_permit(g, t.turnId, &use, TOOL_FROM_INVOKE, r->timeout_ms, c, fn, ctx);
 		return;

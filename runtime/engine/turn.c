@@ -304,7 +304,7 @@ static int check_command(struct engine *g, const json_t *options, const json_t *
 	return r;
 }
 
-static int check_part(struct engine *g, const struct turn_request *r, const json_t *part, const struct caller *c, struct err *e)
+static int check_part(struct engine *g, const struct turn_request *r, const struct turn_plan *p, const json_t *part, const struct caller *c, struct err *e)
 {
 	const char *type = json_string_value(json_object_get(part, "type"));
 	const json_t *arguments = json_object_get(part, "arguments");
@@ -321,7 +321,7 @@ static int check_part(struct engine *g, const struct turn_request *r, const json
 		return err_field(e, "toolName", "missing");
 	if (arguments && !json_is_object(arguments))
 		return err_field(e, "arguments", "must be an object");
-	return tool_check(g, json_string_value(json_object_get(part, "toolName")), arguments, c, e);
+	return tool_check(g, json_string_value(json_object_get(part, "toolName")), arguments, (struct tool_scope){ p->place.uid, p->place.session_id }, e);
 }
 
 static int check_input(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p, struct err *e)
@@ -333,7 +333,7 @@ static int check_input(struct engine *g, const struct turn_request *r, const str
 	if (p->parts < 1 || p->parts > TURN_PARTS_MAX)
 		return err_field(e, "input", "must have 1 to %u parts", TURN_PARTS_MAX);
 	json_array_foreach(r->input, i, part) {
-		if (check_part(g, r, part, c, e) < 0) {
+		if (check_part(g, r, p, part, c, e) < 0) {
 			char field[ERR_FIELD_MAX];
 
 			snprintf(field, sizeof field, "input[%u].%.32s", (unsigned)i, e->field);
@@ -381,9 +381,8 @@ static int plan_turn(struct engine *g, const struct turn_request *r, const struc
 
 	if (g->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	if (check_input(g, r, c, p, e) < 0 || dump_input(r, p, e) < 0 ||
-	    dump(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0 ||
-	    place_find(g, r->session_id, r->thread_id, PLACE_FIRST_THREAD, c, &p->place, e) < 0)
+	if (place_find(g, r->session_id, r->thread_id, PLACE_FIRST_THREAD, c, &p->place, e) < 0 || check_input(g, r, c, p, e) < 0 ||
+	    dump_input(r, p, e) < 0 || dump(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
 		return -1;
 	p->reject = busy && strcmp(busy, "reject") == 0;
 	buf_printf(&body, "%s\n%s", p->input, p->options ? p->options : "{}");

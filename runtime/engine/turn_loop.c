@@ -94,6 +94,11 @@ static uint64_t or_none(uint64_t n)
 	return n == VIEW_ABSENT ? 0 : n;
 }
 
+static struct tool_scope scope_of(const struct loop *l)
+{
+	return (struct tool_scope){ (uint32_t)l->turn->uid, l->turn->sessionId };
+}
+
 static void loop_look(struct loop *l)
 {
 	size_t started = 0;
@@ -105,7 +110,7 @@ static void loop_look(struct loop *l)
 	l->open = started > or_none(l->turn->partsEnded) ? started - (size_t)or_none(l->turn->partsEnded) : 0;
 	/* Whatever is open was started with or after the last one that runs alone: the last started tells for all. */
 	if (l->open)
-		l->open_safe = tool_runs_beside(l->engine, tool_name_of(json_array_get(l->input, l->next - 1)), (uint32_t)l->turn->uid);
+		l->open_safe = tool_runs_beside(l->engine, tool_name_of(json_array_get(l->input, l->next - 1)), scope_of(l));
 	while (l->next < json_array_size(l->input) && is_text(json_array_get(l->input, l->next)))
 		l->next++;
 }
@@ -123,7 +128,7 @@ static void start_part(struct loop *l)
 		json_object_del(arguments, "type");
 	turn_requester(l->turn, &by);
 	use.by = by;
-	if (tool_is_foreign(l->engine, use.tool, (uint32_t)l->turn->uid, NULL)) {
+	if (tool_is_foreign(use.tool, NULL)) {
 		tool_permit(l->engine, l->turn->turnId, &use, TOOL_FROM_LOOP, LIMIT_NONE, NULL, NULL, NULL);
 	} else {
 		struct deed *d = deed_own(l->engine);
@@ -177,7 +182,7 @@ static bool loop_once(struct loop *l)
 	if (left) {
 		const char *tool = tool_name_of(json_array_get(l->input, l->next));
 
-		if (l->open && !(l->open_safe && l->open < SIDE_BY_SIDE && tool_runs_beside(l->engine, tool, (uint32_t)l->turn->uid)))
+		if (l->open && !(l->open_safe && l->open < SIDE_BY_SIDE && tool_runs_beside(l->engine, tool, scope_of(l))))
 			return false;
 		start_part(l);
 		return !tool_is_judging(l->engine, l->turn->turnId); /* it is looked up first which rules hold */

@@ -70,5 +70,7 @@ void view_word_set(char dst[VIEW_ID_MAX], const char *s);
 int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e);
 /* The same with what is submitted but not committed reckoned in: for decisions. */
 int view_read_ahead(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e);
+/* Whose document it is, what is not committed reckoned in; one that does not say is the system's (uid 0). 0 found, 1 not there, −1. */
+int view_owner(struct store *s, const struct view_shape *shape, const char *id, uint32_t *ret, struct err *e);
 
 #endif

@@ -225,6 +225,17 @@ bool call_sees(const struct call *c, uint32_t uid)
 	return c->caller.uid == uid || call_sees_all(c);
 }
 
+bool call_refused_to_others(struct call *c)
+{
+	struct err e = ERR_INIT;
+
+	if (call_sees_all(c))
+		return false;
+	err_set(&e, ERR_NOT_ALLOWED, "%s is for root and for the user that the daemon runs as", c->method->name);
+	call_fail(c, &e);
+	return true;
+}
+
 const char *call_str(const struct call *c, const char *name)
 {
 	return json_string_value(json_object_get(c->params, name));

@@ -87,6 +87,8 @@ const struct config *call_config(const struct call *c);
 /* A peer sees its own uid's things; root, and the uid that the daemon runs as, see all. */
 bool call_sees(const struct call *c, uint32_t uid);
 bool call_sees_all(const struct call *c);
+/* For what is everybody's, like the store and the policy files: who does not see all has been answered, with a refusal. */
+bool call_refused_to_others(struct call *c);
 
 /* Parameters, after the check; absent gives NULL / `otherwise`. */
 const char *call_str(const struct call *c, const char *name);
@@ -103,6 +105,7 @@ enum param_type {
 enum {
 	PARAM_REQUIRED = 1,
 	PARAM_NUL = 2,              /* a string that may hold \u0000: the handler asks for its length */
+	PARAM_MAKES = 4,            /* an id that the method gives to something new: one that is another uid's is taken, not unknown */
 };
 
 struct param {

@@ -5,6 +5,7 @@
 #include "supervisor/control/idem.h"
 #include "supervisor/control/methods.h"
 #include "runtime/base/nearest.h"
+#include "supervisor/control/ownership.h"
 
 #include <string.h>
 
@@ -109,7 +110,7 @@ static int check(struct call *c, struct err *e)
 	const char *key = call_str(c, "idempotencyKey");
 	if (key && (!*key || strlen(key) > METHOD_KEY_MAX))
 		return err_field(e, "idempotencyKey", "expected 1 to %d bytes", METHOD_KEY_MAX);
-	return take_trace(c, e);
+	return take_trace(c, e) < 0 ? -1 : ownership_check(c, e);
 }
 
 void method_run(struct call *c)

@@ -54,7 +54,7 @@ void method_evaluate_permission(struct call *c)
 		call_fail(c, &e);
 		return;
 	}
-	if (tool && tool_is_foreign(call_engine(c), tool, c->caller.uid, NULL))
+	if (tool && tool_is_foreign(tool, NULL))
 		s.request.tool_runner = "client";
 	if (!command) {
 		tool_paths_of(tool, call_obj(c, "arguments"), &paths);
@@ -112,6 +112,8 @@ void method_set_permission_mode(struct call *c)
 
 void method_reload_policy(struct call *c)
 {
+	if (call_refused_to_others(c))
+		return;
 	engine_reload_policy(call_engine(c), &c->caller, call_engine_reply, c);
 }
 

@@ -169,27 +169,39 @@ static int check_scope(const struct snapshot_kind *k, const struct snapshot_call
 	return first ? err_field(e, first, "missing: a %s is of one", k->name) : 0;
 }
 
-/* Whose it is; what the caller may not see is not found. */
+static int not_found(const char *field, const char *id, struct err *e)
+{
+	err_set(e, ERR_NOT_FOUND, "%s '%.80s' is not known, or not of what else is named", field, id);
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+/* Whose it is: every id is looked up, and they belong together. What the caller may not see is not found. */
 static int find_owner(struct snapshot_call *c, struct err *e)
 {
 	struct view_session_brief s;
 	struct view_thread_brief t;
-	int r = 0;
+	struct view_turn_brief turn;
+	int r;
 
+	if (c->session_id) {
+		r = view_session_brief(c->store, c->viewer, c->session_id, &s, e);
+		if (r)
+			return r < 0 ? -1 : not_found("sessionId", c->session_id, e);
+		c->owner = s.uid;
+	}
 	if (c->thread_id) {
 		r = view_thread_brief(c->store, c->viewer, c->thread_id, &t, e);
+		if (r || (c->session_id && strcmp(t.session_id, c->session_id) != 0))
+			return r < 0 ? -1 : not_found("threadId", c->thread_id, e);
 		c->owner = t.uid;
-		if (r > 0)
-			err_set(e, ERR_NOT_FOUND, "no thread '%.80s'", c->thread_id);
-	} else if (c->session_id) {
-		r = view_session_brief(c->store, c->viewer, c->session_id, &s, e);
-		c->owner = s.uid;
-		if (r > 0)
-			err_set(e, ERR_NOT_FOUND, "no session '%.80s'", c->session_id);
 	}
-	if (r > 0)
-		snprintf(e->field, sizeof e->field, "%s", c->thread_id ? "threadId" : "sessionId");
-	return r ? -1 : 0;
+	if (c->turn_id) {
+		r = view_turn_brief(c->store, c->viewer, c->turn_id, &turn, e);
+		if (r || (c->session_id && strcmp(turn.session_id, c->session_id) != 0) || (c->thread_id && strcmp(turn.thread_id, c->thread_id) != 0))
+			return r < 0 ? -1 : not_found("turnId", c->turn_id, e);
+	}
+	return 0;
 }
 
 static void answer(struct call *c, const struct snapshot_kind *k, bool wrapped)

@@ -24,18 +24,6 @@ struct upkeep {
 	struct store_verdict found; /* rebuild: what was wrong before */
 };
 
-/* The store is everybody's: only who sees everything may have it checked, copied or cut. */
-static bool refused(struct call *c)
-{
-	struct err e = ERR_INIT;
-
-	if (call_sees_all(c))
-		return false;
-	err_set(&e, ERR_NOT_ALLOWED, "%s is for root and for the user that the daemon runs as", c->method->name);
-	call_fail(c, &e);
-	return true;
-}
-
 static struct upkeep *upkeep_new(struct call *c)
 {
 	struct upkeep *u = mem_zalloc(1, sizeof(*u));
@@ -95,7 +83,7 @@ static void on_verified(void *ctx, const struct store_verdict *v, const struct e
 
 void method_verify_store(struct call *c)
 {
-	if (!refused(c))
+	if (!call_refused_to_others(c))
 		store_verify(call_store(c), on_verified, upkeep_new(c));
 }
 
@@ -127,7 +115,7 @@ static void on_looked(void *ctx, const struct store_verdict *v, const struct err
 
 void method_rebuild_store(struct call *c)
 {
-	if (!refused(c))
+	if (!call_refused_to_others(c))
 		store_verify(call_store(c), on_looked, upkeep_new(c));
 }
 
@@ -212,7 +200,7 @@ static void on_backed_up(void *ctx, const struct err *e)
 
 void method_backup_store(struct call *c)
 {
-	if (!refused(c))
+	if (!call_refused_to_others(c))
 		store_backup(call_store(c), call_str(c, "dir"), on_backed_up, upkeep_new(c));
 }
 
@@ -232,7 +220,7 @@ static void on_compacted(void *ctx, uint64_t before, uint64_t after, const struc
 
 void method_compact_store(struct call *c)
 {
-	if (!refused(c))
+	if (!call_refused_to_others(c))
 		store_compact(call_store(c), on_compacted, upkeep_new(c));
 }
 
@@ -273,7 +261,7 @@ void method_prune_store(struct call *c)
 	uint64_t now_us = clock_real_us(), floor = 0;
 	struct err e = ERR_INIT;
 
-	if (refused(c))
+	if (call_refused_to_others(c))
 		return;
 	if (prune_floor(c, now_us, &floor, &e) < 0) {
 		call_fail(c, &e);

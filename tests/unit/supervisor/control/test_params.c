@@ -1,6 +1,7 @@
 #include "runtime/base/err.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/method.h"
+#include "supervisor/control/ownership.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -117,6 +118,23 @@ START_TEST(the_table_is_sound)
 }
 END_TEST
 
+static void check_rows(const struct method *m, const struct param *params)
+{
+	for (const struct param *p = params; p->name; p++) {
+		ck_assert_msg(p->type != PARAM_ID || ownership_knows(p->name), "%s.%s: owned_ids.def has no row for it", m->name, p->name);
+		if (p->members)
+			check_rows(m, p->members);
+	}
+}
+
+START_TEST(of_every_id_it_is_known_whose_it_is)
+{
+	for (size_t i = 0; i < control_nmethods; i++)
+		check_rows(&control_methods[i], control_methods[i].params);
+	ck_assert(!ownership_knows("surprise"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("params");
@@ -126,6 +144,7 @@ int main(void)
 	tcase_add_test(t, takes_what_is_right);
 	tcase_add_test(t, names_longer_than_a_field);
 	tcase_add_test(t, the_table_is_sound);
+	tcase_add_test(t, of_every_id_it_is_known_whose_it_is);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -1,0 +1,126 @@
+#include "supervisor/control/ownership.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/view/view_channel.h"
+#include "runtime/view/view_evidence.h"
+#include "runtime/view/view_job.h"
+#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_subagent.h"
+#include "runtime/view/view_task.h"
+#include "supervisor/control/control.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct owned {
+	const char *name;
+	const struct view_shape *shape; /* NULL: see `any` */
+	bool any;
+} rows[] = {
+#define OWNED(name, shape) { #name, &shape, false },
+#define OWNED_ANY(name) { #name, NULL, true },
+#define NOT_OWNED(name) { #name, NULL, false },
+#include "supervisor/control/owned_ids.def"
+#undef OWNED
+#undef OWNED_ANY
+#undef NOT_OWNED
+};
+
+static const struct owned *find(const char *name)
+{
+	for (size_t i = 0; i < countof(rows); i++)
+		if (strcmp(rows[i].name, name) == 0)
+			return &rows[i];
+	return NULL;
+}
+
+bool ownership_knows(const char *name)
+{
+	return find(name) != NULL;
+}
+
+/* 1: it is another uid's. */
+static int is_foreign(const struct call *c, const struct view_shape *shape, const char *id, struct err *e)
+{
+	uint32_t uid;
+	int r = view_owner(call_store(c), shape, id, &uid, e);
+
+	return r < 0 ? -1 : r == 0 && !call_sees(c, uid);
+}
+
+static int is_foreign_of_any(const struct call *c, const char *id, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < countof(rows) && r == 0; i++)
+		if (rows[i].shape && (!i || rows[i].shape != rows[i - 1].shape))
+			r = is_foreign(c, rows[i].shape, id, e);
+	return r;
+}
+
+static int check_id(const struct call *c, const struct owned *o, const char *field, const char *id, bool makes, struct err *e)
+{
+	int r = !id || strlen(id) >= VIEW_ID_MAX ? 0 : o->any ? is_foreign_of_any(c, id, e) : o->shape ? is_foreign(c, o->shape, id, e) : 0;
+
+	if (r <= 0)
+		return r;
+	err_set(e, makes ? ERR_CONFLICT : ERR_NOT_FOUND, "%s '%.80s' is %s", field, id, makes ? "taken" : "not known");
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+/* A value of the row's: an id, or several. */
+static int check_value(const struct call *c, const struct owned *o, const char *field, const json_t *v, bool makes, struct err *e)
+{
+	const json_t *item;
+	size_t i;
+
+	if (json_is_string(v))
+		return check_id(c, o, field, json_string_value(v), makes, e);
+	json_array_foreach(v, i, item)
+		if (json_is_string(item) && check_id(c, o, field, json_string_value(item), makes, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* Objects in a list: events that are emitted, outputs with their refs. */
+static int check_elements(const struct call *c, const char *name, const json_t *list, struct err *e)
+{
+	const char *key;
+	json_t *item, *v;
+	size_t i;
+
+	json_array_foreach(list, i, item)
+		json_object_foreach(item, key, v) {
+			const struct owned *o = find(key);
+			mem_auto char *field = o ? mem_printf("%s[%zu].%s", name, i, key) : NULL;
+
+			if (o && check_value(c, o, field, v, false, e) < 0)
+				return -1;
+		}
+	return 0;
+}
+
+static int check_object(const struct call *c, const struct param *params, const json_t *given, const char *prefix, struct err *e)
+{
+	for (const struct param *p = params; p->name; p++) {
+		const json_t *v = json_object_get(given, p->name);
+		const struct owned *o = v ? find(p->name) : NULL;
+		mem_auto char *field = v ? mem_printf("%s%s", prefix, p->name) : NULL, *inner = v && p->members ? mem_printf("%s.", field) : NULL;
+
+		if (o && check_value(c, o, field, v, p->flags & PARAM_MAKES, e) < 0)
+			return -1;
+		if (v && p->type == PARAM_ARRAY && check_elements(c, p->name, v, e) < 0)
+			return -1;
+		if (inner && check_object(c, p->members, v, inner, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+int ownership_check(const struct call *c, struct err *e)
+{
+	return call_sees_all(c) ? 0 : check_object(c, c->method->params, c->params, "", e);
+}
