@@ -43,16 +43,21 @@ void process_output_due(struct process *p)
 	engine_wake(p->engine, p->flush_at_ns);
 }
 
-/* How much of the stream's beginning is kept whatever else comes: what lies behind may still fall into the hole. */
-static uint64_t kept_head(const struct process *p, uint64_t size)
+static uint64_t output_limit(const struct process *p)
 {
-	uint64_t limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes;
-	uint64_t from, to;
+	return p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes;
+}
 
-	spool_hole(size, limit, &from, &to);
-	if (to > from)
-		return from;
-	return limit && size > limit / 4 * 3 ? limit / 4 * 3 : size;
+uint64_t process_output_kept(const struct process *p, uint64_t size)
+{
+	uint64_t limit = output_limit(p);
+
+	return limit && size > spool_head(limit) ? spool_head(limit) : size;
+}
+
+bool process_output_spills(const struct process *p, uint64_t size)
+{
+	return size > p->engine->o.inline_bytes || (output_limit(p) && size > output_limit(p));
 }
 
 static void preview_members(struct jw *w, const char *p, size_t n)
@@ -82,8 +87,9 @@ static int spilled_fact(struct process *p, int stream, struct store_batch *b)
 	jw_kstr(&f.w, "outputRef", s->ref);
 	jw_kstr(&f.w, "stream", stream_name(stream));
 	jw_kuint(&f.w, "bytes", s->size);
-	jw_kuint(&f.w, "limit", p->engine->o.inline_bytes);
-	jw_kstr(&f.w, "reason", "inline_limit");
+	bool inlined = s->size > p->engine->o.inline_bytes;
+	jw_kuint(&f.w, "limit", inlined ? p->engine->o.inline_bytes : output_limit(p));
+	jw_kstr(&f.w, "reason", inlined ? "inline_limit" : "output_limit");
 	jw_kobj(&f.w, "owner");
 	jw_kstr(&f.w, "processId", p->id);
 	jw_obj_end(&f.w);
@@ -106,7 +112,7 @@ static void stream_secure(struct process *p, int stream, struct store_batch *b)
 		free(bytes);
 		return;
 	}
-	uint64_t upto = kept_head(p, s->size);
+	uint64_t upto = process_output_kept(p, s->size);
 	int fd = g->o.ports->output_fd(g->o.world, p->id, stream);
 	if (upto > s->summed && fd >= 0) {
 		store_batch_spool(b, s->ref, fd, s->summed, upto - s->summed);
@@ -119,7 +125,7 @@ static size_t preview_room(const struct process *p, const struct process_stream 
 {
 	uint64_t most = s->size - s->cited, from, to;
 
-	spool_hole(s->size, p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes, &from, &to);
+	spool_hole(s->size, output_limit(p), &from, &to);
 	if (to > from && s->cited < to && s->cited + most > from)
 		most = s->cited < from ? from - s->cited : 0;
 	return most < p->engine->o.inline_bytes ? (size_t)most : p->engine->o.inline_bytes;
@@ -134,7 +140,7 @@ static void output_fact(struct process *p, int stream, struct store_batch *b)
 	ssize_t n = g->o.ports->peek_output(g->o.world, p->id, stream, s->cited, bytes, want);
 	struct fact f;
 
-	if (!s->spilled && s->size > g->o.inline_bytes) {
+	if (!s->spilled && process_output_spills(p, s->size)) {
 		s->spilled = true;
 		spilled_fact(p, stream, b);
 		store_batch_inline(b, s->ref, NULL, 0);
@@ -191,15 +197,13 @@ unsigned process_unspilled(const struct process *p)
 
 void process_outputs_json(const struct process *p, struct jw *w)
 {
-	uint64_t limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes;
-
 	jw_obj(w);
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		const struct process_stream *s = &p->streams[i];
 		uint64_t from = 0, to = 0;
 		if (!s->ref[0])
 			continue;
-		spool_hole(s->size, limit, &from, &to);
+		spool_hole(s->size, output_limit(p), &from, &to);
 		jw_kobj(w, stream_name(i));
 		jw_kstr(w, "outputRef", s->ref);
 		jw_kuint(w, "bytes", s->size);

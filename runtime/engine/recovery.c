@@ -116,7 +116,6 @@ static int cited_so_far(struct process *p, struct err *e)
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		struct process_stream *s = &p->streams[i];
 		struct view_output_brief o;
-		uint64_t limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes;
 
 		if (!s->ref[0])
 			continue;
@@ -124,10 +123,8 @@ static int cited_so_far(struct process *p, struct err *e)
 		if (r < 0)
 			return -1;
 		s->cited = s->size = r == 0 ? o.bytes : 0;
-		s->spilled = s->cited > p->engine->o.inline_bytes;
-		s->summed = s->spilled ? s->cited : 0;
-		if (s->spilled && limit && s->summed > limit / 4 * 3)
-			s->summed = limit / 4 * 3; /* as kept_head() counts; a hole only begins later */
+		s->spilled = process_output_spills(p, s->cited);
+		s->summed = s->spilled ? process_output_kept(p, s->cited) : 0;
 	}
 	return 0;
 }

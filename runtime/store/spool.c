@@ -42,27 +42,29 @@ int spool_open(int dir_fd, const char *output_ref, uint64_t limit, struct spool_
 	return 0;
 }
 
-void spool_hole(uint64_t size, uint64_t limit, uint64_t *ret_from, uint64_t *ret_to)
+uint64_t spool_head(uint64_t limit)
 {
-	uint64_t head = limit - limit / 4, from, to;
-
-	*ret_from = *ret_to = 0;
-	if (limit == 0 || size <= limit || head > UINT64_MAX - BLOCK)
-		return;
-	from = (head + BLOCK - 1) / BLOCK * BLOCK;
-	to = (size - limit / 4) / BLOCK * BLOCK;
-	if (from >= to)
-		return;
-	*ret_from = from;
-	*ret_to = to;
+	return limit - limit / 4;
 }
 
-/* A file system that cannot do it keeps the bytes; nobody reads them. */
+void spool_hole(uint64_t size, uint64_t limit, uint64_t *ret_from, uint64_t *ret_to)
+{
+	bool longer = limit && size > limit;
+
+	*ret_from = longer ? spool_head(limit) : 0;
+	*ret_to = longer ? size - limit / 4 : 0;
+}
+
+/* Whole blocks of it. A file system that cannot do it keeps the bytes, as it keeps those at the hole's edges; nobody reads them. */
 static void punch(struct spool_file *f, uint64_t step)
 {
 	uint64_t from, to;
 
 	spool_hole(f->size, f->limit, &from, &to);
+	if (from > UINT64_MAX - BLOCK)
+		return;
+	from = (from + BLOCK - 1) / BLOCK * BLOCK;
+	to = to / BLOCK * BLOCK;
 	if (f->punched > from)
 		from = f->punched;
 	if (to < from + step || to <= from)

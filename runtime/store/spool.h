@@ -6,8 +6,8 @@
  * through memory, so a killed runtime loses nothing: the file's size is the exact count of bytes that came.
  * Not O_APPEND (splice refuses that). Past the output limit the middle is punched out and the size still counts it.
  *
- * What is kept of a stream longer than the limit: the first three quarters of the limit and the last quarter; the hole
- * between is [head, size − tail), rounded inwards to blocks.
+ * What is kept of a stream longer than the limit: the first three quarters of the limit and the last quarter. What lies between is never read
+ * again, and its whole blocks are given back to the file system.
  */
 
 #include <stddef.h>
@@ -33,6 +33,8 @@ void spool_done(struct spool_file *f);
  * nothing there now, ENOSPC/EDQUOT = disk full (nothing is lost: it stays in the pipe).
  */
 int64_t spool_take(struct spool_file *f, int pipe_fd, size_t max);
+/* How much of a stream's beginning is kept whatever else comes. */
+uint64_t spool_head(uint64_t limit);
 /* The range [*from, *to) that was left out, empty when nothing was. */
 void spool_hole(uint64_t size, uint64_t limit, uint64_t *ret_from, uint64_t *ret_to);
 int spool_unlink(int dir_fd, const char *output_ref);

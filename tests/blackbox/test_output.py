@@ -80,7 +80,7 @@ def test_output_limit(home):
         assert fact["omittedBytes"] == fact["omittedTo"] - fact["omittedFrom"] == out["omittedBytes"], (fact, out)
         assert 0 < fact["omittedFrom"] < fact["omittedTo"] < size, "both ends are kept"
         kept = size - fact["omittedBytes"]
-        assert limit * 0.5 <= kept <= limit * 1.5 + 65536, kept
+        assert kept == limit, kept
         import subprocess
         whole = subprocess.run([TALKER, "spew", "7", str(size)], stdout=subprocess.PIPE).stdout
         ref = out["outputRef"]
@@ -92,6 +92,26 @@ def test_output_limit(home):
         middle = rpc.call("read_output", outputRef=ref, offset=fact["omittedFrom"], length=1000, encoding="base64")
         data = base64.b64decode(middle["data"])
         assert middle["nextOffset"] >= fact["omittedTo"] or data == b"" or middle.get("omittedBytes"), middle
+
+
+def test_a_small_output_limit_is_exact(home):
+    """Below the size that lives in the database, below a file system's block, and byte by byte."""
+    wanted = b"".join(b"%d\n" % i for i in range(1, 100001))
+    for limit in (1, 7, 1000, 1024, 3000, 5000):
+        done = home.cli("run", "--output-limit", str(limit), "--", "seq", "1", "100000")
+        assert done.out == wanted[:limit - limit // 4] + (wanted[-(limit // 4):] if limit >= 4 else b""), (limit, len(done.out))
+        assert b"%d bytes of stdout were omitted" % (len(wanted) - limit) in done.err, done.err
+    with home.rpc() as rpc:
+        started, end = rpc.run("for i in 1 2 3 4 5 6; do printf 0123456789; sleep 0.06; done", limits={"outputBytes": 16})
+        out = end["outputs"]["stdout"]
+        assert out["truncated"] and (out["omittedFrom"], out["omittedTo"], out["bytes"]) == (12, 56, 60), out
+        assert rpc.outputs(started["processId"])["stdout"] == b"0123456789016789", rpc.outputs(started["processId"])
+        assert len(events_of(rpc, started["processId"], "output.truncated")) == 1
+        read = rpc.call("read_output", outputRef=out["outputRef"], offset=0, length=1000)
+        assert read["data"] == "012345678901" and read["nextOffset"] in (12, 56), read
+    home.restart()
+    assert home.cli("logs", started["processId"]).out == b"0123456789016789"
+    assert b"ok" in home.cli("store", "verify").out
 
 
 def test_just_at_the_limit_nothing_is_left_out(home):
