@@ -557,6 +557,17 @@ void hold_close_stdin(struct hold *h)
 	guard_link_withdraw(&h->world->guard, &h->key, 1u << GUARD_SLOT_STDIN);
 }
 
+void hold_close_output(struct hold *h, int stream)
+{
+	stream_close(&h->streams[stream]);
+	guard_link_withdraw(&h->world->guard, &h->key, 1u << (stream == STREAM_STDOUT ? GUARD_SLOT_STDOUT : GUARD_SLOT_STDERR));
+}
+
+unsigned hold_closed_streams(const int fds[GUARD_SLOT_COUNT])
+{
+	return (fds[GUARD_SLOT_STDOUT] < 0 ? 1u << STREAM_STDOUT : 0) | (fds[GUARD_SLOT_STDERR] < 0 ? 1u << STREAM_STDERR : 0);
+}
+
 int hold_line(const struct hold *h, struct port_line *ret)
 {
 	struct master_line line;

@@ -74,6 +74,8 @@ void hold_watch(struct hold *h);
 
 ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n);
 void hold_close_stdin(struct hold *h);
+void hold_close_output(struct hold *h, int stream); /* stdout or stderr */
+unsigned hold_closed_streams(const int fds[GUARD_SLOT_COUNT]); /* bits 1u << stream, of what the guard hands over */
 /* −1 with errno: there is no terminal (ENOTTY), or not yet. */
 int hold_line(const struct hold *h, struct port_line *ret);
 int hold_resize(const struct hold *h, uint32_t rows, uint32_t cols);

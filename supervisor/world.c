@@ -290,6 +290,14 @@ static void port_close_stdin(void *world, const char *id)
 		hold_close_stdin(h);
 }
 
+static void port_close_output(void *world, const char *id, int stream)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_close_output(h, stream);
+}
+
 static int port_line(void *world, const char *id, struct port_line *ret)
 {
 	const struct hold *h = hold_of(world, id);
@@ -444,6 +452,7 @@ const struct ports world_ports = {
 	.kill = port_kill,
 	.write_stdin = port_write_stdin,
 	.close_stdin = port_close_stdin,
+	.close_output = port_close_output,
 	.line = port_line,
 	.resize = port_resize,
 	.peek_output = port_peek_output,
@@ -553,6 +562,7 @@ static int takeover_collect(struct takeover *t, struct err *e)
 			.attempt = t->items[i].key.attempt,
 			.started = t->items[i].fds[GUARD_SLOT_PIDFD] >= 0,
 			.exited = has_ended(t->items[i].fds[GUARD_SLOT_PIDFD]),
+			.closed = hold_closed_streams(t->items[i].fds),
 		};
 	return 0;
 }

@@ -144,6 +144,8 @@ int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const
 void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_close_stdin(struct engine *g, const char *process_id, const struct caller *c, engine_reply_fn fn, void *ctx);
+/* Nobody reads its stdout or stderr any more: as at the end of a pipe, whoever writes there gets SIGPIPE. */
+void engine_close_output(struct engine *g, const char *process_id, int stream, const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx);
 /* Of its terminal; ERR_STATE when it has none. */
 int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows, uint32_t *ret_cols,

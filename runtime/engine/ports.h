@@ -91,6 +91,8 @@ struct ports {
 	ssize_t (*peek_output)(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n);
 	int (*output_fd)(void *world, const char *id, int stream); /* of the spool file; −1 if nothing came yet */
 	void (*stop_reading)(void *world, const char *id);     /* the drain deadline is over */
+	/* Nobody reads this stream any more, for good: whoever writes to it gets SIGPIPE. Not of a terminal. */
+	void (*close_output)(void *world, const char *id, int stream);
 	/* Its end is committed: forget everything of it. Small outputs (bits by stream) no longer need their files. */
 	void (*release)(void *world, const char *id, unsigned unspilled);
 	/* Takes back what a copy-on-write run changed; 0: engine_on_discarded follows (later). May be NULL. */
@@ -121,6 +123,7 @@ struct port_held {
 	uint32_t attempt;
 	bool started;  /* its init was cloned */
 	bool exited;   /* … and has ended meanwhile: how, its status pipe will tell */
+	unsigned closed; /* streams that were closed (bits 1u << stream): nothing more comes of them */
 };
 /* For recovery: take over what the guard holds of this process / end and drop it. */
 struct recovery_ports {

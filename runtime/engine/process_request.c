@@ -357,6 +357,41 @@ void engine_close_stdin(struct engine *g, const char *process_id, const struct c
 	input_queue(g, process_id, NULL, 0, true, c, fn, ctx);
 }
 
+void engine_close_output(struct engine *g, const char *process_id, int stream, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process *p = engine_live(g, process_id, c, &e);
+	struct pending_reply reply;
+	struct buf json = BUF_INIT;
+	struct fact f;
+
+	if (p && !p->streams[stream].ref[0])
+		err_set(&e, ERR_STATE, "process '%s' has no %s of its own", process_id, stream_name(stream));
+	if (e.code) {
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	const struct requester by = requester_of(c);
+	struct store_batch *b = store_batch_new(g->o.store);
+	g->o.ports->close_output(g->o.world, p->id, stream);
+	p->streams[stream].ended = true;
+	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "kind", "close_output");
+	jw_kstr(&f.w, "stream", stream_name(stream));
+	jw_kbool(&f.w, "redacted", false);
+	fact_requester(&f.w, "by", &by);
+	fact_close(&f, b);
+	reply_keep(&reply, c, fn, ctx);
+	struct jw w = jw_on(&json);
+	jw_obj(&w);
+	jw_kstr(&w, "processId", p->id);
+	jw_kstr(&w, "stream", stream_name(stream));
+	jw_obj_end(&w);
+	answer_after(g, b, 0, &reply, &json);
+	process_on(p, PROCESS_EV_STREAM_END);
+}
+
 /* ---- the size of its terminal, signals and the end ---- */
 
 int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows, uint32_t *ret_cols,

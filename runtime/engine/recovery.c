@@ -162,6 +162,8 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	port_streams_of(p, &streams);
 	r->ports->adopt(g->o.world, h, &streams, size);
 	take_sizes(p, size);
+	for (int i = 0; i < STREAM_COUNT; i++)
+		p->streams[i].ended |= p->streams[i].ref[0] && (h->closed & 1u << i);
 	p->state = PROCESS_RUNNING;
 	p->committed = p->ready = p->execed = true;
 	g->counts.started++;

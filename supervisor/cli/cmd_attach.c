@@ -141,7 +141,8 @@ static int attach(struct cli *c, const char *id, const char *policy, struct fore
 	f->keys = terminal && tty; /* also of an observer: its keys must not show */
 	f->lines = terminal && !f->keys;
 	f->forward_stdin = !f->observer && (terminal || stdin_has_bytes()) && !jval_is_str(jval_get(a.result, "stdin"), "none");
-	return foreground_follow(f);
+	bool seen;
+	return foreground_follow(f, &seen);
 }
 
 int cmd_attach(struct cli *c)

@@ -170,7 +170,7 @@ static int refused(struct cli *c, const struct remote_answer *a, const struct er
 	return cli_fail(c, outcome.status, e, "run");
 }
 
-static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, const struct keys_watch *watch)
+static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, const struct keys_watch *watch, bool *ret_seen)
 {
 	bool json = opts_has(&c->opts, OPT_run_JSON);
 	struct foreground f = {
@@ -188,7 +188,7 @@ static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool
 		f.watch = *watch;
 	if (json)
 		f.after_sequence = sequence > START_EVENTS ? sequence - START_EVENTS : 0;
-	return foreground_follow(&f);
+	return foreground_follow(&f, ret_seen);
 }
 
 /* Policy asks a person first. --yes: that is who typed this. */
@@ -273,9 +273,10 @@ int cmd_run(struct cli *c)
 	if (detach)
 		return detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
-	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, &watch);
+	bool seen;
+	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, &watch, &seen);
 	bool cow = opts_has(o, OPT_run_COW) || jval_bool(jval_get(a.result, "cow"), false); /* a profile may say so, too */
-	if (cow && !opts_has(o, OPT_run_JSON))
+	if (seen && cow && !opts_has(o, OPT_run_JSON))
 		changes_hint(c, id);
 	return status;
 }

@@ -188,9 +188,16 @@ static void ask(struct flow *f, struct item *it)
 
 static void ask_more(struct flow *f)
 {
-	for (struct item *it = f->first; it && f->under_way < WINDOW && !f->failed; it = it->next)
-		if (it->state == WANTED && !f->stalled[it->stream])
+	for (struct item *it = f->first; it && f->under_way < WINDOW && !f->failed; it = it->next) {
+		if (it->state != WANTED)
+			continue;
+		if (f->closed[it->stream]) { /* nobody would see it */
+			it->state = READY;
+			it->length = 0;
+		} else if (!f->stalled[it->stream]) {
 			ask(f, it);
+		}
+	}
 }
 
 /* What is to be written next: the first item that does not belong to a stalled stream, if its bytes are here. */
@@ -291,7 +298,7 @@ static void on_piece(void *ctx, struct jval result, struct jval error)
 
 void flow_upto(struct flow *f, int stream, const char *output_ref, uint64_t end)
 {
-	if (f->o.fd[stream] < 0)
+	if (f->o.fd[stream] < 0 || f->closed[stream])
 		return;
 	snprintf(f->ref[stream], sizeof(f->ref[stream]), "%s", output_ref);
 	if (end <= f->next[stream])
@@ -323,18 +330,18 @@ void flow_event(struct flow *f, struct jval event)
 	if (stream < 0 || f->o.fd[stream] < 0 || !jval_is_str(jval_get(event, "type"), "process.output"))
 		return;
 	jval_str(jval_get(event, "outputRef"), ref, sizeof(ref));
-	if (offset == f->next[stream] && length && f->under_way < WINDOW &&
-	    jval_uint(jval_get(payload, "previewBytes"), 0) == length) {
+	if (offset == f->next[stream] && f->under_way < WINDOW) {
 		buf_auto struct buf bytes = BUF_INIT;
+		uint64_t n = jval_uint(jval_get(payload, "previewBytes"), 0);
 
-		if (decode(jval_get(payload, "preview"), jval_get(payload, "encoding"), &bytes) == 0 && bytes.len == length) {
+		/* Of the very first range its beginning is shown at once; what is cited later may yet fall into what is left out. */
+		if (n && (n == length || (offset == 0 && n < length)) && decode(jval_get(payload, "preview"), jval_get(payload, "encoding"), &bytes) == 0 && bytes.len == n) {
 			struct item *it = insert_after(f, f->last, stream, READY);
 
 			it->data = bytes;
 			bytes = BUF_INIT;
 			f->under_way += it->data.len;
-			f->next[stream] = offset + length;
-			return;
+			f->next[stream] = offset + n;
 		}
 	}
 	flow_upto(f, stream, ref, offset + length);
@@ -472,9 +479,12 @@ int flow_write(struct flow *f, struct err *e)
 		if (r > 0)
 			return 0;
 		if (r < 0) {
+			int why = errno;
+
 			f->closed[it->stream] = true;
+			ask_more(f); /* what waits behind it is no longer read */
 			if (it->stream != FLOW_STDERR)
-				return err_sys(e, errno, "write to stdout");
+				return err_sys(e, why, "write to stdout");
 		}
 		f->under_way -= it->data.len;
 		pop(f, it);
@@ -488,6 +498,11 @@ int flow_fd(const struct flow *f)
 	const struct item *it = next_ready(f);
 
 	return it ? f->o.fd[it->stream] : -1;
+}
+
+bool flow_closed(const struct flow *f, int stream)
+{
+	return f->closed[stream];
 }
 
 bool flow_done(const struct flow *f)

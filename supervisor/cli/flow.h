@@ -44,6 +44,7 @@ void flow_bytes(struct flow *f, const char *bytes, size_t n);               /* b
 int flow_fd(const struct flow *f);      /* to poll for POLLOUT, or −1 */
 /* Writes what can be written without waiting. −1: sys = EPIPE when nobody reads stdout any more. */
 int flow_write(struct flow *f, struct err *e);
+bool flow_closed(const struct flow *f, int stream); /* it could not be written to; nothing of it is read any more */
 /*
  * Nothing more will be cited: what was held back now comes, or was not kept. (Half a character that was waiting for its other
  * half is shown after all.)

@@ -44,6 +44,8 @@ struct follow {
 	unsigned interrupts;
 	bool ended, terminating;
 	bool tree_goes_on;      /* the command has ended, the process has not */
+	bool output_closed[FLOW_PTY];
+	unsigned closing;       /* close_process_output that are unanswered */
 	struct outcome outcome;
 	struct denied denied;
 	int status;             /* instead of the outcome's, when > 0 */
@@ -308,8 +310,38 @@ static void take_signals(struct follow *f, int fd)
 
 /* ---- the loop ---- */
 
+/* It had ended already, and some of what it wrote was read by nobody. */
+static void on_close_answered(void *ctx, struct jval result, struct jval error)
+{
+	struct follow *f = ctx;
+
+	f->closing--;
+	if (error.type != JT_NONE && !f->status)
+		f->status = 128 + SIGPIPE;
+}
+
+/* As behind a pipe: the command is not ended, but whatever it still writes there gets SIGPIPE. */
+static void close_outputs(struct follow *f)
+{
+	for (int i = 0; i < FLOW_PTY && !f->o.guest && !f->o.json && !f->ended; i++) {
+		buf_auto struct buf params = BUF_INIT;
+		struct jw w;
+
+		if (!flow_closed(f->flow, i) || f->output_closed[i])
+			continue;
+		f->output_closed[i] = true;
+		f->closing++;
+		w = open_params(f, &params);
+		jw_kstr(&w, "stream", flow_stream_name(i));
+		jw_obj_end(&w);
+		remote_send(f->o.remote, "close_process_output", &params, on_close_answered, f);
+	}
+}
+
 static void on_write_failed(struct follow *f, const struct err *e)
 {
+	if (e->sys == EPIPE && flow_closed(f->flow, FLOW_STDOUT) && !f->o.guest && !f->o.json && !f->ended)
+		return; /* close_outputs */
 	if (e->sys == EPIPE) {
 		f->status = 128 + SIGPIPE;
 	} else {
@@ -351,6 +383,7 @@ static int turn(struct follow *f, int signal_fd, struct err *e)
 	on_typed(f);
 	if (flow_write(f->flow, &write_error) < 0)
 		on_write_failed(f, &write_error);
+	close_outputs(f);
 	return 0;
 }
 
@@ -398,7 +431,7 @@ static void prepare(struct follow *f)
 				     .over = !o->forward_stdin && !o->keys && !o->lines };
 }
 
-int foreground_follow(const struct foreground *o)
+int foreground_follow(const struct foreground *o, bool *ret_seen)
 {
 	struct follow f = { .o = *o, .traces = TRACES_INIT };
 	struct err e = ERR_INIT;
@@ -414,7 +447,7 @@ int foreground_follow(const struct foreground *o)
 		terminate(&f, "user");
 		leave(&f, EXIT_BAILIFF);
 	}
-	while (!f.leaving && !(f.ended && flow_done(f.flow))) {
+	while (!f.leaving && !(f.ended && flow_done(f.flow) && !f.closing)) {
 		if (turn(&f, signal_fd, &e) == 0)
 			continue;
 		restore_terminal(&f);
@@ -426,6 +459,7 @@ int foreground_follow(const struct foreground *o)
 	status = conclude(&f);
 	if (f.tree_goes_on && !f.leaving && !o->json)
 		cli_error("%s: what it left running goes on: bailiff kill %s ends it", o->name, o->process_id);
+	*ret_seen = !f.leaving;
 	feed_stop(&f.feed);
 	flow_free(f.flow);
 	typing_done(&f.typing);

@@ -36,8 +36,11 @@ struct foreground {
 	struct jval outputs;     /* what is known to be printed already, as get_process says it; or nothing */
 };
 
-/* Follows a process until its end, or until we detach (0): output, stdin, signals. Returns the exit status. */
-int foreground_follow(const struct foreground *o);
+/*
+ * Follows a process until its end, or until we detach (0): output, stdin, signals. Returns the exit status. *ret_seen: we did not leave before
+ * its end; if we did, requests may be unanswered and the connection is not to be used again.
+ */
+int foreground_follow(const struct foreground *o, bool *ret_seen);
 
 /* Where our terminal's size is known from: a descriptor, or −1. */
 int foreground_terminal(void);

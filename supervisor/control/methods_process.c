@@ -5,6 +5,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/ports.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
@@ -130,6 +131,13 @@ void method_write_process_stdin(struct call *c)
 void method_close_process_stdin(struct call *c)
 {
 	engine_close_stdin(call_engine(c), call_str(c, "processId"), &c->caller, call_engine_reply, c);
+}
+
+void method_close_process_output(struct call *c)
+{
+	int stream = is(c, "stream", "stderr") ? STREAM_STDERR : STREAM_STDOUT;
+
+	engine_close_output(call_engine(c), call_str(c, "processId"), stream, &c->caller, call_engine_reply, c);
 }
 
 static void reply_size(struct call *c, struct attachment_size size)

@@ -218,12 +218,57 @@ def test_ps(home):
     assert json.loads(rows)[0]["processId"] == process
 
 
+def piped(home, command, reader="head -1", stream="stdout"):
+    """bailiff run … | reader: what the reader printed, and the status of bailiff."""
+    out = {stream: subprocess.PIPE}
+    run = home.cli_start("run", "--", "sh", "-c", command, **dict(dict(stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL), **out))
+    read = subprocess.run(reader.split(), stdin=getattr(run, stream), stdout=subprocess.PIPE)
+    getattr(run, stream).close()
+    return read.stdout, run.wait(harness.PATIENCE)
+
+
+def test_a_reader_that_leaves_ends_the_writer_as_in_a_pipeline(home):
+    assert piped(home, "exec yes") == (b"y\n", 128 + signal.SIGPIPE)
+    with home.rpc() as rpc:
+        process = rpc.call("list_processes")["processes"][0]
+        assert (process["status"], process["signal"]) == ("completed", "PIPE"), process
+    # only who writes there is ended: the rest of the command goes on, and its status is the command's
+    assert piped(home, "yes; echo $? > status; exit 7") == (b"y\n", 7)
+    with open(os.path.join(home.work, "status")) as f:
+        assert f.read() == f"{128 + signal.SIGPIPE}\n"
+    assert piped(home, "yes >&2", stream="stderr") == (b"y\n", 128 + signal.SIGPIPE)
+    # nothing is written any more: nothing is ended
+    assert piped(home, "echo one; read line; exit 3") == (b"one\n", 3)
+
+
+def test_an_output_that_is_closed_stays_closed(home):
+    """Also for the next runtime."""
+    with home.rpc() as rpc:
+        process = rpc.start("trap '' PIPE; echo one; read go; echo two || echo failed >&2; exit 0", stdin="pipe")["processId"]
+        until("it printed", lambda: rpc.outputs(process)["stdout"] == b"one\n")
+        for _ in range(2):
+            assert rpc.call("close_process_output", processId=process, stream="stdout")["stream"] == "stdout"
+        rpc.fails("close_process_output", processId=process, stream="pty")
+    home.kill_part("runtime")
+    with home.rpc() as rpc:
+        rpc.call("write_process_stdin", processId=process, data="go\n")
+        end = rpc.wait(process)
+        assert end["exitCode"] == 0 and not end.get("drainTimedOut"), end
+        out = rpc.outputs(process)
+        assert out["stdout"] == b"one\n" and b"failed" in out["stderr"], out
+        kinds = [e["payload"]["kind"] for e in rpc.events(processId=process) if e["type"] == "process.input"]
+        assert kinds.count("close_output") == 2, kinds
+        tty = rpc.start(["sleep", "1000"], tty={"rows": 24, "cols": 80})["processId"]
+        assert "no stdout" in rpc.fails("close_process_output", processId=tty, stream="stdout").message
+        rpc.call("terminate_process", processId=tty, graceMs=0)
+
+
 def test_closed_stdout_does_not_hang(home):
     run = home.cli_start("run", "--", TALKER, "spew", "1", str(8 << 20))
     run.stdout.read(10)
     run.stdout.close()
     run.stderr.read()
-    assert run.wait(harness.PATIENCE) != 0
+    run.wait(harness.PATIENCE)
 
 
 @harness.audit_turn()    # which a daemon takes that nobody has told otherwise

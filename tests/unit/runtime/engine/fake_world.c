@@ -114,6 +114,10 @@ static void close_stdin(void *world, const char *id)
 	fake_find(world, id)->stdin_closed = true;
 }
 
+static void close_output(void *world, const char *id, int stream)
+{
+}
+
 static int line(void *world, const char *id, struct port_line *ret)
 {
 	*ret = fake_find(world, id)->line;
@@ -179,7 +183,7 @@ static int policy_of(void *world, const struct port_place *at, const struct poli
 static const struct ports fake_ports = {
 	real_us, boot_ns, wake_at, base_env, meet_peer, peer_of, launch, open_gate, send_signal, kill_tree, kill_init, write_stdin, close_stdin,
 	line, resize,
-	peek_output, output_fd, stop_reading, release, .policy_of = policy_of,
+	peek_output, output_fd, stop_reading, close_output, release, .policy_of = policy_of,
 };
 
 /* ---- recovery ---- */

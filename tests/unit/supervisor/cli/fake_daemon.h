@@ -301,6 +301,10 @@ static inline void fake_request(struct fake *f, struct fake_client *c, struct jv
 		if (!f->ended)
 			fake_end(f, interrupt ? "process.completed" : "process.terminated", NULL, interrupt ? "\"signal\":\"INT\"" : "\"signal\":15");
 		fake_reply(&out, id, "result", "{\"sequence\":1}");
+	} else if (strcmp(method, "close_process_output") == 0) {
+		if (!f->ended)
+			fake_end(f, "process.completed", NULL, "\"signal\":\"PIPE\"");
+		fake_reply(&out, id, "result", "{\"sequence\":1}");
 	} else if (strcmp(method, "initialize") == 0) {
 		buf_printf(&body, "{\"lastSequence\":%llu}", (unsigned long long)f->nevents);
 		fake_reply(&out, id, "result", body.data);

@@ -81,6 +81,10 @@ void engine_close_stdin(struct engine *g, const char *id, const struct caller *c
 {
 	fake_asked("close", id, c, fn, ctx);
 }
+void engine_close_output(struct engine *g, const char *id, int stream, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("close_output", id, c, fn, ctx);
+}
 int engine_terminal_size(struct engine *g, const char *id, const struct caller *c, uint32_t *ret_rows, uint32_t *ret_cols, struct err *e)
 {
 	*ret_rows = 24;
