@@ -400,8 +400,35 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 	deed_commit(d);
 }
 
-/* A request of a client: whoever asked sees action.resolved. */
-const struct action_kind_ops action_request_ops = { 0 };
+/*
+ * A request of a client: whoever asked sees action.resolved and acts on it. Nobody does for a turn that the loop runs, so there a no
+ * ends the turn, in the same commit: otherwise its next part would begin as if the answer had been yes.
+ */
+static void request_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+{
+	buf_auto struct buf message = BUF_INIT;
+
+	if (strcmp(o->status, "cancelled") == 0 || !means_refuse(o->decision))
+		return;
+	buf_printf(&message, "%s (%.60s)%s%.200s", strcmp(o->status, "timed_out") == 0 ? "nobody answered in time" : "the answer was no", o->decision,
+		   o->note ? ": " : "", o->note ? o->note : "");
+	turn_denied_fact(g, o->action->turnId, message.data, &o->by, b);
+}
+
+static void request_over(struct engine *g, const char *action_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+	char turn[ID_ROOM];
+
+	if (action_read(g, action_id, &text, &a, &e) != 0)
+		return;
+	snprintf(turn, sizeof turn, "%s", a.turnId);
+	turn_stop_decided(g, turn);
+}
+
+const struct action_kind_ops action_request_ops = { .resolved = request_resolved, .over = request_over };
 
 /* ---- the end of the work that asked, and of the time ---- */
 

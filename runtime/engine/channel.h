@@ -9,6 +9,7 @@
  */
 
 #include "runtime/engine/engine.h"
+#include "runtime/engine/process.h"
 
 struct channel_request {
 	const char *channel_id;          /* its id, or NULL: made */
@@ -40,6 +41,9 @@ void engine_update_peer_task(struct engine *g, const struct json_t *params, cons
 struct store_batch;
 /* Its channel is gone: peers' tasks that were under way are unreachable until somebody tells of them again. */
 void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct store_batch *b);
+
+/* A peer's task that this one is linked to has not ended, as far as is known; its remote id. */
+bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_ROOM]);
 
 /* After a restart: channels that were bound to a connection are disconnected. */
 void channel_recover(struct engine *g);

@@ -1,6 +1,7 @@
 #include "runtime/engine/cost.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
@@ -131,12 +132,39 @@ static void usd_member(struct jw *w, const char *key, uint64_t micro)
 	jw_real(w, (double)micro / 1e6);
 }
 
+void cost_pending_done(struct cost_pending *p)
+{
+	free(p->row);
+}
+
+static uint64_t pending_of(const struct cost_pending *p, const struct policy_budget *b, const struct money_scope *s)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; p && i < p->count; i++)
+		if (p->row[i].uid == s->uid && (b->scope != BUDGET_OF_SESSION || strcmp(p->row[i].session_id, s->session_id) == 0))
+			sum += p->row[i].micro_usd;
+	return sum;
+}
+
+static void pending_add(struct cost_pending *p, const struct money_scope *s, uint64_t micro)
+{
+	if (!p)
+		return;
+	p->row = mem_realloc(p->row, (p->count + 1) * sizeof *p->row);
+	struct cost_pending_row *row = &p->row[p->count++];
+	row->uid = s->uid;
+	row->micro_usd = micro;
+	snprintf(row->session_id, sizeof row->session_id, "%s", s->session_id);
+}
+
 /* One budget passes a mark: said once, when it happens. */
-static void budget_facts(struct engine *g, const struct money_scope *s, struct store_batch *batch, uint64_t added, uint64_t now)
+static void budget_facts(struct engine *g, const struct money_scope *s, struct store_batch *batch, uint64_t added, uint64_t now,
+			 struct cost_pending *pending)
 {
 	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
 		const struct policy_budget *b = &g->models->budget[i];
-		uint64_t before = spent_of(g, b, s->uid, s->session_id, now), after = before + added;
+		uint64_t before = spent_of(g, b, s->uid, s->session_id, now) + pending_of(pending, b, s), after = before + added;
 		const char *was = budget_state(b, before), *is = budget_state(b, after);
 		bool blocked = strcmp(is, "blocked") == 0;
 		char limit[100], reset[CLOCK_TEXT_MAX];
@@ -167,6 +195,7 @@ static void budget_facts(struct engine *g, const struct money_scope *s, struct s
 		}
 		fact_close(&f, batch);
 	}
+	pending_add(pending, s, added);
 }
 
 static void cost_fact(const struct money_scope *s, struct store_batch *batch, const struct cost_report *r, uint64_t micro,
@@ -222,7 +251,7 @@ void engine_record_cost(struct engine *g, const struct cost_report *r, const str
 	}
 	bool priced = cost_amount(g, r, &micro, &basis) == 0;
 	if (!r->estimate && micro)
-		budget_facts(g, &s, d->batch, micro, g->o.ports->real_us(g->o.world));
+		budget_facts(g, &s, d->batch, micro, g->o.ports->real_us(g->o.world), NULL);
 	cost_fact(&s, d->batch, r, micro, basis);
 	usd_member(&d->w, "amount", micro);
 	jw_kstr(&d->w, "currency", "USD");
@@ -405,7 +434,7 @@ static bool request_model(struct engine *g, const struct emit_event *events, siz
 	return provider[0] && model[0];
 }
 
-void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i, uint32_t uid)
+void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i, uint32_t uid, struct cost_pending *pending)
 {
 	const struct emit_event *ev = &events[i];
 	struct jval usage = jval_get(jval_of(ev->payload, ev->payload_len), "usage");
@@ -414,7 +443,7 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 	struct money_scope s;
 	struct err e = ERR_INIT;
 	const char *basis;
-	uint64_t micro;
+	uint64_t micro = 0;
 
 	if (!is_model_event(ev) || usage.type != JT_OBJECT || !request_model(g, events, i, provider, model, turn))
 		return;
@@ -426,6 +455,96 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 	};
 	if (cost_amount(g, &r, &micro, &basis) < 0 || money_scope_of(g, turn[0] ? turn : NULL, &c, &s, &e) < 0)
 		return;
-	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.world));
+	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.world), pending);
 	cost_fact(&s, b, &r, micro, basis);
+}
+
+static bool list_request(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	const char *slash = memchr(key, '/', key_len);
+	struct buf *list = ctx;
+
+	if (slash)
+		buf_printf(list, "%.*s\n", (int)(key + key_len - slash - 1), slash + 1); /* ids have no ends of lines */
+	return true;
+}
+
+void routing_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *turn_id, struct store_batch *b)
+{
+	mem_auto char *prefix = mem_printf("%s/", turn_id);
+	buf_auto struct buf list = BUF_INIT;
+	struct err e = ERR_INIT;
+	char *next = NULL;
+
+	if (store_model_scan_ahead(g->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
+		log_error("look for open model requests: %s", e.message);
+	mem_auto char *ids = mem_strdup(buf_cstr(&list));
+	for (char *id = strtok_r(ids, "\n", &next); id; id = strtok_r(NULL, "\n", &next)) {
+		struct fact f;
+
+		fact_open(&f, EVENT_MODEL_FAILED, uid, session_id, thread_id, turn_id);
+		f.draft.ids[ID_MODEL_REQUEST] = id;
+		f.draft.status = "cancelled";
+		f.draft.status_reason = "the turn ended first";
+		jw_kstr(&f.w, "category", "cancelled");
+		jw_kstr(&f.w, "message", "the turn ended before an answer was reported");
+		jw_kbool(&f.w, "retryable", false);
+		fact_close(&f, b);
+	}
+}
+
+/* ---- costs that clients bring as events ---- */
+
+#define COST_USD_MAX 1e6 /* as for record_cost */
+
+static int check_tokens(struct jval tokens, struct err *e)
+{
+	static const char *const members[] = { "input", "output", "cached" };
+
+	if (tokens.type != JT_NONE && tokens.type != JT_OBJECT)
+		return err_field(e, "payload.tokens", "expected an object with input, output and cached");
+	for (size_t i = 0; i < countof(members); i++) {
+		struct jval v = jval_get(tokens, members[i]);
+		char field[ERR_FIELD_MAX];
+
+		snprintf(field, sizeof field, "payload.tokens.%s", members[i]);
+		if (v.type != JT_NONE && jval_uint(v, UINT64_MAX) > 1ull << 40)
+			return err_field(e, field, "expected a whole number, 0 or more");
+	}
+	return 0;
+}
+
+static int check_amount(struct jval payload, uint64_t *ret_micro, struct err *e)
+{
+	struct jval amount = jval_get(payload, "amount"), micro = jval_get(payload, "microUsd"), currency = jval_get(payload, "currency");
+	char text[48] = "";
+
+	if (amount.type == JT_NUMBER && amount.len < sizeof text)
+		memcpy(text, amount.text, amount.len);
+	double usd = *text ? strtod(text, NULL) : -1;
+	if (!(usd >= 0) || usd > COST_USD_MAX)
+		return err_field(e, "payload.amount", "must be 0 to %.0f US dollars", COST_USD_MAX);
+	if (currency.type != JT_NONE && !jval_is_str(currency, "USD"))
+		return err_field(e, "payload.currency", "must be USD: that is what budgets are counted in");
+	*ret_micro = (uint64_t)(usd * 1e6 + 0.5);
+	if (micro.type != JT_NONE && jval_uint(micro, UINT64_MAX) != *ret_micro)
+		return err_field(e, "payload.microUsd", "must be amount in millionths, or left out");
+	return check_tokens(jval_get(payload, "tokens"), e);
+}
+
+int cost_emitted(struct engine *g, struct store_batch *b, const struct event_draft *d, struct cost_pending *pending, struct err *e)
+{
+	struct money_scope s = { .uid = d->uid, .request_id = d->ids[ID_REQUEST] };
+	uint64_t micro = 0;
+
+	if (check_amount(jval_of(d->payload, d->payload_len), &micro, e) < 0)
+		return -1;
+	if (d->type != EVENT_COST_RECORDED || !micro)
+		return 0;
+	snprintf(s.session_id, sizeof s.session_id, "%s", d->ids[ID_SESSION]);
+	snprintf(s.thread_id, sizeof s.thread_id, "%s", d->ids[ID_THREAD] ? d->ids[ID_THREAD] : "");
+	snprintf(s.turn_id, sizeof s.turn_id, "%s", d->ids[ID_TURN] ? d->ids[ID_TURN] : "");
+	snprintf(s.task_id, sizeof s.task_id, "%s", d->ids[ID_TASK] ? d->ids[ID_TASK] : "");
+	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.world), pending);
+	return 0;
 }

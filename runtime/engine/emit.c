@@ -7,8 +7,10 @@
 #include "runtime/engine/hook.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/engine/cost.h"
 #include "runtime/engine/routing.h"
 #include "runtime/engine/task_private.h"
+#include "runtime/engine/turn.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_evidence.h"
 
@@ -115,8 +117,29 @@ static int emit_check_ids(struct engine *g, const struct emit_event *ev, size_t 
 	return 0;
 }
 
+/* A turn that has ended, or is about to, asks no model any more; what it cost and left behind may be told later. */
+static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t i, struct err *e)
+{
+	const char *turn = ev->ids[ID_TURN];
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+
+	if (!turn || (strncmp(ev->type, "model.", 6) != 0 && strncmp(ev->type, "reasoning.", 10) != 0))
+		return 0;
+	if (i && (ev - 1)->ids[ID_TURN] && strcmp(turn, (ev - 1)->ids[ID_TURN]) == 0 && strcmp(ev->type, (ev - 1)->type) == 0)
+		return 0;
+	int r = turn_read(g, turn, &text, &t, e);
+	if (r)
+		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "turnId", "is not known");
+	if (turn_doc_ended(&t))
+		return emit_refuse(e, ERR_STATE, i, "turnId", "has ended");
+	if (t.ending.type == JT_OBJECT && strcmp(ev->type, "model.requested") == 0)
+		return emit_refuse(e, ERR_STATE, i, "turnId", "is ending");
+	return 0;
+}
+
 static int emit_one(struct engine *g, struct store_batch *b, const struct emit_event *ev, size_t i, const struct caller *c,
-		    char turn[ID_ROOM], struct err *e)
+		    char turn[ID_ROOM], struct cost_pending *pending, struct err *e)
 {
 	int type = event_type_find(ev->type, strlen(ev->type));
 	struct view_session_brief session;
@@ -132,7 +155,7 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 	int r = view_session_brief(g->o.store, c->uid, ev->ids[ID_SESSION], &session, e);
 	if (r != 0)
 		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "sessionId", "is not known");
-	if (emit_check_ids(g, ev, i, session.uid, e) < 0)
+	if (emit_check_ids(g, ev, i, session.uid, e) < 0 || emit_check_turn(g, ev, i, e) < 0)
 		return -1;
 	d.type = (enum event_type)type;
 	d.uid = session.uid;
@@ -170,7 +193,8 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 		err_wrap(e, "events[%zu]", i);
 		return -1;
 	}
-	if (store_batch_event(b, &d, e) < 0) {
+	bool cost = d.type == EVENT_COST_RECORDED || d.type == EVENT_COST_ESTIMATED;
+	if ((cost && cost_emitted(g, b, &d, pending, e) < 0) || store_batch_event(b, &d, e) < 0) {
 		char member[ERR_FIELD_MAX];
 		memcpy(member, e->field, sizeof member);
 		err_wrap(e, "events[%zu]", i);
@@ -178,7 +202,7 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 		return -1;
 	}
 	if (d.type == EVENT_MODEL_COMPLETED)
-		routing_model_completed(g, b, ev - i, i, c->uid);
+		routing_model_completed(g, b, ev - i, i, c->uid, pending);
 	return 0;
 }
 
@@ -187,9 +211,10 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 	struct store_batch *b = store_batch_new(g->o.store);
 	struct err e = ERR_INIT;
 	char turn[ID_ROOM] = "";
+	cost_pending_auto struct cost_pending pending = { 0 };
 
 	for (size_t i = 0; i < n; i++)
-		if (emit_one(g, b, &ev[i], i, c, turn, &e) < 0) {
+		if (emit_one(g, b, &ev[i], i, c, turn, &pending, &e) < 0) {
 			store_batch_free(b);
 			fn(ctx, &e, NULL, 0);
 			return;

@@ -365,6 +365,14 @@ void engine_set_policy_problem(struct engine *g, const char *why)
 	snprintf(g->policy_problem, sizeof g->policy_problem, "%s", why ? why : "");
 }
 
+static void on_policy_written(void *ctx, const struct store_result *r)
+{
+	struct engine *g = ctx;
+
+	if (r->status >= 0)
+		g->policy_sequence = r->last_sequence;
+}
+
 static void policy_is(struct engine *g, const char *key, const char *layer, const char *file, uint32_t uid, const char *hash, const char *summary)
 {
 	buf_auto struct buf before = BUF_INIT;
@@ -393,7 +401,7 @@ static void policy_is(struct engine *g, const char *key, const char *layer, cons
 		return;
 	}
 	store_batch_meta(b, key, hash, strlen(hash));
-	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	store_submit(g->o.store, b, STORE_MUST, on_policy_written, g);
 }
 
 void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary)

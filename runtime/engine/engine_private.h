@@ -47,6 +47,7 @@ struct engine {
 	struct strmap stops;          /* turn id → struct stopping: hooks look at how it would end */
 	struct strmap prompts;        /* thread id → struct hook_prompt: hooks look at a turn that would begin there */
 	TAILQ_HEAD(, reload_waiter) reloads;    /* who waits for the policy files */
+	uint64_t policy_sequence;               /* of the last policy.changed that a policy file caused */
 	char policy_problem[256];     /* "" = none */
 	struct strmap task_workers;   /* task id → struct task_worker: on which connection a client's attempt hangs */
 	bool work_waits;              /* something could not be launched for want of room, or of a client to run it for */

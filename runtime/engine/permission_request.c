@@ -339,7 +339,11 @@ void engine_set_permission_mode(struct engine *g, const char *session_id, const 
 
 struct reload_waiter {
 	TAILQ_ENTRY(reload_waiter) link;
+	struct engine *engine;
 	struct pending_reply reply;
+	uint64_t since;               /* the last sequence when it was asked for */
+	size_t rules, notes;
+	struct err problem;           /* code 0: they were loaded */
 };
 
 void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -353,9 +357,33 @@ void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply
 		return;
 	}
 	w = mem_zalloc(1, sizeof *w);
+	w->engine = g;
+	w->since = store_last_sequence(g->o.store);
 	reply_keep(&w->reply, c, fn, ctx);
 	TAILQ_INSERT_TAIL(&g->reloads, w, link);
 	g->o.ports->want_reload(g->o.world);
+}
+
+/* Behind policy.changed in the log, so whoever is answered finds it there. */
+static void on_load_durable(void *ctx, const struct store_result *r)
+{
+	struct reload_waiter *w = ctx;
+	struct engine *g = w->engine;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw j = jw_on(&out);
+
+	if (r->status < 0 || w->problem.code) {
+		reply_err(&w->reply, r->status < 0 ? r->err : &w->problem, NULL, 0);
+	} else {
+		jw_obj(&j);
+		jw_kstr(&j, "status", "loaded");
+		jw_kuint(&j, "rules", w->rules);
+		jw_kuint(&j, "notes", w->notes);
+		jw_kuint(&j, "sequence", g->policy_sequence > w->since ? g->policy_sequence : store_last_sequence(g->o.store));
+		jw_obj_end(&j);
+		reply_json(&w->reply, out.data, out.len);
+	}
+	free(w);
 }
 
 void engine_policy_loaded(struct engine *g, const char *problem)
@@ -363,24 +391,15 @@ void engine_policy_loaded(struct engine *g, const char *problem)
 	struct reload_waiter *w;
 
 	while ((w = TAILQ_FIRST(&g->reloads))) {
-		buf_auto struct buf out = BUF_INIT;
-		struct jw j = jw_on(&out);
-		struct err e = ERR_INIT;
+		struct store_batch *b = store_batch_new(g->o.store);
 
 		TAILQ_REMOVE(&g->reloads, w, link);
-		if (problem) {
-			err_set(&e, ERR_INVALID, "the policy was not loaded, and what was in force still is: %s", problem);
-			reply_err(&w->reply, &e, NULL, 0);
-		} else {
-			jw_obj(&j);
-			jw_kstr(&j, "status", "loaded");
-			jw_kuint(&j, "rules", g->rules ? g->rules->count : 0);
-			jw_kuint(&j, "notes", g->rules ? g->rules->nnotes : 0);
-			jw_kuint(&j, "sequence", store_last_sequence(g->o.store));
-			jw_obj_end(&j);
-			reply_json(&w->reply, out.data, out.len);
-		}
-		free(w);
+		w->rules = g->rules ? g->rules->count : 0;
+		w->notes = g->rules ? g->rules->nnotes : 0;
+		if (problem)
+			err_set(&w->problem, ERR_INVALID, "the policy was not loaded; the previous one stays in effect: %s", problem);
+		store_batch_meta(b, "policy.asked", problem ? "not_loaded" : "loaded", problem ? 10 : 6);
+		store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_load_durable, w);
 	}
 }
 

@@ -15,6 +15,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_shapes.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -30,9 +31,63 @@ struct process *engine_live(struct engine *g, const char *id, const struct calle
 
 	if (p && process_is_steered_by(p, c) && p->state <= PROCESS_RUNNING)
 		return p;
-	if (view_process(g->o.store, c->uid, id, &doc, e) == 0)
+	if (view_process(g->o.store, c->uid, id, &doc, e) < 0)
+		return NULL;
+	if (jval_is_str(jval_get(jval_of(doc.data, doc.len), "status"), "lost"))
+		err_set(e, ERR_UNAVAILABLE, "process '%s' was lost: nothing can reach it, and whether it ended is not known", id);
+	else
 		err_set(e, ERR_STATE, "process '%s' has ended", id);
 	return NULL;
+}
+
+/* ---- refusals ---- */
+
+struct lost_refusal {
+	struct pending_reply reply;
+	struct err err;
+};
+
+static void on_lost_told(void *ctx, const struct store_result *r)
+{
+	static const char data[] = "\"outcome\":\"unknown\"";
+	struct lost_refusal *l = ctx;
+
+	reply_err(&l->reply, r->status < 0 ? r->err : &l->err, data, strlen(data));
+	free(l);
+}
+
+/* Something was asked of a process that was lost. Besides the refusal that is a warning in its session, durable before the answer. */
+static void refuse_lost(struct engine *g, const struct process_doc *d, const char *request, const struct err *e, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
+{
+	struct lost_refusal *l = mem_zalloc(1, sizeof *l);
+	struct store_batch *b = store_batch_new(g->o.store);
+	struct fact f;
+
+	l->err = *e;
+	reply_keep(&l->reply, c, fn, ctx);
+	fact_open(&f, EVENT_RUNTIME_WARNING, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
+	f.draft.ids[ID_PROCESS] = d->processId;
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "code", "process_lost");
+	jw_kstr(&f.w, "detail", e->message);
+	jw_kstr(&f.w, "advice", "look at what it may have done, then start it again");
+	jw_kstr(&f.w, "request", request);
+	fact_close(&f, b);
+	store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_lost_told, l);
+}
+
+static void refuse(struct engine *g, const char *id, const char *request, const struct err *e, const struct caller *c, engine_reply_fn fn,
+		   void *ctx)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct process_doc d;
+	struct err ignored = ERR_INIT;
+
+	if (e->code == ERR_UNAVAILABLE && view_read(g->o.store, &process_shape, id, &text, &d, &ignored) == 0 && strcmp(d.status, "lost") == 0)
+		refuse_lost(g, &d, request, e, c, fn, ctx);
+	else
+		fn(ctx, e, NULL, 0);
 }
 
 /* ---- facts about input ---- */
@@ -333,7 +388,7 @@ static void input_queue(struct engine *g, const char *id, const void *data, size
 	if (p && queued + n > INPUT_QUEUE_MAX)
 		err_set(&e, ERR_EXHAUSTED, "the process does not read: %zu bytes wait for it already", queued);
 	if (e.code) {
-		fn(ctx, &e, NULL, 0);
+		refuse(g, id, eof ? "close_process_stdin" : "write_process_stdin", &e, c, fn, ctx);
 		return;
 	}
 	in = mem_zalloc(1, sizeof *in);
@@ -423,7 +478,7 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 		err_set(&e, ERR_STATE, "resize the terminal of '%s': %s", process_id,
 			errno == ENOTTY ? "it has not begun yet" : strerror(errno));
 	if (e.code) {
-		fn(ctx, &e, NULL, 0);
+		refuse(g, process_id, "resize_process", &e, c, fn, ctx);
 		return;
 	}
 	const struct requester by = requester_of(c);
@@ -462,7 +517,7 @@ void engine_signal_process(struct engine *g, const char *process_id, int sig, co
 	if (p && p->state != PROCESS_RUNNING)
 		err_set(&e, ERR_STATE, "process '%s' has not begun yet", process_id);
 	if (e.code) {
-		fn(ctx, &e, NULL, 0);
+		refuse(g, process_id, "signal_process", &e, c, fn, ctx);
 		return;
 	}
 	p->sent_signals |= 1ull << (sig - 1);
@@ -494,7 +549,7 @@ void engine_terminate_process(struct engine *g, const char *process_id, const ch
 
 	if (!p || p->over || !process_is_steered_by(p, c)) {
 		engine_live(g, process_id, c, &e);
-		fn(ctx, &e, NULL, 0);
+		refuse(g, process_id, "terminate_process", &e, c, fn, ctx);
 		return;
 	}
 	struct process_waiter *w = mem_zalloc(1, sizeof *w);

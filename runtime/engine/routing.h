@@ -44,10 +44,13 @@ void engine_set_models(struct engine *g, const struct policy_models *models);
  * A client's model events come in order for each request: requested, deltas, then completed or failed. −1 with the reason when
  * events[i] does not (those before it are in the same batch); for a completed one of a priced model the cost is added.
  */
+struct cost_pending;
 struct deed;
 struct emit_event;
 struct store_batch;
 int routing_check_model_event(struct engine *g, const struct emit_event *events, size_t i, struct err *e);
-void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i, uint32_t uid);
+void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i, uint32_t uid, struct cost_pending *pending);
+/* The turn ends: requests to models that nobody has ended are over with it. */
+void routing_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *turn_id, struct store_batch *b);
 
 #endif

@@ -8,6 +8,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/hook.h"
+#include "runtime/engine/routing.h"
 #include "runtime/engine/session_rules.h"
 #include "runtime/engine/turn.h"
 #include "runtime/view/view.h"
@@ -194,6 +195,7 @@ int session_end_facts(struct process *p, struct store_batch *b, const char *stat
 
 	if (!p->owns_turn)
 		return 0;
+	routing_close_requests(p->engine, p->uid, p->session_id, p->thread_id, p->turn_id, b);
 	fact_open(&f, category ? EVENT_TURN_FAILED : EVENT_TURN_COMPLETED, p->uid, p->session_id, p->thread_id, p->turn_id);
 	f.draft.ids[ID_TRACE] = p->trace_id[0] ? p->trace_id : NULL;
 	f.draft.status = status;

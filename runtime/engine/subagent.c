@@ -273,7 +273,7 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 	else
 		deed_then(d, subagent_launch, doc.subagentId);
 	if (input && start_json)
-		subagent_first_input(g, doc.subagentId, input);
+		subagent_first_input(g, doc.subagentId, input, false);
 	jw_kstr(&d->w, "subagentId", doc.subagentId);
 	jw_kstr(&d->w, "threadId", doc.threadId);
 	jw_kstr(&d->w, "status", start_json ? "accepted" : "running");
@@ -446,7 +446,7 @@ void engine_send_subagent_input(struct engine *g, const json_t *params, const st
 	if (doc.supervised && doc.processId[0])
 		send_to_process(g, &doc, input, eof);
 	else if (doc.supervised)
-		subagent_first_input(g, id, input);
+		subagent_first_input(g, id, input, eof);
 	jw_kstr(&d->w, "subagentId", id);
 	jw_kuint(&d->w, "bytes", strlen(input));
 	deed_commit(d);
@@ -475,7 +475,7 @@ void engine_resume_subagent(struct engine *g, const json_t *params, const struct
 	if (input)
 		input_fact(d, &doc, input, false);
 	if (input && doc.supervised)
-		subagent_first_input(g, id, input);
+		subagent_first_input(g, id, input, false);
 	if (doc.supervised)
 		deed_then(d, subagent_launch, id);
 	jw_kstr(&d->w, "subagentId", id);

@@ -174,12 +174,13 @@ void subagent_client_gone(struct engine *g, uint64_t connection)
 
 /* ---- input that comes before the process ---- */
 
-void subagent_first_input(struct engine *g, const char *id, const char *text)
+void subagent_first_input(struct engine *g, const char *id, const char *text, bool eof)
 {
 	struct subagent_input *n = mem_zalloc(1, sizeof *n);
 
 	snprintf(n->id, sizeof n->id, "%s", id);
 	n->text = mem_strdup(text);
+	n->eof = eof;
 	TAILQ_INSERT_TAIL(&g->subagents.inputs, n, link);
 }
 
@@ -198,7 +199,10 @@ void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, c
 				break;
 		if (n) {
 			TAILQ_REMOVE(&g->subagents.inputs, n, link);
-			engine_write_stdin(g, process_id, n->text, strlen(n->text), &c, ignore, NULL);
+			if (*n->text)
+				engine_write_stdin(g, process_id, n->text, strlen(n->text), &c, ignore, NULL);
+			if (n->eof)
+				engine_close_stdin(g, process_id, &c, ignore, NULL);
 			free(n->text);
 			free(n);
 		}

@@ -29,6 +29,7 @@ struct subagent_input {
 	TAILQ_ENTRY(subagent_input) link;
 	char id[ID_ROOM];
 	char *text;
+	bool eof;                       /* and nothing comes after it */
 };
 
 /* What is to be done for a subagent once its closing is durable. */
@@ -45,7 +46,7 @@ struct subagent_waits {
 };
 
 void subagent_ended(struct engine *g, const char *id); /* that is durable: waiters are answered, a task above may go on */
-void subagent_first_input(struct engine *g, const char *id, const char *text);
+void subagent_first_input(struct engine *g, const char *id, const char *text, bool eof);
 void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, const char *process_id);
 void subagent_end_after(struct engine *g, const char *id);
 void subagent_answer_after(struct engine *g, const char *id);

@@ -8,6 +8,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action.h"
+#include "runtime/engine/channel.h"
 
 #include <signal.h>
 
@@ -329,6 +330,8 @@ size_t task_missing(struct engine *g, const struct task *t, struct jval acceptan
 		n += say_missing(&w, "child_unfinished", id);
 	if (job_open_of_task(g, t->d.taskId, id))
 		n += say_missing(&w, "job_unfinished", id);
+	if (peer_task_open(g, t->d.taskId, id))
+		n += say_missing(&w, "peer_task_unfinished", id);
 	for (struct jiter it = jiter_on(acceptance); acceptance.type == JT_ARRAY && jiter_next(&it);) {
 		struct jval status = jval_get(it.value, "status");
 		if (!jval_bool(jval_get(it.value, "required"), true) || jval_is_str(status, "met") || jval_is_str(status, "waived"))

@@ -11,6 +11,7 @@
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/hook.h"
 #include "runtime/engine/place.h"
+#include "runtime/engine/routing.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/engine/tool.h"
 #include "runtime/view/view_ids.h"
@@ -224,6 +225,7 @@ void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct tur
 	struct fact f;
 
 	action_cancel_of_turn(g, t->turnId, "the turn has ended", d);
+	routing_close_requests(g, (uint32_t)t->uid, t->sessionId, t->threadId, t->turnId, d->batch);
 	turn_fact_open(&f, end->category ? EVENT_TURN_FAILED : EVENT_TURN_COMPLETED, t);
 	f.draft.status = end->status;
 	if (end->category) {
@@ -459,7 +461,9 @@ static int submit_again(struct engine *g, struct deed *d, const struct turn_requ
 
 	if (found > 0)
 		return 0;
-	if (found == 0 && (t.uid != d->caller.uid || strcmp(t.inputHash, p->hash) != 0)) {
+	bool elsewhere = found == 0 && ((r->session_id && strcmp(r->session_id, t.sessionId) != 0) || (r->thread_id && strcmp(r->thread_id, t.threadId) != 0));
+
+	if (elsewhere || (found == 0 && (t.uid != d->caller.uid || strcmp(t.inputHash, p->hash) != 0))) {
 		err_set(&e, ERR_CONFLICT, "turnId '%.80s' is taken by another turn", r->turn_id);
 		snprintf(e.field, sizeof e.field, "turnId");
 	}

@@ -71,6 +71,11 @@ bool turn_busy(struct engine *g, const struct turn_doc *d);
 void turn_stop_work(struct engine *g, const char *turn_id, const struct requester *by, const char *reason);
 /* The engine's own wish to end a turn (a task that was cancelled, a rollback): as interrupt_turn. */
 void turn_cancel(struct engine *g, const char *turn_id, const struct requester *by, const char *reason);
+/*
+ * A question that a client put to a person about a turn of the loop was answered with no: the fact that the turn is to fail.
+ * turn_stop_decided follows.
+ */
+void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by, struct store_batch *b);
 void turn_process_over(struct engine *g, const char *thread_id, const char *turn_id, bool owned_turn);
 
 /* turn_queue.c */

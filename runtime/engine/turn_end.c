@@ -365,6 +365,18 @@ void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, con
 	}
 }
 
+void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by, struct store_batch *b)
+{
+	const struct turn_end end = { .status = "failed", .category = "permission", .message = message };
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_read(g, turn_id, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t) && t.ending.type != JT_OBJECT && t.inputRef[0] &&
+	    !turn_driven_by_client(&t))
+		ending_fact(&t, &end, by, NULL, b);
+}
+
 void turn_cancel(struct engine *g, const char *turn_id, const struct requester *by, const char *reason)
 {
 	buf_auto struct buf text = BUF_INIT;

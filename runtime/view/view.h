@@ -46,6 +46,7 @@ enum view_kind {
 	VIEW_LIMIT = 65,
 	VIEW_ROUTING = 66,       /* turnId or threadId */
 	VIEW_MODEL_REQUEST = 67, /* sessionId/modelRequestId */
+	VIEW_TURN_OPEN_REQUEST = 68, /* "<turnId>/<modelRequestId>", while it has not ended */
 	VIEW_CHANNEL = 70,       /* channelId */
 	VIEW_SESSION_CHANNEL = 71,
 	VIEW_LIVE_CHANNEL = 72,  /* id channelId, while it is connected */
@@ -105,7 +106,7 @@ enum view_kind {
  * Of the folds: another number than a store's models were made with, and the log is folded again before anything is read. Raise it
  * whenever the same events would give other documents.
  */
-#define VIEW_VERSION "5"
+#define VIEW_VERSION "6"
 
 /* The fold given to store_open. */
 int view_fold(struct models *m, const struct event_view *ev, struct err *e);

@@ -127,7 +127,12 @@ int view_model_request_on(struct models *m, const struct event_view *ev, struct 
 			d.endedAt = ev->real_us;
 		}
 	}
-	return view_save(m, &model_request_shape, key, &d, e);
+	if (view_save(m, &model_request_shape, key, &d, e) < 0)
+		return -1;
+	if (ev->type == EVENT_MODEL_DELTA)
+		return 0;
+	return ev->type == EVENT_MODEL_REQUESTED ? view_list_put(m, VIEW_TURN_OPEN_REQUEST, d.turnId, d.modelRequestId, e) :
+						   view_list_del(m, VIEW_TURN_OPEN_REQUEST, d.turnId, d.modelRequestId, e);
 }
 
 /* ---- for snapshots ---- */

@@ -74,6 +74,25 @@ def test_an_answer_is_what_the_action_asks_for(home):
         assert rpc.fails("request_action", wrong, code=-32602).data["field"] == "schema.properties.a.type"
 
 
+def test_a_no_ends_a_turn_that_the_loop_runs(home):
+    def steps(rpc, turn):
+        return [e["payload"]["safeArgs"]["commandLine"] for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "tool.args"]
+
+    with home.rpc() as rpc:
+        for answer in ("deny", None, "allow"):
+            turn = rpc.call("submit_turn", input=[{"type": "command", "commandLine": c} for c in ("sleep 1", "echo second")])
+            until("it runs", lambda: steps(rpc, turn))
+            asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval", prompt="go on?", **({} if answer else {"timeoutMs": 100}))
+            if answer:
+                rpc.call("respond_action", actionId=asked["actionId"], decision=answer, note="because")
+            state = until("it ends", lambda: (t := turn_of(rpc, turn)[1]) and "completedAt" in t and t)
+            if answer == "allow":
+                assert state["status"] == "completed" and steps(rpc, turn) == ["sleep 1", "echo second"], state
+            else:
+                assert state["status"] == "failed" and state["category"] == "permission" and steps(rpc, turn) == ["sleep 1"], state
+        valid(home, rpc)
+
+
 def test_agents_do_not_answer(home):
     with home.rpc() as rpc, home.rpc() as agent:
         agent.call("initialize", role="agent")

@@ -151,7 +151,15 @@ def test_a_peers_task_and_ours(home):
         def tell(status, **more):
             return rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteStatus=status, **more)
 
+        def not_yet(state):
+            refused = rpc.fails("complete_task", {"taskId": task, "summary": "early"}, code=-32015)
+            assert {"what": "peer_task_unfinished", "id": "r-1"} in refused.data["missing"], (state, refused)
+
+        not_yet("running")
+        tell("unreachable")
+        not_yet("unreachable")
         tell("input-required", message="which one?")
+        not_yet("waiting")
         assert rpc.call("get_task", taskId=task)["status"] == "waiting_input"
         tell("working")
         assert rpc.call("get_task", taskId=task)["status"] == "running"

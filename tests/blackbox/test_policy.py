@@ -560,5 +560,14 @@ def test_what_is_suggested_is_what_is_needed():
                 assert said == ("ask" if without else "allow"), (line, without, said)
 
 
+def test_reload_answers_when_the_change_is_a_fact():
+    with Policed({"permissions": {"deny": ["Bash(rm:*)"]}}) as home, home.rpc() as rpc:
+        for n in range(20):
+            policy(home, {"permissions": {"deny": ["Bash(rm:*)", "Bash(x%d:*)" % n]}})
+            told = rpc.call("reload_policy")
+            changed = [e for e in rpc.events(after=told["sequence"] - 1) if e["type"] == "policy.changed"]
+            assert [e["sequence"] for e in changed] == [told["sequence"]], "its own event, and it is there already"
+
+
 if __name__ == "__main__":
     harness.main(globals())

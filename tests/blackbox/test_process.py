@@ -453,6 +453,11 @@ def test_the_guard_takes_all_with_it(home):
         assert rpc.call("get_process", processId=process)["status"] == "lost"
         end = terminal(rpc, process)
         assert (end["type"], end["status"], end["payload"]["category"]) == ("process.failed", "lost", "transport"), end
+        for method, more in (("write_process_stdin", {"data": "x"}), ("close_process_stdin", {}), ("signal_process", {"signal": "TERM"}), ("terminate_process", {})):
+            refused = rpc.fails(method, {"processId": process, **more}, code=-32011)
+            assert refused.data["outcome"] == "unknown", refused
+            warning = [e for e in rpc.events(processId=process) if e["type"] == "runtime.warning"][-1]
+            assert warning["payload"]["code"] == "process_lost" and warning["payload"]["request"] == method, warning
         assert rpc.outputs(process)["stdout"] == b"ready\n"
 
 

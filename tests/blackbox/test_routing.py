@@ -143,5 +143,65 @@ def test_model_events_keep_their_order_and_are_priced(home):
         assert thread["costState"]["microUsd"] == 1000000, thread
 
 
+def text_turn(rpc, **more):
+    return rpc.call("submit_turn", input=[{"type": "text", "text": "x"}], **more)
+
+
+def model_event(turn, kind, request=None, **payload):
+    return {"type": kind, "turnId": turn["turnId"], "threadId": turn["threadId"], "payload": payload, **({"modelRequestId": request} if request else {})}
+
+
+def test_costs_that_are_emitted_fill_budgets_too(home):
+    setup(home)
+    with home.rpc() as rpc:
+        t = text_turn(rpc)
+
+        def cost(kind="cost.recorded", **payload):
+            return model_event(t, kind, **payload)
+
+        for wrong, field in (({"amount": -1}, "amount"), ({"amount": 1e300}, "amount"), ({"amount": 0.5, "microUsd": 1}, "microUsd"),
+                             ({"amount": 1, "currency": "EUR"}, "currency"), ({"amount": 1, "tokens": {"input": -5}}, "tokens.input")):
+            for kind in ("cost.recorded", "cost.estimated"):
+                refused = rpc.fails("emit_events", {"sessionId": t["sessionId"], "events": [cost(kind, **{"currency": "USD", **wrong})]}, code=-32602)
+                assert refused.data["field"] == "events[0].payload." + field, refused
+        assert not kinds(rpc, t["turnId"])
+        rpc.call("emit_events", sessionId=t["sessionId"], events=[cost(amount=0.3), cost(amount=0.3), cost(amount=0.3)])
+        assert kinds(rpc, t["turnId"]) == ["cost.recorded", "limit.changed", "quota.low", "cost.recorded", "cost.recorded"], "the mark of a half, once"
+        rpc.call("emit_events", sessionId=t["sessionId"], events=[cost(amount=0.2, tokens={"input": 5})])
+        assert kinds(rpc, t["turnId"])[5:] == ["limit.changed", "quota.blocked", "cost.recorded"], kinds(rpc, t["turnId"])
+        chosen = rpc.call("resolve_routing", turnId=t["turnId"], taskProfile={"requiredCapabilities": ["tools"]})["routingDecision"]
+        assert chosen["selectedModel"] == "free", "nothing is left for priced ones"
+        harness.validate(harness.event_validators(), rpc.events())
+
+
+def test_model_requests_end_with_their_turn(home):
+    with home.rpc() as rpc:
+        def ask(t, request):
+            rpc.call("emit_events", sessionId=t["sessionId"], events=[model_event(t, "model.requested", request, provider="p", model="m")])
+
+        def ends(t):
+            return [(e["modelRequestId"], e["status"], e["payload"]["category"]) for e in rpc.events(turnId=t["turnId"]) if e["type"] == "model.failed"]
+
+        for n, end in enumerate(("complete_turn", "fail_turn", "interrupt_turn")):
+            t = text_turn(rpc)
+            ask(t, "open")
+            ask(t, "done")
+            rpc.call("emit_events", sessionId=t["sessionId"], events=[model_event(t, "model.completed", "done", stopReason="end")])
+            rpc.call(end, turnId=t["turnId"])
+            assert ends(t) == [("open", "cancelled", "cancelled")], end
+            types = [e["type"] for e in rpc.events(turnId=t["turnId"])]
+            assert types.index("model.failed") < types.index("turn.completed" if n == 0 else "turn.failed"), types
+            for kind, request in (("model.requested", "new"), ("model.requested", None), ("model.delta", "open"), ("model.completed", "open"),
+                                  ("reasoning.delta", None)):
+                late = {"sessionId": t["sessionId"], "events": [model_event(t, kind, request)]}
+                assert rpc.fails("emit_events", late, code=-32015).data["field"] == "events[0].turnId", kind
+            rpc.call("emit_events", sessionId=t["sessionId"], events=[model_event(t, "cost.recorded", amount=0.1)])
+        owned = rpc.start(["sleep", "1000"])
+        ask(owned, "req-of-process")
+        rpc.call("terminate_process", processId=owned["processId"])
+        assert ends(owned) == [("req-of-process", "cancelled", "cancelled")]
+        assert rpc.call("verify_store")["ok"]
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -44,6 +44,17 @@ def test_a_command_is_a_child(home):
         rpc.fails("send_subagent_input", {"subagentId": child["subagentId"], "input": "late"}, code=-32015)
 
 
+def test_the_end_of_input_reaches_a_child_that_has_not_begun(home):
+    with home.rpc() as rpc:
+        p = parent(rpc)
+        for _ in range(5):
+            child = spawn(rpc, p, command=["cat"], input="one\n")["subagentId"]
+            rpc.call("send_subagent_input", subagentId=child, input="two\n", eof=True)
+            done = rpc.call("wait_subagents", subagentIds=[child], timeoutMs=60000)
+            assert not done["timedOut"], "cat was told the end"
+            assert rpc.call("read_output", outputRef=done["subagents"][0]["outputRef"])["data"] == "one\ntwo\n"
+
+
 def test_failure_and_resume(home):
     with home.rpc() as rpc:
         p = parent(rpc)

@@ -264,5 +264,17 @@ def test_update_session(home):
         valid(home, rpc)
 
 
+def test_a_turn_id_of_another_session_is_a_conflict(home):
+    with home.rpc() as rpc:
+        one, other = rpc.call("create_session"), rpc.call("create_session")
+        words = [{"type": "text", "text": "x"}]
+        first = rpc.call("submit_turn", sessionId=one["sessionId"], turnId="mine", input=words)
+        for place in ({"sessionId": other["sessionId"]}, {"threadId": other["threadId"]}):
+            assert rpc.fails("submit_turn", {**place, "turnId": "mine", "input": words}, code=-32009).data["field"] == "turnId"
+        for place in ({"sessionId": one["sessionId"]}, {"threadId": one["threadId"]}, {}):
+            again = rpc.call("submit_turn", **place, turnId="mine", input=words)
+            assert (again["sessionId"], again["threadId"]) == (first["sessionId"], first["threadId"]), again
+
+
 if __name__ == "__main__":
     harness.main(globals())
