@@ -5,6 +5,7 @@
 #   make MODE=asan   debug | asan | tsan | fuzz | release     make CC=clang   the other compiler
 #   make unit lint blackbox crash                             parts of check  (crash: N=kills GUARD_N=kills SEED=n)
 #   make fuzz        FUZZ_S=seconds for each target           make bench      the figures of docs/performance.md
+#   make differential   the policy parser against bash and dash  (COUNT=scripts SEED=n)
 #   make simulate    the engine in a made-up world            (SIM_STEPS=1000000 SEED=n)
 #   make docs        regenerate what comes out of tables      make install    PREFIX=/usr/local DESTDIR=
 #
@@ -149,6 +150,15 @@ $(BUILD)/talker: $(BUILD)/obj/tests/crash/talker.o
 	$(call say,LINK)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $<
 
+# The two ends of tests/fuzz/shell_differential.py: the policy parser as a filter, and what scripts run as commands.
+$(BUILD)/shell_reader: $(BUILD)/obj/tests/fuzz/shell_reader.o $(ARCHIVES)
+	$(call say,LINK)
+	$(LINK)
+$(BUILD)/shell_stub: tests/fuzz/shell_stub.c
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -std=gnu11 -O2 -g -D_GNU_SOURCE $(WARN) -static -o $@ $<
+
 # Static, and not instrumented: it runs where none of our libraries are.
 PROBE_SOURCES := $(wildcard tests/escape/probe*.c)
 $(BUILD)/probe: $(PROBE_SOURCES) tests/escape/probe.h
@@ -170,7 +180,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUIL
 	$(call say,LINK)
 	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 
-TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so
+TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/shell_reader $(BUILD)/shell_stub
 .PHONY: programs unit-programs objects
 programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
@@ -178,7 +188,7 @@ unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
 	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c)) $(UNIT_SHARED)
 
-export N GUARD_N SEED AS K FUZZ_S LEAKS SIM_STEPS
+export N GUARD_N SEED COUNT AS K FUZZ_S LEAKS SIM_STEPS
 TEST_RUN = $(PYTHON) tests/run --build $(BUILD) --make '$(MAKE) --no-print-directory -s'
 
 .PHONY: check unit lint blackbox crash
@@ -216,6 +226,11 @@ fuzz:
 	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=fuzz CC=clang BUILD=build-fuzz fuzz-programs event-doc
 	@build-fuzz/gen/event_doc fuzz-dict >build-fuzz/events.dict
 	@tests/fuzz/run build-fuzz/fuzz
+# Whatever bash and dash execute the policy parser must have seen: COUNT scripts from SEED.
+.PHONY: differential
+differential:
+	+@$(MAKE) --no-print-directory -s $(JOBS) $(BUILD)/shell_reader $(BUILD)/shell_stub
+	@BUILD=$(BUILD) $(PYTHON) tests/fuzz/shell_differential.py --count $(or $(COUNT),100000)
 .PHONY: fuzz-programs
 fuzz-programs: $(FUZZ_TARGETS)
 

@@ -149,6 +149,48 @@ static bool expansion(struct reading *r, const char **at, const char *end)
 	return true;
 }
 
+/* Whether an assignment operator stands there: = += <<= ++, but not == or <=. */
+static bool assigns_here(const char *s, const char *end)
+{
+	while (s < end && *s == ' ')
+		s++;
+	if (end - s >= 2 && (memcmp(s, "++", 2) == 0 || memcmp(s, "--", 2) == 0))
+		return true;
+	if (end - s >= 3 && (memcmp(s, "<<=", 3) == 0 || memcmp(s, ">>=", 3) == 0))
+		return true;
+	s += s < end && strchr("+-*/%&^|", *s);
+	return s < end && *s == '=' && !(s + 1 < end && s[1] == '=');
+}
+
+/* An expression gives variables numbers, and a PATH of 1 is a folder. `$x=1`: which variable is not known. */
+static void assigned_in(struct reading *r, const char *s, const char *end)
+{
+	for (const char *at = s; at < end;) {
+		const char *from = at;
+		bool known = true;
+
+		while (at < end && (is_name(*at) || *at == '$' || *at == '`')) {
+			known &= is_name(*at);
+			if (*at == '$' && at + 1 < end && (at[1] == '(' || at[1] == '{')) {
+				const char *close = at[1] == '(' ? after_parenthesis(at + 1, end) : memchr(at, '}', (size_t)(end - at));
+
+				at = close && at[1] == '{' ? close + 1 : close ? close : end;
+			} else {
+				at++;
+			}
+		}
+		if (at == from) {
+			at++;
+			continue;
+		}
+		const bool before = from - s >= 2 && (memcmp(from - 2, "++", 2) == 0 || memcmp(from - 2, "--", 2) == 0);
+		if (known)
+			traits_of_name(r, shell_arena_strndup(r->arena, from, (size_t)(at - from)));
+		else if (before || assigns_here(at, end))
+			traits_of_name(r, NULL);
+	}
+}
+
 /* The names in a text are used; false: there is more in it than numbers and names. */
 static bool look(struct reading *r, const char *s, const char *end, bool assigns)
 {
@@ -182,6 +224,7 @@ static bool look(struct reading *r, const char *s, const char *end, bool assigns
 
 void computed_text(struct reading *r, const char *text, size_t len)
 {
+	assigned_in(r, text, text + len);
 	if (!look(r, text, text + len, true))
 		r->computed.open = true;
 }
@@ -190,7 +233,8 @@ void computed_value(struct reading *r, const char *name, const char *value)
 {
 	struct computed_name *n;
 
-	if (value && look(r, value, value + strlen(value), false))
+	/* A value that assigns is not one to compute with. */
+	if (value && look(r, value, value + strlen(value), false) && !strchr(value, '=') && !strstr(value, "++") && !strstr(value, "--"))
 		return;
 	n = name_of(r, name, strcspn(name, "[+"));
 	if (n)

@@ -64,7 +64,7 @@ static bool is_read_only(const struct command_facts *f)
 /* Whether a rule must name it: what is allowed already, or is nothing by itself, needs none; what only reads is not what was refused. */
 static bool needs_rule(const struct policy_request *r, const struct command_simple *c, enum rule_effect effect, bool reads)
 {
-	if (!c->argc || c->flags & COMMAND_FUNCTION_CALL)
+	if (!c->argc || c->flags & (COMMAND_FUNCTION_CALL | COMMAND_ELSEWHERE))
 		return false;
 	/* What it runs is judged by itself; where its output goes is not. */
 	if (c->flags & COMMAND_TRANSPARENT && (effect != RULE_ALLOW || !c->writes))

@@ -82,6 +82,7 @@ bool traits_does_more(const struct command_args *a); /* a wrapper, than to run w
 bool traits_is_system_program(const char *word); /* a plain name, or a path in the system's folders */
 /* For this command alone, and with this value as written: IFS=: read x; PYTHONPATH=src pytest, which runs the project's code anyway. */
 bool traits_is_harmless(struct reading *r, size_t index, const char *name, const char *plain, const char *cwd);
+void traits_of_name(struct reading *r, const char *name); /* a variable gets some value, by no command in particular; NULL: not known which */
 void traits_of_assignment(struct reading *r, size_t index, const char *name, const char *value); /* value NULL: not known */
 
 #endif

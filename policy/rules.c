@@ -418,6 +418,8 @@ static void allow_line(struct asking *a)
 
 	for (size_t i = 0; i < f->ncommands; i++) {
 		const struct command_simple *c = &f->command[i];
+		if (c->flags & COMMAND_ELSEWHERE)
+			continue; /* the rule that allows ssh */
 		const char *writes = written ? NULL : c->writes;
 		const struct policy_rule *r = c->argc ? allowed_by(a, c, writes) : NULL;
 

@@ -1,6 +1,7 @@
 /* What kind of command it is: only looking (readonly.def), or running what the list of commands does not show (executes.def, exec_vars.def). */
 
 #include "policy/reading.h"
+#include "policy/shell_modes.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
@@ -91,63 +92,142 @@ void traits_of_assignment(struct reading *r, size_t index, const char *name, con
 	}
 }
 
+void traits_of_name(struct reading *r, const char *name)
+{
+	if (name && !changes_programs(name, NULL))
+		return;
+	r->facts->flags |= COMMAND_EXECUTES;
+	r->facts->unknown |= COMMAND_UNKNOWN(VARIABLE);
+}
+
 void traits_of_text(struct reading *r, const struct shell_script *s)
 {
 	for (size_t i = 0; i < s->nset; i++)
-		if (changes_programs(s->set[i].name, NULL)) {
-			r->facts->flags |= COMMAND_EXECUTES;
-			r->facts->unknown |= COMMAND_UNKNOWN(VARIABLE);
-		}
+		traits_of_name(r, s->set[i].name);
 }
 
-/* export A=b and its relatives set variables with their operands. */
+static bool is_name(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (s[i] != '_' && !isalnum((unsigned char)s[i]))
+			return false;
+	return n > 0;
+}
+
+/* A variable that a word names, and its value; NULL: not known. Which variable it is may itself not be known, and then it may be any. */
+static void names_variable(struct reading *r, const struct reading_command *c, const struct command_word *w, const char *value)
+{
+	struct command_simple *s = reading_simple(r, c->index);
+	const size_t n = strcspn(w->plain, "=[+");
+
+	if (!is_name(w->plain, n) || (!w->value && (w->many || !w->lead))) {
+		s->flags |= COMMAND_EXECUTES;
+		s->unknown |= COMMAND_UNKNOWN(VARIABLE);
+		return;
+	}
+	const char *name = shell_arena_strndup(r->arena, w->plain, n);
+	traits_of_assignment(r, c->index, name, value);
+}
+
+/* `command export A=$x`: no longer an assignment to bash, so the value may become further words. */
+static bool is_split(const struct reading *r, const struct reading_command *c)
+{
+	const struct command_simple *s = reading_simple(r, c->index);
+
+	return s->nwrappers && args_named(s->wrappers[s->nwrappers - 1], "command|builtin");
+}
+
+/* export A=b and its relatives set variables with their operands. In a function `local PATH` leaves it without a value. */
 static void declared(struct reading *r, const struct reading_command *c)
+{
+	const bool hides = args_named(c->args->name, "local|declare|typeset") && !args_match(c->args, "local|declare|typeset -p|-f|-F|-g");
+
+	for (size_t i = 0; i < c->args->noperands; i++) {
+		struct command_word w = *c->args->operand[i];
+		const char *equals = strchr(w.plain, '=');
+		const bool array = w.unknown == SHELL_ARRAY;
+
+		if (!equals && w.value && !hides)
+			continue;
+		/* export A=$x: one word, except where it is not an assignment. */
+		if (equals && is_name(w.plain, strcspn(w.plain, "=[+")) && (array || !is_split(r, c)))
+			w.many = false;
+		names_variable(r, c, &w, equals && w.value ? strchr(w.value, '=') + 1 : NULL);
+		if (equals && equals > w.plain)
+			computed_value(r, shell_arena_strndup(r->arena, w.plain, (size_t)(equals - w.plain)), equals + 1);
+	}
+}
+
+/* declare -n p=PATH: what is given to p goes to PATH. */
+static void refers(struct reading *r, const struct reading_command *c)
 {
 	for (size_t i = 0; i < c->args->noperands; i++) {
 		const struct command_word *w = c->args->operand[i];
 		const char *equals = strchr(w->plain, '=');
 
-		if (equals && equals > w->plain) {
-			const char *name = shell_arena_strndup(r->arena, w->plain, (size_t)(equals - w->plain));
-
-			traits_of_assignment(r, c->index, name, w->value ? equals + 1 : NULL);
-			computed_value(r, name, equals + 1);
-		}
+		if (!equals)
+			continue;
+		const struct command_word target = { .value = w->value ? equals + 1 : NULL, .plain = equals + 1, .lead = w->value != NULL };
+		names_variable(r, c, &target, NULL);
 	}
 }
 
-static void fills(struct reading *r, const struct reading_command *c, const char *text)
+static void fills(struct reading *r, const struct reading_command *c, const struct command_word *w)
 {
-	const char *name = shell_arena_strndup(r->arena, text, strcspn(text, "=["));
+	names_variable(r, c, w, NULL);
+	if (strcmp(c->args->name, "unset") != 0)
+		computed_value(r, shell_arena_strndup(r->arena, w->plain, strcspn(w->plain, "=[")), NULL);
+}
 
-	traits_of_assignment(r, c->index, name, NULL);
-	if (strcmp(c->args->name, "let") != 0 && strcmp(c->args->name, "unset") != 0)
-		computed_value(r, name, NULL);
+/* printf -v NAME, read -a NAME, wait -p NAME */
+static void fills_option(struct reading *r, const struct reading_command *c, char letter)
+{
+	for (size_t i = 0; i < c->args->noptions; i++) {
+		const struct command_option *o = &c->args->option[i];
+
+		if (o->letter != letter)
+			continue;
+		const struct command_word joined = { .value = o->value, .plain = o->value ? o->value : "", .lead = o->value != NULL };
+		fills(r, c, o->value_word ? o->value_word : &joined);
+	}
 }
 
 /*
- * Builtins that give values to variables which their words name: read PATH, printf -v PATH, getopts x PATH, declare -n p=PATH. Without
- * a PATH programs are looked for in the working directory.
+ * Builtins that give values to variables which their words name: read PATH, printf -v PATH, getopts x PATH. Without a PATH programs are
+ * looked for in the working directory.
  */
 static void filled(struct reading *r, const struct reading_command *c)
 {
+	static const struct {
+		const char *names;
+		char letter;           /* its value is a name */
+		size_t first, last;    /* so are these operands */
+	} rows[] = {
+		{ "read", 'a', 0, SIZE_MAX }, { "mapfile|readarray", 0, 0, 0 }, { "getopts", 0, 1, 1 }, { "printf", 'v', 1, 0 },
+		{ "wait", 'p', 1, 0 }, { "unset", 0, 0, SIZE_MAX },
+	};
 	const struct command_args *a = c->args;
-	const bool reads = args_named(a->name, "read|mapfile|readarray|getopts|let"), unsets = strcmp(a->name, "unset") == 0,
-		   names = args_match(a, "printf -v") || args_match(a, "wait -p"), refers = args_match(a, "declare|typeset|local -n");
 
-	for (size_t i = 1; i < a->count && (reads || unsets || names || refers); i++) {
-		const char *word = a->word[i].value ? a->word[i].value : a->word[i].plain, *equals = strchr(word, '=');
-
-		if (refers && equals)
-			fills(r, c, equals + 1);
-		else if (unsets && strcmp(word, "PATH") == 0)
-			fills(r, c, word);
-		else if ((reads || names) && *word != '-')
-			fills(r, c, word);
-		else if (reads || names)
-			for (size_t k = 2; k < 8 && k < strlen(word); k++) /* -vPATH, -raPATH */
-				fills(r, c, word + k);
+	for (size_t i = 0; i < countof(rows); i++) {
+		if (!args_named(a->name, rows[i].names))
+			continue;
+		if (rows[i].letter)
+			fills_option(r, c, rows[i].letter);
+		for (size_t k = rows[i].first; k < a->noperands && k <= rows[i].last; k++)
+			if (strcmp(a->name, "unset") != 0 || !a->operand[k]->value || strcmp(a->operand[k]->value, "PATH") == 0)
+				fills(r, c, a->operand[k]);
 	}
+	if (args_match(a, "declare|typeset|local|readonly|export -n"))
+		refers(r, c);
+}
+
+/* set -k, shopt -s expand_aliases: from then on the text means something else. */
+static void changes_mode(struct reading *r, const struct reading_command *c)
+{
+	if (!args_named(c->args->name, "set|shopt") || shell_modes_known(c->args->word, c->args->count))
+		return;
+	reading_simple(r, c->index)->flags |= COMMAND_EXECUTES;
+	reading_simple(r, c->index)->unknown |= COMMAND_UNKNOWN(OPTION);
 }
 
 /* ---- git -c ---- */
@@ -384,8 +464,10 @@ void traits_of_command(struct reading *r, const struct reading_command *c)
 
 	if (a->name && args_named(a->name, declares))
 		declared(r, c);
-	if (a->name)
+	if (a->name) {
 		filled(r, c);
+		changes_mode(r, c);
+	}
 	computed_of_command(r, a);
 	for (size_t i = 0; a->name && i < countof(executes); i++)
 		if (args_match(a, executes[i].pattern)) {

@@ -245,7 +245,7 @@ static void go_inside(struct reading *r, size_t index, const struct wrapper_foun
 	inside.parent = (int)index;
 	inside.script = NULL;
 	inside.nesting++;
-	inside.flags |= found->privileged ? COMMAND_PRIVILEGED : 0;
+	inside.flags |= (found->privileged ? COMMAND_PRIVILEGED : 0) | (found->remote ? COMMAND_ELSEWHERE : 0);
 	inside.redirect = nredirects ? redirect : at->redirect;
 	inside.nredirects = nredirects ? nredirects : at->nredirects;
 	if (found->moves)
@@ -299,6 +299,14 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 		paths_of_redirects(r, &c);
 		return;
 	}
+	if (at->flags & COMMAND_ELSEWHERE) {
+		harm_of_command(r, &c);
+		wrapper_find(w, n, r->arena, found);
+		if (found->wraps)
+			go_inside(r, index, found, NULL, 0, at);
+		reading_simple(r, index)->unknown = 0; /* another machine's shell may do anything anyway: ssh itself says so */
+		return;
+	}
 	const char *roles = paths_of_command(r, &c);
 	network_of_command(r, &c);
 	harm_of_command(r, &c);
@@ -336,10 +344,11 @@ static void read_command(struct reading *r, const struct shell_command *sc, cons
 {
 	struct command_word *w = words_of(r, sc->word, sc->nwords);
 	const size_t index = r->facts->ncommands;
+	const bool elsewhere = at->flags & COMMAND_ELSEWHERE;
 	const char **assign = shell_arena_alloc(r->arena, (sc->nassignments + 1) * sizeof(*assign));
 
 	read_words(r, w, sc->nwords, sc->redirect, sc->nredirects, at);
-	if (index >= r->facts->ncommands)
+	if (index >= r->facts->ncommands || elsewhere)
 		return;
 	for (size_t i = 0; i < sc->nassignments; i++)
 		assign[i] = assigned(r, &sc->assignment[i], index, at->cwd);
@@ -406,8 +415,10 @@ static void read_script(struct reading *r, const struct shell_script *s, const c
 			cwd[c->scope] = paths_after_cd(r, &a, cwd[c->scope]);
 		}
 	}
-	named_of_script(r, s, at->cwd);
-	traits_of_text(r, s);
+	if (!(at->flags & COMMAND_ELSEWHERE)) {
+		named_of_script(r, s, at->cwd);
+		traits_of_text(r, s);
+	}
 	harm_of_line(r, s);
 }
 
@@ -420,6 +431,17 @@ static void note_error(struct reading *r, const struct shell_script *s, const st
 		reading_simple(r, (size_t)at->parent)->unknown |= bit;
 	if (!r->facts->error[0])
 		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%zu:%zu: %s", s->error.line, s->error.column, s->error.message);
+}
+
+static void note_ambiguity(struct reading *r, const struct shell_script *s, const struct place *at)
+{
+	if (!s->ambiguous)
+		return;
+	r->facts->unknown |= COMMAND_UNKNOWN(AMBIGUOUS);
+	if (at->parent >= 0)
+		reading_simple(r, (size_t)at->parent)->unknown |= COMMAND_UNKNOWN(AMBIGUOUS);
+	if (!r->facts->error[0])
+		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%s", s->ambiguous);
 }
 
 /* Is there a command like this at the same place? Then both dialects agree about it. */
@@ -446,6 +468,7 @@ static void read_otherwise(struct reading *r, const char *text, size_t len, cons
 	/* A mistake is none here: it would stop there. A limit is ours, not the shell's. */
 	if (shell_parse_into(r->arena, text, len, SHELL_POSIX, &s) != 0 && s.error.limit)
 		note_error(r, &s, at);
+	note_ambiguity(r, &s, at);
 	size_t kept = 0;
 	for (size_t i = 0; i < s.count; i++)
 		if (to - from > COMPARE_MAX || !is_listed(r->facts, from, to, &s.command[i]))
@@ -480,8 +503,14 @@ static void read_text(struct reading *r, const char *text, size_t len, bool bash
 	}
 	r->budget -= len;
 	r->home_changed |= names_home(text, len);
-	if (shell_parse_into(r->arena, text, len, SHELL_BASH, &s) != 0)
+	const int rc = shell_parse_into(r->arena, text, len, SHELL_BASH, &s);
+	if (at->flags & COMMAND_ELSEWHERE) {
+		read_script(r, &s, text, len, at);
+		return;
+	}
+	if (rc != 0)
 		note_error(r, &s, at);
+	note_ambiguity(r, &s, at);
 	if (s.hidden)
 		r->facts->unknown |= COMMAND_UNKNOWN(EVALUATED);
 	computed_of_script(r, &s);

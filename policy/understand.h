@@ -58,6 +58,7 @@ enum command_flag {
 	COMMAND_EXECUTES = 1 << 6,      /* a variable or option makes it run something else: LD_PRELOAD=…, git -c core.pager=… */
 	COMMAND_PRIVILEGED = 1 << 7,    /* as another user: sudo, su, and what runs below them */
 	COMMAND_NETWORK = 1 << 8,       /* network.def: talks to the network */
+	COMMAND_ELSEWHERE = 1 << 9,     /* runs on another machine, as text of ssh: it can be refused; the rule that allows ssh allows it */
 };
 
 /* How bad it would be. */

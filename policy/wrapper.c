@@ -9,6 +9,7 @@
 #include "policy/command.h"
 #include "policy/shell/arena.h"
 #include "policy/shell/shell.h"
+#include "policy/shell_modes.h"
 #include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
@@ -17,7 +18,7 @@
 
 enum how {
 	HOW_ARGS, HOW_ENV, HOW_QUERY, HOW_SHELL, HOW_JOIN, HOW_OPTION_C, HOW_FIRST, HOW_EQUALS, HOW_FIND, HOW_XARGS, HOW_PARALLEL, HOW_AFTER,
-	HOW_GIT_FOREACH, HOW_GIT_BISECT,
+	HOW_GIT_FOREACH, HOW_GIT_BISECT, HOW_GIT_DASHED, HOW_JOBS, HOW_REMOTE,
 };
 #define SPLIT_BLANKS " \t\n\v\f\r"
 #define SPLITS_MAX 8
@@ -41,7 +42,7 @@ struct unwrap {
 	const struct command_word *word;
 	size_t count, at;          /* at: the first word that is not an option */
 	const char *command_text;  /* the value of -c */
-	bool has_c, lookup, stdin_shell;
+	bool has_c, lookup, stdin_shell, executes, prints, posix;
 	const char *replace; /* of xargs -I */
 	struct shell_arena *arena;
 	struct wrapper_found *found;
@@ -128,8 +129,6 @@ static void note_value(struct unwrap *u, char letter, const char *name, size_t n
 		u->found->moves = true;
 		u->found->cwd = value;
 	}
-	if (u->row->how == HOW_SHELL && name && (strncmp(name, "rcfile", n) == 0 || strncmp(name, "init-file", n) == 0))
-		unknown(u, COMMAND_UNKNOWN(SOURCED));
 	if (letter == 'I' || (name && n && strncmp(name, "replace", n) == 0))
 		u->replace = value ? value : "{}";
 }
@@ -159,6 +158,7 @@ static void option(struct unwrap *u)
 	}
 	for (s++; *s; s++) {
 		u->lookup |= *s == 'v' || *s == 'V';
+		u->executes |= *s == 'x';
 		u->stdin_shell |= *s == 's' || (*s == 'i' && u->found->privileged);
 		u->has_c |= u->row->how == HOW_SHELL && *s == 'c';
 		if (!strchr(u->row->letters, *s) || (isdigit((unsigned char)*s)))
@@ -194,14 +194,9 @@ static void skip_options(struct unwrap *u)
 		}
 		if (w->lead && s[0] == '-' && (s[1] || u->row->how == HOW_OPTION_C || u->row->how == HOW_JOIN)) {
 			option(u);
-		} else if (u->row->how == HOW_SHELL && w->lead && *s == '+' && s[1]) {
-			u->at += 1 + (strpbrk(s, "oO") && u->at + 1 < u->count); /* +O extglob */
-		} else if (u->row->how == HOW_SHELL && strcmp(s, "-") == 0) {
-			u->at++; /* ends the options, like -- */
-			break;
 		} else if (u->row->how == HOW_ENV && strcmp(s, "-") == 0) {
 			u->at++; /* the same as -i */
-		} else if (u->row->how == HOW_ENV && is_assignment(s)) {
+		} else if (u->row->how == HOW_ENV && (is_assignment(s) || (w->value && strchr(s, '=')))) {
 			assign[nassign++] = s;
 			u->at++;
 		} else if (skip) {
@@ -247,6 +242,25 @@ static bool is_one_of(const char *s, const char *const *list, size_t n)
 	return false;
 }
 
+/* The options of shells whose language we read (shell_modes.h). */
+static void shell_options(struct unwrap *u)
+{
+	struct shell_flags f;
+
+	shell_flags_of_shell(u->word, u->count, &f);
+	u->at = f.next;
+	u->has_c = f.command;
+	u->stdin_shell = f.from_stdin;
+	u->prints = f.prints;
+	u->posix = f.posix;
+	if (f.strange)
+		unknown(u, COMMAND_UNKNOWN(OPTION));
+	if (f.open)
+		unknown(u, COMMAND_UNKNOWN(WRAPPED));
+	if (f.sources)
+		unknown(u, COMMAND_UNKNOWN(SOURCED));
+}
+
 static void shell(struct unwrap *u)
 {
 	const char *name = args_basename(u->word[0].value);
@@ -254,19 +268,19 @@ static void shell(struct unwrap *u)
 	static const char *const inputs[] = { "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0" };
 
 	if (u->has_c) {
+		const char *text = u->at < u->count ? u->word[u->at].value : NULL;
+
 		if (u->at >= u->count)
 			return;
-		if (!u->word[u->at].value || foreign) {
+		/* ${(e)x} of zsh evaluates. */
+		if (!text || foreign || (strcmp(name, "zsh") == 0 && strstr(text, "${(")))
 			unknown(u, COMMAND_UNKNOWN(EVALUATED));
-			return;
-		}
-		add_inner(u, (struct wrapper_inner){ .text = u->word[u->at].value, .bash_only = strcmp(name, "bash") == 0 });
+		if (text && !foreign)
+			add_inner(u, (struct wrapper_inner){ .text = text, .bash_only = strcmp(name, "bash") == 0 && !u->posix });
 	} else if (u->at < u->count && !u->stdin_shell && !is_one_of(u->word[u->at].value, inputs, countof(inputs))) {
 		unknown(u, COMMAND_UNKNOWN(SOURCED));
 	} else {
-		const char *only = u->count == 2 ? u->word[1].value : NULL;
-
-		u->found->reads_stdin = !(only && (strcmp(only, "--version") == 0 || strcmp(only, "--help") == 0));
+		u->found->reads_stdin = !u->prints;
 	}
 }
 
@@ -392,6 +406,42 @@ static void after_word(struct unwrap *u, const char *word, bool text)
 			return;
 		}
 	u->found->wraps = u->found->transparent = false;
+}
+
+/* git-push is git push. */
+static void git_dashed(struct unwrap *u)
+{
+	const char *name = args_basename(u->word[0].value) + strlen("git-");
+	struct command_word *word = shell_arena_alloc(u->arena, (u->count + 1) * sizeof(*word));
+
+	if (!*name)
+		return;
+	word[0] = (struct command_word){ .value = "git", .plain = "git", .lead = true };
+	word[1] = (struct command_word){ .value = name, .plain = name, .lead = true };
+	memcpy(word + 2, u->word + 1, (u->count - 1) * sizeof(*word));
+	add_inner(u, (struct wrapper_inner){ .word = word, .count = u->count + 1 });
+}
+
+/* ssh [options] host [options] text …: what is known of the text may be refused; the host's shell is one that nobody knows. */
+static void remote(struct unwrap *u)
+{
+	u->at++; /* the host */
+	while (u->at < u->count && u->word[u->at].lead && u->word[u->at].plain[0] == '-' && u->word[u->at].plain[1]) {
+		if (strcmp(u->word[u->at].plain, "--") == 0) {
+			u->at++;
+			break;
+		}
+		option(u);
+	}
+	u->found->remote = true;
+	u->found->unknown = 0; /* the program is one of executes.def, which says so */
+	size_t known = u->at;
+	while (known < u->count && u->word[known].value)
+		known++;
+	if (known < u->count) /* as words, some of which may be what a rule is about; and what stands before them as text */
+		rest(u);
+	u->count = known;
+	join(u);
 }
 
 static void option_c(struct unwrap *u)
@@ -528,6 +578,16 @@ static void unwrap(struct unwrap *u)
 	case HOW_GIT_BISECT:
 		after_word(u, "run", false);
 		break;
+	case HOW_GIT_DASHED:
+		git_dashed(u);
+		break;
+	case HOW_JOBS:
+		if (u->executes)
+			rest(u);
+		break;
+	case HOW_REMOTE:
+		remote(u);
+		break;
 	}
 }
 
@@ -547,7 +607,10 @@ void wrapper_find(const struct command_word *word, size_t count, struct shell_ar
 		ret->wraps = ret->ninner || ret->unknown;
 		return;
 	}
-	skip_options(&u);
+	if (u.row->how == HOW_SHELL && ret->transparent)
+		shell_options(&u);
+	else
+		skip_options(&u);
 	unwrap(&u);
 	if (!ret->ninner && !ret->unknown && !ret->reads_stdin)
 		ret->wraps = ret->transparent = false; /* env, alias, trap by themselves: nothing runs */

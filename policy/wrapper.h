@@ -19,6 +19,7 @@ struct wrapper_inner {
 struct wrapper_found {
 	bool wraps;               /* it is a wrapper, whether or not it has something inside */
 	bool transparent, privileged;
+	bool remote;              /* what is inside runs on another machine */
 	const char *const *assign; /* NAME=value that it sets */
 	size_t nassign;
 	struct wrapper_inner inner[WRAPPER_INNER_MAX];

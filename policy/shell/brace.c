@@ -236,6 +236,7 @@ static void to_word(struct parser *p, const struct word_parts *w, const struct r
 		if (character(x) >= 0) {
 			made.glob |= strchr("*?", character(x)) || (character(x) == ']' && made.open_bracket);
 			made.open_bracket |= character(x) == '[';
+			made.unknown |= i == 0 && character(x) == '~' ? SHELL_TILDE : 0; /* {,a}~: somebody's home */
 		}
 		made.many |= x->part->kind == SHELL_PART_EXPANSION && !x->part->quoted && !(x->part->unknown & SHELL_PROCESS);
 		made.unknown |= x->part->unknown;

@@ -61,33 +61,6 @@ static void body(struct parser *p, unsigned context)
 	p->context = saved;
 }
 
-void parser_nested(struct parser *p, unsigned context)
-{
-	const unsigned saved = p->context;
-	struct heredoc *pending = p->pending;
-
-	if (!parser_enter(p))
-		return;
-	const size_t scope = parser_scope_enter(p);
-	p->at++; /* ( */
-	p->pending = NULL;
-	p->context |= context;
-	parser_list(p);
-	p->context = saved;
-	p->scope = scope;
-	if (parser_op(p) != OP_CLOSE)
-		parser_unexpected(p);
-	else
-		p->at++;
-	/* Documents whose text has not come before the parenthesis begin with those outside. */
-	struct heredoc **last = &pending;
-	while (*last)
-		last = &(*last)->next;
-	*last = p->pending;
-	p->pending = pending;
-	parser_leave(p);
-}
-
 /* ---- compound commands ---- */
 
 static void subshell(struct parser *p)
@@ -295,6 +268,7 @@ static void function_body(struct parser *p, const char *name)
 	const unsigned saved = p->context;
 	struct shell_script *s = p->script;
 
+	p->compounds++;
 	s->function = shell_arena_grow(p->arena, s->function, s->nfunctions, sizeof(*s->function));
 	s->function[s->nfunctions++] = (struct shell_function){
 		.name = name, .first = s->count, .context = p->context, .scope = p->scope, .offset = parser_offset(p, p->at) };
@@ -406,6 +380,10 @@ static void assignment_value(struct parser *p, struct shell_word *ret)
 		p->at++;
 		w = (struct word_parts){ .unknown = SHELL_ARRAY, .offset = parser_offset(p, from) };
 		word_literal(p, &w, from, (size_t)(p->at - from), false);
+		parser_word_more(p, WORD_PLAIN, &w); /* x=(a)b is still one word */
+		/* bash 5.2 loses the backslash of $(x=(\;)): a mistake, after which it goes on with the next line. */
+		if (p->context & SHELL_IN_SUBSTITUTION && memchr(from, '\\', (size_t)(p->at - from)))
+			parser_ambiguous(p, "a backslash in an array in $(…)");
 	} else {
 		parser_word_parts(p, WORD_PLAIN, &w);
 		w.glob = false; /* neither patterns nor fields are expanded here */
@@ -552,6 +530,7 @@ static void compound_command(struct parser *p, enum keyword k)
 {
 	const size_t offset = parser_offset(p, p->at);
 
+	p->compounds++;
 	if (k == KW_NONE) { /* ( */
 		if (take_arithmetic(p))
 			compute(p);

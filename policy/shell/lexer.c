@@ -1,5 +1,5 @@
 /*
- * Characters, blanks, operators, reserved words, redirections and here-documents.
+ * Characters, blanks, operators, reserved words and redirections.
  *
  * A backslash before a newline is nothing at all, also in the middle of an operator or a name, so characters are looked at only
  * through parser_peek, except where the shell sees such a pair as text: in single quotes, comments and quoted here-documents.
@@ -9,8 +9,6 @@
 
 #include <ctype.h>
 #include <stdarg.h>
-
-#define HEREDOCS_MAX 64 /* waiting for their text */
 
 void parser_fail(struct parser *p, const char *fmt, ...)
 {
@@ -45,6 +43,12 @@ void parser_forgive(struct parser *p)
 		return;
 	p->failed = false;
 	p->soft = true;
+}
+
+void parser_ambiguous(struct parser *p, const char *what)
+{
+	if (!p->script->ambiguous)
+		p->script->ambiguous = what;
 }
 
 bool parser_enter(struct parser *p)
@@ -109,87 +113,7 @@ bool parser_ends_word(int c)
 	return c == PARSER_END || strchr(" \t\n;&|()<>", c) != NULL;
 }
 
-/* ---- here-documents ---- */
-
-/* The end of the line that begins at s; a continued line of an unquoted document counts as one. */
-static const char *line_end(const struct parser *p, const char *s, bool quoted)
-{
-	for (const char *from = s;; s++) {
-		const char *nl = memchr(s, '\n', (size_t)(p->end - s));
-
-		if (!nl)
-			return p->end;
-		size_t slashes = 0;
-		while (nl - slashes > from && nl[-1 - (ptrdiff_t)slashes] == '\\')
-			slashes++;
-		if (quoted || slashes % 2 == 0)
-			return nl;
-		s = nl;
-	}
-}
-
-static bool is_delimiter(const struct heredoc *h, const char *s, const char *end)
-{
-	size_t n = strlen(h->delimiter);
-
-	while (h->strip && s < end && *s == '\t')
-		s++;
-	return (size_t)(end - s) == n && memcmp(s, h->delimiter, n) == 0;
-}
-
-/* What a quoted document, or one without expansions, says. */
-static char *body_text(struct parser *p, const struct heredoc *h, const char *s, const char *end)
-{
-	char *out = shell_arena_alloc(p->arena, (size_t)(end - s) + 1);
-	size_t n = 0;
-
-	for (bool start = true; s < end; s++) {
-		if (start && h->strip && *s == '\t')
-			continue;
-		start = *s == '\n';
-		if (!h->quoted && *s == '\\' && s + 1 < end && strchr("$`\\\n", s[1])) {
-			s++;
-			start = *s == '\n';
-			if (start)
-				continue;
-		}
-		out[n++] = *s;
-	}
-	return out;
-}
-
-static void read_body(struct parser *p, const struct heredoc *h)
-{
-	const char *from = p->at, *to = p->end, *next = p->end;
-
-	for (const char *s = p->at; s < p->end;) {
-		const char *nl = line_end(p, s, h->quoted);
-
-		if (is_delimiter(h, s, nl)) {
-			to = s;
-			next = nl < p->end ? nl + 1 : nl;
-			break;
-		}
-		s = nl < p->end ? nl + 1 : nl;
-	}
-	struct word_parts w = { .offset = parser_offset(p, from) };
-	if (!h->quoted) {
-		const char *end = p->end;
-
-		const unsigned depth = p->depth;
-
-		p->end = to;
-		parser_double_quoted(p, &w, PARSER_END);
-		p->end = end;
-		p->depth = depth;
-		if (p->failed)
-			w.unknown |= SHELL_SUBSTITUTION;
-		parser_forgive(p);
-	}
-	if (!w.unknown)
-		*h->body = body_text(p, h, from, to);
-	p->at = p->failed ? p->end : next;
-}
+/* ---- newlines ---- */
 
 static void take_newline(struct parser *p)
 {
@@ -198,7 +122,7 @@ static void take_newline(struct parser *p)
 		const struct heredoc *h = p->pending;
 
 		p->pending = h->next;
-		read_body(p, h);
+		heredoc_body(p, h);
 	}
 }
 
@@ -367,8 +291,8 @@ static const char *descriptor_end(struct parser *p, int *ret_fd)
 	if (n && (c == '<' || c == '>'))
 		after = p->at;
 	p->at = from;
-	/* To dash only one digit is a descriptor: in 12> the number is a word. */
-	if (after && fd >= 0 && n > 1) {
+	/* To dash only one digit is a descriptor: in 12> and {v}> what stands before the operator is a word. */
+	if (after && (fd < 0 || n > 1)) {
 		p->script->bashisms = true;
 		if (p->dialect != SHELL_BASH)
 			return NULL;
@@ -397,60 +321,15 @@ static const struct {
 	{ ">&", SHELL_DUP_OUT }, { ">|", SHELL_CLOBBER }, { ">", SHELL_WRITE },
 };
 
-/* The delimiter is only unquoted, never expanded. */
-static void heredoc(struct parser *p, bool strip, struct shell_redirect *r)
-{
-	struct heredoc *h = shell_arena_alloc(p->arena, sizeof(*h)), **last = &p->pending;
-	const char *from = p->at;
-	char *out = shell_arena_alloc(p->arena, 1);
-	size_t n = 0, room = 0;
-
-	int quote = 0;
-
-	for (int c; (c = quote == '\'' ? (p->at < p->end ? (unsigned char)*p->at : PARSER_END) : parser_peek(p)) != PARSER_END; p->at++) {
-		if (!quote && parser_ends_word(c))
-			break;
-		if (quote ? c == quote : c == '\'' || c == '"') {
-			quote = quote ? 0 : c;
-			h->quoted = true;
-			continue;
-		}
-		if (c == '\\' && quote != '\'' && p->at + 1 < p->end && (!quote || strchr("$`\"\\", p->at[1]))) {
-			h->quoted = true;
-			c = (unsigned char)*++p->at;
-		}
-		if (n + 1 >= room) {
-			char *more = shell_arena_alloc(p->arena, room = room * 2 + 32);
-
-			memcpy(more, out, n);
-			out = more;
-		}
-		out[n++] = (char)c;
-	}
-	if (quote)
-		parser_fail(p, "unterminated %c", quote);
-	if (p->at == from && !p->failed) {
-		parser_unexpected(p);
-		return;
-	}
-	h->delimiter = out;
-	h->strip = strip;
-	r->body = h->body = shell_arena_alloc(p->arena, sizeof(*r->body));
-	r->target = (struct shell_word){ .value = out, .plain = out, .quoted = h->quoted, .offset = parser_offset(p, from) };
-	for (size_t i = 0; *last; i++, last = &(*last)->next)
-		if (i >= HEREDOCS_MAX) {
-			parser_limit(p, "too many here-documents on a line");
-			return;
-		}
-	*last = h;
-}
-
 void parser_redirect(struct parser *p, struct shell_redirect *r)
 {
 	r->fd = -1;
 	const char *after = descriptor_end(p, &r->fd);
-	if (after)
+	if (after) {
+		if (parser_peek(p) == '{') /* {v}>file gives v a number */
+			parser_sets(p, p->at + 1, strcspn(p->at + 1, "[}\\"), NULL, 0);
 		p->at = after;
+	}
 	for (size_t i = 0; i < sizeof(redirects) / sizeof(redirects[0]); i++) {
 		const char *end = stands(p, redirects[i].text);
 
@@ -463,8 +342,17 @@ void parser_redirect(struct parser *p, struct shell_redirect *r)
 		r->op = redirects[i].op;
 		parser_skip_blanks(p);
 		if (r->op == SHELL_HEREDOC) {
-			heredoc(p, redirects[i].text[2] == '-', r);
+			heredoc_begin(p, redirects[i].text[2] == '-', r);
 			return;
+		}
+		/* To bash <&- is whole, and a word may follow without a blank. */
+		if ((r->op == SHELL_DUP_IN || r->op == SHELL_DUP_OUT) && parser_peek(p) == '-') {
+			p->script->bashisms |= !parser_ends_word(parser_peek2(p));
+			if (p->dialect == SHELL_BASH) {
+				r->target = (struct shell_word){ .value = "-", .plain = "-", .offset = parser_offset(p, p->at) };
+				p->at++;
+				return;
+			}
 		}
 		if (parser_ends_word(parser_peek(p)) && !(p->dialect == SHELL_BASH && parser_peek2(p) == '(' && strchr("<>", parser_peek(p)))) {
 			parser_unexpected(p);

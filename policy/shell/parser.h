@@ -3,7 +3,7 @@
 
 /*
  * Inside of policy/shell: the state of one reading. There is no token stream: the grammar looks at the characters where it
- * stands, because what they mean depends on where that is. lexer.c knows characters, operators and here-documents; word.c words and
+ * stands, because what they mean depends on where that is. lexer.c reads characters and operators; heredoc.c here-documents; word.c words and
  * expansions; brace.c what braces make of them; conditional.c [[ ]]; grammar.c everything else.
  *
  * A mistake ends the input: parser_fail moves `at` to `end` for good, so every loop stops by itself and nobody has to pass
@@ -32,8 +32,10 @@ struct parser {
 	size_t fixed;             /* in such a copy: where it stands in the text, plus 1; otherwise 0 */
 	struct heredoc *pending;  /* whose bodies begin after the next newline */
 	unsigned depth, context, pipelines;
+	unsigned unclear;         /* ${…} and here-documents around what is being read: shells disagree about \" in their backquotes */
 	const char *function;
 	size_t scope;
+	unsigned heredocs, compounds; /* begun so far */
 	size_t braces;            /* bytes that braces have made so far */
 	bool failed, compound;    /* the last command was a compound one */
 	bool redirected;          /* … with redirections: no reserved word may follow directly */
@@ -63,6 +65,7 @@ enum word_mode {
 void parser_fail(struct parser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void parser_limit(struct parser *p, const char *what);
 void parser_forgive(struct parser *p);   /* a mistake so far is one of a part: go on */
+void parser_ambiguous(struct parser *p, const char *what); /* shells may read this differently than we do: noted, and read on */
 bool parser_enter(struct parser *p);     /* one level deeper; false: too deep, and failed */
 void parser_leave(struct parser *p);
 size_t parser_scope_enter(struct parser *p); /* returns the scope before, to be put back */
@@ -81,6 +84,10 @@ bool parser_ends_word(int c);
 void parser_redirect(struct parser *p, struct shell_redirect *ret); /* at one, or at its number */
 bool parser_at_redirect(struct parser *p);
 
+/* heredoc.c */
+void heredoc_begin(struct parser *p, bool strip, struct shell_redirect *r); /* at the delimiter */
+void heredoc_body(struct parser *p, const struct heredoc *h); /* at the first line of its text */
+
 /* word.c */
 struct word_parts {
 	struct shell_part *part;
@@ -89,6 +96,7 @@ struct word_parts {
 	bool quoted, many, glob, open_bracket, brace;
 	size_t offset;
 };
+void parser_nested(struct parser *p, unsigned context); /* a list up to ) */
 void parser_word_parts(struct parser *p, enum word_mode mode, struct word_parts *ret);
 void parser_word_more(struct parser *p, enum word_mode mode, struct word_parts *w); /* the rest of one that has begun */
 void parser_subscript(struct parser *p); /* [ … ] with its nesting and quotes */
@@ -107,7 +115,6 @@ void parser_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 
 /* grammar.c */
 size_t parser_list(struct parser *p); /* number of commands in it; stops before what closes it */
-void parser_nested(struct parser *p, unsigned context); /* a list up to ) */
 void parser_command(struct parser *p);
 void parser_emit(struct parser *p, const struct shell_command *c);
 

@@ -162,6 +162,7 @@ struct shell_script {
 	size_t *scope;        /* for each scope the one around it */
 	size_t nscopes;
 	bool bashisms;        /* the other dialect may read it differently */
+	const char *ambiguous; /* why shells may read the text differently than this reading; NULL: they do not */
 	bool hidden;          /* a[$(…)] stands somewhere as plain text, and something computes: arithmetic would run it */
 	struct shell_error error;
 	struct shell_arena *arena; /* its own; NULL after shell_parse_into */

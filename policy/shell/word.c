@@ -58,6 +58,39 @@ void parser_computes(struct parser *p, const char *from, const char *to)
 
 /* ---- substitutions ---- */
 
+void parser_nested(struct parser *p, unsigned context)
+{
+	const unsigned saved = p->context;
+	struct heredoc *pending = p->pending;
+
+	if (!parser_enter(p))
+		return;
+	const size_t scope = parser_scope_enter(p);
+	p->at++; /* ( */
+	p->pending = NULL;
+	p->context |= context;
+	const unsigned heredocs = p->heredocs, compounds = p->compounds;
+	const size_t count = parser_list(p);
+	/* bash 5.2 prints what it has parsed and parses it again; after a document it forgets a semicolon: `git; push` becomes `git push`. */
+	if (p->heredocs > heredocs && (count > 1 || p->compounds > compounds))
+		parser_ambiguous(p, "a here-document in $(…) stands beside other commands");
+	p->context = saved;
+	p->scope = scope;
+	if (parser_op(p) != OP_CLOSE)
+		parser_unexpected(p);
+	else
+		p->at++;
+	/* Documents without a text before the parenthesis: newer bash reads it after the line around, others take it for empty. */
+	if (p->pending)
+		parser_ambiguous(p, "a here-document in $(…) does not begin before the closing parenthesis");
+	struct heredoc **last = &pending;
+	while (*last)
+		last = &(*last)->next;
+	*last = p->pending;
+	p->pending = pending;
+	parser_leave(p);
+}
+
 static void process_substitution(struct parser *p, struct word_parts *w)
 {
 	const char *from = p->at;
@@ -82,7 +115,14 @@ static char *backquoted(struct parser *p, bool quoted, size_t *ret_len)
 	}
 	char *out = shell_arena_alloc(p->arena, (size_t)(end - p->at) + 1);
 	size_t n = 0;
+	/* "${x#`\"`}": whether the backquotes take the backslash depends on the shell. */
+	if (quoted && p->unclear && memmem(p->at, (size_t)(end - p->at), "\\\"", 2))
+		parser_ambiguous(p, "a quoted double quote in `…` inside of ${…} or a here-document");
 	for (; p->at < end; p->at++) {
+		if (*p->at == '\\' && p->at[1] == '\n') {
+			p->at++; /* removed before anything else is */
+			continue;
+		}
 		if (*p->at == '\\' && (strchr("$`\\", p->at[1]) || (quoted && p->at[1] == '"')))
 			p->at++;
 		out[n++] = *p->at;
@@ -258,24 +298,40 @@ static bool parameter_head(struct parser *p, bool quoted, unsigned *why)
 		*why |= SHELL_EVALUATES;
 		return true;
 	}
-	p->script->bashisms |= c == '!';
+	const bool indirect = c == '!';
+	p->script->bashisms |= indirect;
 	if (c == '!' || (c == '#' && parser_peek2(p) != '}'))
 		p->at++;
 	const char *name = p->at;
 	if (is_name(parser_peek(p))) {
 		while (is_name(parser_peek(p)))
 			p->at++;
-		if (parser_peek(p) == '=' || (parser_peek(p) == ':' && parser_peek2(p) == '='))
+		const bool sets = parser_peek(p) == '=' || (parser_peek(p) == ':' && parser_peek2(p) == '=');
+		if (sets && indirect)
+			*why |= SHELL_EVALUATES; /* ${!x:=…} gives a value to whatever x names */
+		else if (sets)
 			parser_sets(p, name, (size_t)(p->at - name), NULL, 0);
 	} else if (parser_peek(p) != '}' && parser_peek(p) != PARSER_END && strchr("@*#?$!-", parser_peek(p)))
 		p->at++;
 	c = parser_peek(p);
-	if (c == '@' && parser_peek2(p) == 'P')
-		*why |= SHELL_EVALUATES;
 	/* Operators that only bash has: to another shell the quotes after them are none. */
 	if (c != PARSER_END && strchr("/^,@[", c))
 		p->script->bashisms = true;
 	return !quoted || (c != PARSER_END && strchr(p->dialect == SHELL_BASH ? "#%/^,@[" : "#%", c));
+}
+
+/* ${x@P}, ${x[1]@P}, with whatever continuation lines: the value is expanded as a prompt is, substitutions and all. */
+static bool is_prompt(const char *from, const char *end)
+{
+	char last[2] = { 0 };
+
+	for (size_t n = 0; end > from && n < sizeof(last);) {
+		if (end - from >= 2 && end[-1] == '\n' && end[-2] == '\\')
+			end -= 2;
+		else
+			last[n++] = *--end;
+	}
+	return last[0] == 'P' && last[1] == '@';
 }
 
 static void parameter(struct parser *p, struct word_parts *w, const char *from, bool quoted)
@@ -286,6 +342,7 @@ static void parameter(struct parser *p, struct word_parts *w, const char *from, 
 	if (!parser_enter(p))
 		return;
 	p->at++;
+	p->unclear++;
 	const bool indirect = parser_peek(p) == '!';
 	const bool quotes = parameter_head(p, quoted, &why);
 	/* ${!x}, ${a[x]}, ${s:x}; not ${x:-y} and its relatives */
@@ -315,7 +372,10 @@ static void parameter(struct parser *p, struct word_parts *w, const char *from, 
 	}
 	if (computes || indirect)
 		parser_computes(p, head, p->at);
+	if (is_prompt(from, p->at))
+		why |= SHELL_EVALUATES;
 	p->at++;
+	p->unclear--;
 	parser_leave(p);
 	expansion(p, w, from, why | (inner.unknown & SHELL_EVALUATES), quoted);
 }
@@ -500,7 +560,7 @@ void parser_word_more(struct parser *p, enum word_mode mode, struct word_parts *
 			dollar(p, w, false);
 		} else if (c == '`') {
 			backquote(p, w, false);
-		} else if ((c == '<' || c == '>') && !parens && mode == WORD_PLAIN) {
+		} else if ((c == '<' || c == '>') && p->dialect == SHELL_BASH && parser_peek2(p) == '(') {
 			process_substitution(p, w);
 		} else if (pattern || c == '(' || (parens && c == ')')) {
 			parens = c == ')' ? parens - 1 : parens + 1;
@@ -517,8 +577,42 @@ void parser_word_more(struct parser *p, enum word_mode mode, struct word_parts *
 		parser_fail(p, "unterminated (");
 }
 
-void parser_word_finish(struct parser *p, const struct word_parts *w, struct shell_word *ret)
+/* of=~/x: to bash a word that looks like an assignment, where ~ is a home; the first part is split there. */
+static struct word_parts with_tilde(struct parser *p, const struct word_parts *w)
 {
+	const struct shell_part *first = w->part;
+	size_t n = 0;
+
+	if (p->dialect != SHELL_BASH || !w->count || first->kind != SHELL_PART_LITERAL || first->quoted)
+		return *w;
+	while (n < first->len && is_name(first->text[n]))
+		n++;
+	n += n < first->len && first->text[n] == '+';
+	if (!n || n + 1 >= first->len || first->text[n] != '=' || isdigit((unsigned char)*first->text))
+		return *w;
+	struct word_parts made = *w;
+	if (memmem(first->text, first->len, ":~", 2))
+		made.unknown |= SHELL_TILDE;
+	if (first->text[n + 1] != '~')
+		return made;
+	p->script->bashisms = true;
+	made.unknown |= SHELL_TILDE;
+	if (n + 2 < first->len ? first->text[n + 2] != '/' : w->count > 1)
+		return made; /* ~name, or what follows is not known */
+	made.part = shell_arena_alloc(p->arena, (w->count + 2) * sizeof(*made.part));
+	made.part[0] = made.part[2] = *first;
+	made.part[0].len = n + 1;
+	made.part[1] = (struct shell_part){ .kind = SHELL_PART_TILDE, .unknown = SHELL_TILDE, .text = "~", .len = 1 };
+	made.part[2].text += n + 2;
+	made.part[2].len -= n + 2;
+	memcpy(made.part + 3, w->part + 1, (w->count - 1) * sizeof(*made.part));
+	made.count += 2;
+	return made;
+}
+
+void parser_word_finish(struct parser *p, const struct word_parts *written, struct shell_word *ret)
+{
+	const struct word_parts made = with_tilde(p, written), *w = &made;
 	size_t n = 0;
 
 	for (size_t i = 0; i < w->count; i++)

@@ -355,6 +355,33 @@ def test_a_dry_run_says_what_would_be_decided(home):
     home.cli("policy", "check", "--", "rm", "x")
 
 
+def test_shell_options_and_here_documents_hide_no_denied_command(home):
+    policy(home, {"permissions": {"deny": ["Bash(rm:*)", "Bash(git push:*)"]}})
+    denied = ["sh -oc errexit 'rm v'", "bash -Oc extglob 'rm v'", "bash -coo pipefail posix 'rm v'", "bash -rcfile x -c 'rm v'", "sh +c 'rm v'", "jobs -x rm v",
+              "/usr/lib/git-core/git-push", "ssh host git push", "cat <<EOF\nE\\\nOF\nrm v", "cat <<-EOF\n\tE\\\nOF\nrm v"]
+    asked = ["history -s rm v; fc -s", "compgen -W '$(rm v)'", "cat <<'E\nF'\nE\nF\nrm v", "cat <<$'EOF'\nEOF\nrm v", 'cat <<$"EOF"\nEOF\nrm v', "cat <<-'\tE'\nE\nrm v",
+             "alias ls=env\nls rm v", "x=PATH; export $x=.; ls", "set -k; ls LD_PRELOAD=./e.so"]
+    with home.rpc() as rpc:
+        rpc.call("reload_policy")
+        for lines, answer in ((denied, "deny"), (asked, "ask")):
+            for line in lines:
+                said = rpc.call("evaluate_permission", commandLine=line, cwd=home.work)["permissionDecision"]
+                assert said["decision"] == answer, (line, said)
+
+
+def test_untrusted_runs_nothing_that_variables_or_modes_change(home):
+    lines = ["x=PATH; export $x=.; ls", "x=PATH; declare $x=.; ls", "x=PATH; printf -v $x .; ls", "set -k; ls LD_PRELOAD=./e.so", "bash -k -c 'ls LD_PRELOAD=./e.so'",
+             "cargo --version", ": $((PATH=1)); ls", "exec {PATH}>/dev/null; ls", "alias ls=env\nls touch made", "cat <<E\nE\\\n\ntouch made"]
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        rpc.call("set_permission_mode", sessionId=session, mode="untrusted")
+        for line in lines:
+            started = rpc.call("start_process", commandLine=line, cwd=home.work, sessionId=session)
+            assert started["status"] == "waiting_permission", (line, started)
+        said = rpc.call("evaluate_permission", commandLine="set -eu; x=1; export A=$x; ls", cwd=home.work, sessionId=session)
+        assert said["permissionDecision"]["decision"] == "allow", said
+
+
 def test_the_policy_can_be_seen_and_read_again(home):
     policy(home, {"permissions": {"deny": ["Bash(rm:*)"], "allow": ["no_such_tool"], "defaultMode": "plan"}})
     with home.rpc() as rpc:

@@ -18,7 +18,7 @@ static void check(const struct command_facts *f)
 
 		if (c->parent >= (int)i || !c->text || (c->harm && (!c->impact || !c->advice)) || (c->unknown & ~f->unknown) || c->harm > f->harm)
 			abort();
-		if (c->argc && !c->argv[0] && !(c->unknown & COMMAND_UNKNOWN(COMMAND_NAME)))
+		if (c->argc && !c->argv[0] && !(c->unknown & COMMAND_UNKNOWN(COMMAND_NAME)) && !(c->flags & COMMAND_ELSEWHERE))
 			abort();
 		/* A line is only harmless as a whole if each command is. */
 		if ((f->flags & COMMAND_READ_ONLY) && (!(c->flags & COMMAND_READ_ONLY) || c->unknown || c->harm))

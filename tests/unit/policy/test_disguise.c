@@ -80,6 +80,40 @@ static const struct {
 	{ "npm exec -- git push", "ask" },
 	{ "bwrap --ro-bind / / shutdown", "ask" },
 	{ "hyperfine ls 'shutdown now'", "ask" },
+	/* under another name, and elsewhere */
+	{ "/usr/lib/git-core/git-push origin", "deny" },
+	{ "git-push", "deny" },
+	{ "git-status", "allow" },
+	{ "ssh host git push", "deny" },
+	{ "ssh -p 22 host -t 'cd x && git push origin main'", "deny" },
+	{ "ssh host sudo shutdown now", "deny" },
+	{ "ssh host git $X", "ask" },
+	{ "ssh host 'uptime'", "allow" },
+	{ "docker exec c git push", "ask" },
+	{ "docker exec c sh -c 'git push'", "ask" },
+	{ "kubectl exec pod -- git push", "ask" },
+	{ "docker exec c git status", "allow" },
+	/* by the options of a shell, or its builtins */
+	{ "sh -oc errexit 'git push'", "deny" },
+	{ "bash -Oc extglob 'git push'", "deny" },
+	{ "bash -coo pipefail posix 'git push'", "deny" },
+	{ "bash -rcfile x -c 'git push'", "deny" },
+	{ "sh +c 'git push'", "deny" },
+	{ "jobs -x git push", "deny" },
+	{ "history -s git push; fc -s", "ask" },
+	{ "compgen -W '$(git push)'", "ask" },
+	{ "set -k; ls", "ask" },
+	{ "set -euo pipefail; ls", "allow" },
+	{ "bash -euo pipefail -c ls", "allow" },
+	/* behind the end of a here-document */
+	{ "cat <<E\n\\\nE\ngit push", "deny" },
+	{ "cat <<E\na\nE\ngit push", "deny" },
+	{ "cat <<'E'\ngit push\nE", "allow" },
+	{ "cat <<$'E'\nE\ngit push", "ask" },
+	{ "cat <<'E\nF'\nE\nF\ngit push", "ask" },
+	{ "cat <<-'\tE'\nE\ngit push", "ask" },
+	{ "x=$(if a <<E\nE\nthen git; push; fi)", "ask" },
+	{ "git commit -m \"$(cat <<'EOF'\nsubject\n\nbody (with) $things\nEOF\n)\"", "allow" },
 	{ "echo shutdown now", "allow" },
 	{ "grep -rn shutdown src", "allow" },
 	{ "grep 'git push' docs/x.md", "allow" },
@@ -208,7 +242,7 @@ END_TEST
 /* What allows is taken as it stands. */
 START_TEST(rules_that_allow_do_not)
 {
-	static const char text[] = "{\"permissions\":{\"allow\":[\"Bash(git status)\",\"Bash(tar -x:*)\",\"Bash(ls:*)\"]}}";
+	static const char text[] = "{\"permissions\":{\"allow\":[\"Bash(git status)\",\"Bash(tar -x:*)\",\"Bash(ls:*)\",\"Bash(ssh h:*)\"]}}";
 	static const char *const lines[] = { "git -C / status", "tar f -x", "tar --to-command=y -x f", "mytool ls", "tar -I y -x f" };
 	struct policy_rules rules = RULES_INIT;
 	struct policy_decision d;
@@ -219,6 +253,9 @@ START_TEST(rules_that_allow_do_not)
 		decide(&rules, lines[i], MODE_UNTRUSTED, &d);
 		ck_assert_msg(d.answer == POLICY_ASK || d.source == POLICY_BY_CLASSIFIER, "%s: %s", lines[i], d.reason);
 	}
+	/* What allows ssh allows what it is given, whatever that host makes of it. */
+	decide(&rules, "ssh h 'make | $X; (('", MODE_UNTRUSTED, &d);
+	ck_assert_msg(d.answer == POLICY_ALLOW, "%s", d.reason);
 	policy_rules_done(&rules);
 }
 END_TEST

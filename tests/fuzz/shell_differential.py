@@ -1,0 +1,202 @@
+#!/usr/bin/python3
+"""Compares the policy parser with real shells: whatever bash or dash executes, the parser must have seen.
+
+    tests/fuzz/shell_differential.py [--count N] [--seed N] [--only NUMBER] [--keep FILE]      COUNT and SEED of the environment are the defaults
+
+Each generated script (shell_generator.py) runs as `bash -c` and as `dash -c` in an empty folder with a PATH that has nothing but shells, wrappers and
+recorders. What was recorded, name and arguments, must be among the commands that build/shell_reader lists for the same text, unless the
+reader says that it does not understand the text: such a line is never allowed without a question. First comes a control: the same
+comparison with a reader that is blind to one of the commands must fail.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import shell_generator  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD") or "build")
+SHELLS = ("bash", "dash")
+PROGRAMS = ("bash", "dash", "sh", "env", "xargs", "timeout", "nice", "nohup")
+DEADLINE_S = 20         # for one script: beyond, what was recorded so far is compared
+BATCH = 200             # scripts for one worker at a time
+UNDERSTOOD_MIN = 0.35   # of the runs: below that, the comparison would say little
+# Recorders as functions, which cost no process; a loop without end is left after 60 records. Programs of the same name are for what does not
+# run in the same shell, and for arguments with newlines, which shells write in several pieces.
+RECORDER = """NAME() {
+	case "$*" in
+	*"$_newline"*) command NAME "$@";;
+	*) printf '%s\\037' '\036NAME' "$@" >&9;;
+	esac
+	_n=$((_n+1))
+	[ $_n -lt 60 ] || exit 3
+	return STATUS
+}
+"""
+PRELUDE = "ulimit -t 2; ulimit -f 2048; _n=0 y=abcd _newline='\n'\n" + \
+    "".join(RECORDER.replace("NAME", name).replace("STATUS", str(int(name[1:]) % 2)) for name in shell_generator.NAMES) + \
+    "_script=$1; set -- a; eval \"$_script\"\n"
+
+
+class World:
+    """The folder in which scripts run, and what they may run."""
+
+    def __init__(self):
+        self.top = tempfile.mkdtemp(prefix="bailiff-differential-")
+        self.bin = os.path.join(self.top, "bin")
+        os.mkdir(self.bin)
+        for name in PROGRAMS:
+            os.symlink(shutil.which(name), os.path.join(self.bin, name))
+        shutil.copy(os.path.join(BUILD, "shell_stub"), os.path.join(self.bin, shell_generator.NAMES[0]))
+        for name in shell_generator.NAMES[1:]:
+            os.link(os.path.join(self.bin, shell_generator.NAMES[0]), os.path.join(self.bin, name))
+
+    def folder(self):
+        return tempfile.mkdtemp(dir=self.top)
+
+    def remove(self):
+        shutil.rmtree(self.top, ignore_errors=True)
+
+
+def records(world, folder, shell, script):
+    """What the shell ran: a list of lists of words; and whether it was over in time."""
+    read, write = os.pipe()
+    # The script is an argument of the prelude: eval reads a text as -c does.
+    pid = os.posix_spawn(os.path.join(world.bin, shell), [shell, "-c", PRELUDE, shell, script],
+                         {"PATH": world.bin, "HOME": folder, "LC_ALL": "C.UTF-8"},
+                         file_actions=[(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)] + [(os.POSIX_SPAWN_DUP2, write, 9)],
+                         setsid=True)
+    os.close(write)
+    data, deadline, in_time = b"", time.monotonic() + DEADLINE_S, True
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0 or not select.select([read], [], [], left)[0]:
+            in_time = False
+            break
+        more = os.read(read, 65536)
+        if not more:
+            break
+        data += more
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    os.waitpid(pid, 0)
+    os.close(read)
+    return [[w.decode(errors="replace") for w in r.split(b"\037")[:-1]] for r in data.split(b"\036")[1:]], in_time
+
+
+def read_scripts(pairs):
+    """What the parser says of each (shell, script)."""
+    told = subprocess.run([os.path.join(BUILD, "shell_reader")], input=b"".join(s.encode() + b"\0" + t.encode() + b"\0" for s, t in pairs),
+                          stdout=subprocess.PIPE, check=True).stdout.decode(errors="replace").splitlines()
+    if len(told) != len(pairs):
+        raise RuntimeError(f"shell_reader answered {len(told)} of {len(pairs)} scripts")
+    return [json.loads(line) for line in told]
+
+
+def fits(seen, ran):
+    """Whether a command of the parser's list can have become what ran; null stands for any number of words."""
+    if not seen:
+        return not ran
+    if seen[0] is None:
+        return any(fits(seen[1:], ran[i:]) for i in range(len(ran) + 1))
+    return bool(ran) and seen[0] == ran[0] and fits(seen[1:], ran[1:])
+
+
+def missed(facts, ran):
+    """What ran and was not seen."""
+    return [] if not facts or not facts["understood"] is True else [r for r in ran if not any(fits(c, r) for c in facts["commands"])]
+
+
+def run_batch(world, seed, numbers):
+    """(number, shell, script, executed, facts, in time) of each."""
+    folder, out = world.folder(), []
+    os.chdir(folder)
+    pairs = [(shell, shell_generator.script(seed, n)) for n in numbers for shell in SHELLS]
+    for (shell, script), facts, number in zip(pairs, read_scripts(pairs), [n for n in numbers for _ in SHELLS]):
+        ran, in_time = records(world, folder, shell, script)
+        out.append((number, shell, script, ran, facts, in_time))
+    os.chdir(world.top)
+    shutil.rmtree(folder, ignore_errors=True)
+    return out
+
+
+def blind(facts):
+    """The facts of a parser that overlooks the last command of a line."""
+    return dict(facts, commands=facts["commands"][:-1])
+
+
+class Tally:
+    def __init__(self):
+        self.runs = self.understood = self.executed = self.records = self.late = self.control = 0
+        self.misses = []
+
+    def add(self, number, shell, script, ran, facts, in_time):
+        self.runs += 1
+        self.understood += facts["understood"]
+        self.executed += bool(ran)
+        self.records += len(ran)
+        self.late += not in_time
+        self.control += bool(missed(blind(facts), ran))
+        lost = missed(facts, ran)
+        if lost:
+            self.misses.append((number, shell, script, lost))
+
+    def summary(self):
+        return f"{self.runs} runs, {self.executed} of them executed something ({self.records} commands), {self.understood} understood, " \
+            f"{self.late} not over in {DEADLINE_S} s, {len(self.misses)} misses; a blind parser would have missed {self.control}"
+
+
+def main():
+    p = argparse.ArgumentParser(usage=__doc__)
+    p.add_argument("--count", type=int, default=int(os.environ.get("COUNT") or 2000))
+    p.add_argument("--seed", default=os.environ.get("SEED") or str(int.from_bytes(os.urandom(4), "big")))
+    p.add_argument("--only", type=int)
+    p.add_argument("--keep")
+    a = p.parse_args()
+    absent = [s for s in PROGRAMS if not shutil.which(s)]
+    if absent:
+        print("ok 1 - the parser sees what shells execute # SKIP no " + ", ".join(absent))
+        return 77
+    print(f"# seed {a.seed}, {a.count} scripts in {' and '.join(SHELLS)}", flush=True)
+    world, tally = World(), Tally()
+    try:
+        numbers = [a.only] if a.only is not None else list(range(a.count))
+        batches = [numbers[i:i + BATCH] for i in range(0, len(numbers), BATCH)]
+        with concurrent.futures.ProcessPoolExecutor(max(1, min(4, len(os.sched_getaffinity(0))))) as pool:
+            for done in concurrent.futures.as_completed([pool.submit(run_batch, world, a.seed, b) for b in batches]):
+                for result in done.result():
+                    tally.add(*result)
+                    if a.only is not None:
+                        print(result[1], "\n" + result[2], "\nran:", result[3], "\nfacts:", json.dumps(result[4]))
+    finally:
+        world.remove()
+    for number, shell, script, lost in tally.misses[:20]:
+        print(f"# script {number} in {shell} (--seed {a.seed} --only {number}) executed what the parser did not see: {lost}")
+        print("".join(f"#   | {line}\n" for line in script.split("\n")), end="")
+    if a.keep:
+        with open(a.keep, "w") as f:
+            json.dump(tally.misses, f)
+    print("# " + tally.summary())
+    if a.only is None:
+        good = tally.control > tally.runs // 20
+        print(f"{'ok' if good else 'not ok'} 1 - a parser that overlooks a command is caught")
+        fair = tally.understood >= UNDERSTOOD_MIN * tally.runs and tally.executed >= tally.runs // 2
+        print(f"{'ok' if fair else 'not ok'} 2 - most scripts are executed and a good share of them is understood")
+    print(f"{'not ok' if tally.misses else 'ok'} 3 - whatever bash and dash execute the parser has seen")
+    return 1 if tally.misses or (a.only is None and not (good and fair)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
