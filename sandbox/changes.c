@@ -167,6 +167,16 @@ bool changes_selected(const char *paths, size_t len, const char *path, size_t pa
 	return len == 0;
 }
 
+bool changes_named(const char *paths, size_t len, const char *path, size_t path_len)
+{
+	for (size_t at = 0, n; at < len; at += n + 1) {
+		n = strnlen(paths + at, len - at);
+		if (n == path_len && memcmp(paths + at, path, n) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool changes_leads_to(const char *paths, size_t len, const char *path, size_t path_len)
 {
 	for (size_t at = 0; at < len;) {

@@ -28,6 +28,7 @@ struct err;
 	X(OP, DIFF, "diff")           /* the same, with unified diffs */ \
 	X(OP, APPLY, "apply")         /* makes the host like it */ \
 	X(OP, DISCARD, "discard")     /* forgets them */ \
+	X(OP, REVERT, "revert")       /* puts autorun files back (sandbox/autorun_report.h), of a run without an overlay */ \
 	X(OP, DROP, "drop")           /* forgets everything of this process */ \
 	X(OP, SWEEP, "sweep")         /* forgets every run but those named, instead of paths */
 #define CHANGES_KINDS(X) \
@@ -35,7 +36,8 @@ struct err;
 #define CHANGES_TYPES(X) \
 	X(TYPE, FILE, "file") X(TYPE, FOLDER, "directory") X(TYPE, SYMLINK, "symlink") X(TYPE, OTHER, "other")
 #define CHANGES_OUTCOMES(X) \
-	X(OUTCOME, PENDING, "pending") X(OUTCOME, APPLIED, "applied") X(OUTCOME, DISCARDED, "discarded") X(OUTCOME, CONFLICT, "conflict")
+	X(OUTCOME, PENDING, "pending") X(OUTCOME, APPLIED, "applied") X(OUTCOME, DISCARDED, "discarded") X(OUTCOME, CONFLICT, "conflict") \
+	X(OUTCOME, REVERTED, "reverted")
 
 #define CHANGES_ENUM(group, name, text) CHANGES_##group##_##name,
 enum changes_op { CHANGES_OPS(CHANGES_ENUM) CHANGES_OP_COUNT };
@@ -48,7 +50,7 @@ const char *changes_op_name(enum changes_op op);
 /* Those that change something are done only for a client that is there. */
 static inline bool changes_op_needs_client(enum changes_op op)
 {
-	return op == CHANGES_OP_APPLY || op == CHANGES_OP_DISCARD;
+	return op == CHANGES_OP_APPLY || op == CHANGES_OP_DISCARD || op == CHANGES_OP_REVERT;
 }
 const char *changes_kind_name(enum changes_kind kind);
 const char *changes_type_name(enum changes_type type);
@@ -85,6 +87,10 @@ bool changes_next(const void *list, size_t *at, struct change *ret);
 
 /* Whether a path is one of these, or lies below one: NUL-terminated strings one after another. An empty list holds all. */
 bool changes_selected(const char *paths, size_t len, const char *path, size_t path_len);
+/* Whether it is exactly one of these. */
+bool changes_named(const char *paths, size_t len, const char *path, size_t path_len);
+/* Of a request to apply: a path behind this, after all others, is held back, because something outside executes it. */
+#define CHANGES_HELD '!'
 /* Or is above one, so that something below may be. */
 bool changes_leads_to(const char *paths, size_t len, const char *path, size_t path_len);
 

@@ -6,7 +6,7 @@
  * guard before the clone, so messages wait in it while the runtime is down.
  *
  * init → runtime: READY once (all steps done, waiting at the gate; with PLAN_TTY it brings the terminal's master), then
- * EXECED or FAILED, then EXITED once.
+ * EXECED or FAILED, then EXITED once, with a report on autorun files (sandbox/autorun.h) if there is something to report.
  * With PLAN_KEEP_TREE a command that ends before the rest of its tree is reported by COMMAND_EXITED; it may be taken at sight,
  * because a SIGNAL of 0 has the init say it again.
  * The runtime *peeks* FAILED and EXITED and takes them off the socket only after their events are committed: whoever
@@ -44,7 +44,10 @@ struct status_msg {
 	int32_t wait_status;     /* EXITED, COMMAND_EXITED: raw, of the command */
 	int32_t error;           /* FAILED: errno */
 	uint32_t step;           /* FAILED: enum sandbox_step */
-	uint32_t signal;         /* SIGNAL */
+	union {
+		uint32_t signal; /* SIGNAL */
+		uint32_t autorun; /* EXITED: enum autorun_state; with AUTORUN_REPORT a sealed memory file comes with it */
+	};
 	uint32_t layers;         /* READY: enum plan_layer actually in force */
 	uint32_t left_behind;    /* EXITED: processes that were killed after the command ended */
 	uint32_t session;        /* READY: by which audit records name this sandbox; AUDIT_NO_SESSION = not at all */

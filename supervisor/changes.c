@@ -11,6 +11,7 @@
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "sandbox/autorun_report.h"
 #include "supervisor/spawn_link.h"
 
 #include <errno.h>
@@ -31,6 +32,7 @@ struct changes_job {
 	struct view_process_brief process;
 	int result;                    /* memfd */
 	struct buf paths;
+	struct buf report;             /* REVERT: on autorun files */
 	struct caller caller;          /* peer_fd is ours */
 	char *request_id;
 	bool has_caller;
@@ -76,6 +78,7 @@ static void job_free(struct changes_job *j)
 		fd_close(&j->caller.peer_fd);
 	free(j->request_id);
 	buf_done(&j->paths);
+	buf_done(&j->report);
 	buf_done(&j->list);
 	free(j);
 	for (struct changes_job *next; was_run && !c->ended && (next = find_waiting(c, key.id));) {
@@ -121,7 +124,7 @@ static void job_fail(struct changes_job *j, const struct err *e)
 
 static void job_send(struct changes_job *j)
 {
-	int fds[3] = { -1, -1, -1 };
+	int fds[4] = { -1, -1, -1, -1 };
 	size_t n = 2;
 	struct err e = ERR_INIT;
 
@@ -130,6 +133,8 @@ static void job_send(struct changes_job *j)
 	fds[1] = j->result < 0 ? -1 : fcntl(j->result, F_DUPFD_CLOEXEC, 3);
 	if (changes_op_needs_client(j->op))
 		fds[n++] = fcntl(j->caller.peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (j->op == CHANGES_OP_REVERT)
+		fds[n++] = fd_memfd_sealed("bailiff-autorun", buf_cstr(&j->report), j->report.len);
 	for (size_t i = 0; i < n; i++) {
 		if (fds[i] >= 0)
 			continue;
@@ -167,15 +172,77 @@ static int job_find(struct changes_job *j, uint32_t viewer, struct err *e)
 		return -1;
 	if (r > 0)
 		return err_set(e, ERR_NOT_FOUND, "no process '%s'", j->key.id);
-	if (!j->process.cow)
+	if (j->op == CHANGES_OP_REVERT && j->process.cow)
+		return err_set(e, ERR_STATE, "it was a copy-on-write run (--cow): nothing is in the files themselves before apply; discard forgets it");
+	if (j->op != CHANGES_OP_REVERT && !j->process.cow)
 		return err_set(e, ERR_STATE, "it was not a copy-on-write run (--cow): what it wrote is in the files themselves");
 	if (!j->process.ended)
 		return err_set(e, ERR_STATE, "it is still running: its changes can be looked at, applied or discarded once it has ended");
 	return 0;
 }
 
+/* ---- autorun files ---- */
+
+static bool take_report_ref(void *ctx, const struct event_view *ev)
+{
+	if (ev->type != EVENT_SANDBOX_AUTORUN_CHANGED || event_from_client(ev))
+		return true;
+	jval_str(jval_get(event_payload(ev), "reportRef"), ctx, ID_TEXT_MAX);
+	return false;
+}
+
+/* 0; 1 = the run changed none; −1: what it changed is not known any more. */
+static int read_report(const struct changes_job *j, struct buf *ret, struct err *e)
+{
+	const struct store_query q = { .index = ID_PROCESS, .id = j->key.id };
+	struct store *store = j->changes->store;
+	char ref[ID_TEXT_MAX] = "";
+
+	if (store_events(store, &q, take_report_ref, ref, e) < 0)
+		return -1;
+	if (!ref[0])
+		return 1;
+	if (store_output_whole(store, ref, AUTORUN_REPORT_BYTES_MAX, ret, e) < 0)
+		return -1;
+	return autorun_report_check(ret->data, ret->len, e);
+}
+
+/* Of a run on copies: files that something executes are applied only if they were named. */
+static int hold_back(struct changes_job *j, struct err *e)
+{
+	buf_auto struct buf report = BUF_INIT, held = BUF_INIT;
+	struct autorun_record r;
+	int found = read_report(j, &report, e);
+
+	for (size_t at = 0; found == 0 && autorun_report_next(report.data, &at, &r);) {
+		if (r.after.type == AUTORUN_TYPE_NONE || changes_named(j->paths.data, j->paths.len, r.path, r.path_len))
+			continue;
+		buf_byte(&held, CHANGES_HELD);
+		buf_append(&held, r.path, r.path_len);
+		buf_append(&held, "", 1);
+	}
+	buf_append(&j->paths, held.data, held.len);
+	return found < 0 ? -1 : 0;
+}
+
+static int job_prepare(struct changes_job *j, struct err *e)
+{
+	if (j->op == CHANGES_OP_APPLY)
+		return hold_back(j, e);
+	if (j->op != CHANGES_OP_REVERT)
+		return 0;
+	int r = read_report(j, &j->report, e);
+	return r > 0 ? err_set(e, ERR_STATE, "it changed no files that programs execute by themselves: there is nothing to revert") : r;
+}
+
 static void job_begin(struct changes_job *j)
 {
+	struct err e = ERR_INIT;
+
+	if (job_prepare(j, &e) < 0) {
+		job_fail(j, &e);
+		return;
+	}
 	struct changes_facts f;
 
 	if (!j->source) {
@@ -241,7 +308,7 @@ void changes_request(struct changes *c, enum changes_op op, const char *process_
 		job_fail(j, &e);
 		return;
 	}
-	if (run_is_told(j)) {
+	if (op == CHANGES_OP_REVERT || run_is_told(j)) {
 		job_begin(j);
 		return;
 	}
@@ -406,6 +473,8 @@ static int read_list(struct changes_job *j, int error, struct err *e)
 		return err_set(e, ERR_CONFLICT, "a write root is not the folder any more that it was when the run began");
 	if (error == EPERM)
 		return err_set(e, ERR_NOT_ALLOWED, "only who started it, or root, may do that");
+	if (error == EBADMSG)
+		return err_set(e, ERR_CORRUPT, "the report on what it changed was not made by this daemon's sandboxes, or was changed since");
 	if (error == EBUSY)
 		return err_set(e, ERR_EXHAUSTED, "too many requests of this kind are under way; try again");
 	if (error == ECONNRESET)

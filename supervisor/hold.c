@@ -6,6 +6,8 @@
 #include "runtime/base/mem.h"
 #include "pty/master.h"
 #include "runtime/store/store.h"
+#include "sandbox/autorun.h"
+#include "sandbox/autorun_report.h"
 #include "supervisor/screens.h"
 #include "supervisor/world.h"
 
@@ -313,6 +315,25 @@ static bool read_streams(struct hold *h)
 	return true;
 }
 
+/* EXITED, still on the socket, brings a report on autorun files: in a memory file that cannot change any more. */
+static void take_report(struct hold *h)
+{
+	buf_auto struct buf report = BUF_INIT;
+	struct status_msg m;
+	struct stat st;
+	fd_auto int fd = -1;
+	size_t nfds = 1;
+
+	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)sizeof m || nfds != 1)
+		return;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &st) < 0 || st.st_size > (off_t)AUTORUN_REPORT_BYTES_MAX)
+		return;
+	ssize_t n = pread(fd, buf_reserve(&report, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
+	if (n > 0)
+		engine_on_autorun(h->world->engine, h->key.id, report.data, (size_t)n);
+}
+
 /* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the hold is freed. */
 static int status_pump(struct hold *h, struct status_msg *ret_last)
 {
@@ -333,6 +354,8 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 		m.path[sizeof m.path - 1] = '\0';
 		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED) {
 			event_drop(&h->status_ev); /* stays readable; nothing more to wait for */
+			if (m.kind == STATUS_EXITED && m.autorun == AUTORUN_REPORT)
+				take_report(h);
 			*ret_last = m;
 			return 1;
 		}

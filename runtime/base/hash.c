@@ -1,7 +1,9 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 
+#include <assert.h>
 #include <sha256.h>
+#include <string.h>
 #include <xxhash.h>
 
 uint64_t hash64(const void *p, size_t n, uint64_t seed)
@@ -49,6 +51,27 @@ void hash_sha256(const void *p, size_t n, uint8_t out[32])
 	SHA256Init(&ctx);
 	if (n)
 		SHA256Update(&ctx, p, n);
+	SHA256Final(out, &ctx);
+}
+
+void hash_hmac_sha256(const void *key, size_t key_len, const void *p, size_t n, uint8_t out[32])
+{
+	uint8_t inner[64] = { 0 }, outer[64], digest[32];
+	SHA2_CTX ctx;
+
+	assert(key_len <= sizeof inner);
+	memcpy(inner, key, key_len);
+	for (size_t i = 0; i < sizeof inner; i++) {
+		outer[i] = inner[i] ^ 0x5c;
+		inner[i] ^= 0x36;
+	}
+	SHA256Init(&ctx);
+	SHA256Update(&ctx, inner, sizeof inner);
+	SHA256Update(&ctx, p, n);
+	SHA256Final(digest, &ctx);
+	SHA256Init(&ctx);
+	SHA256Update(&ctx, outer, sizeof outer);
+	SHA256Update(&ctx, digest, sizeof digest);
 	SHA256Final(out, &ctx);
 }
 

@@ -15,6 +15,8 @@ uint64_t hash64_stream_free(struct hash64_stream *s); /* the digest */
 
 #define HASH_SHA256_TEXT 65
 void hash_sha256(const void *p, size_t n, uint8_t out[32]);
+/* HMAC-SHA-256 with a key of up to 64 bytes: who has no key cannot make it. */
+void hash_hmac_sha256(const void *key, size_t key_len, const void *p, size_t n, uint8_t out[32]);
 void hash_sha256_text(const void *p, size_t n, char out[HASH_SHA256_TEXT]); /* lower-case hex */
 
 

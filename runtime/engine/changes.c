@@ -186,5 +186,6 @@ void changes_write(const void *list, const char *(*diff_ref)(void *ctx, const ch
 		return;
 	write_paths(list, "applied", CHANGES_OUTCOME_APPLIED, w);
 	write_paths(list, "discarded", CHANGES_OUTCOME_DISCARDED, w);
+	write_paths(list, "reverted", CHANGES_OUTCOME_REVERTED, w);
 	write_paths(list, "conflicts", CHANGES_OUTCOME_CONFLICT, w);
 }

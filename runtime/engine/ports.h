@@ -158,6 +158,8 @@ void engine_on_execed(struct engine *g, const char *id);
 /* Only with keepTree: the command has ended and what it left running goes on. May be said again. */
 void engine_on_command_exited(struct engine *g, const char *id, int wait_status);
 /* The init's last word came, FAILED or EXITED; engine_on_gone follows. */
+/* The init's report on autorun files (sandbox/autorun_report.h), before engine_on_exited or engine_on_gone; once is enough. */
+void engine_on_autorun(struct engine *g, const char *id, const void *report, size_t len);
 void engine_on_exited(struct engine *g, const char *id, const struct status_msg *last);
 /* The init is dead (so its whole tree is), and this was its last word: FAILED or EXITED, or NULL if it was killed. */
 void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last);

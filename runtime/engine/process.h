@@ -199,6 +199,8 @@ struct process {
 
 	struct process_violations *violations; /* NULL = none so far */
 	struct process_network *network; /* what went through the proxy; NULL = nothing so far */
+	struct buf autorun;          /* the init's report on autorun files, checked; empty = none */
+	char autorun_ref[ID_TEXT_MAX]; /* behind which it is kept */
 	uint64_t violations_before;  /* told by an earlier runtime */
 	bool violations_missed;      /* there may have been more */
 	bool paused;                 /* its task is: no time limit runs */
@@ -233,6 +235,10 @@ void process_prepare_facts(struct process *p); /* what is known before the spawn
 void process_submit_start(struct process *p);
 void process_submit_unstarted(struct process *p);
 void process_answer_start(struct process *p);
+
+/* process_autorun.c */
+void process_autorun_facts(struct process *p, struct store_batch *b);
+void process_autorun_member(const struct process *p, struct jw *w);
 
 /* process_output.c */
 struct store_batch;

@@ -180,6 +180,7 @@ static void outcome_members(const struct process *p, struct jw *w)
 	}
 	process_violations_members(p, w);
 	process_network_members(p, w);
+	process_autorun_member(p, w);
 }
 
 void process_truncated_facts(struct process *p, struct store_batch *b)
@@ -447,6 +448,7 @@ void process_submit_end(struct process *p)
 	process_output_flush(p, b);
 	process_truncated_facts(p, b);
 	process_violations_flush(p, b);
+	process_autorun_facts(p, b);
 	ending_fact(p, &how, b);
 	session_end_facts(p, b, how.turn_status, how.turn_category, how.message);
 	process_tell_owner(p, &how, b);

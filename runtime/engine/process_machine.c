@@ -309,6 +309,7 @@ void process_free(struct process *p)
 	buf_done(&p->command_full);
 	process_violations_free(p);
 	process_network_free(p);
+	buf_done(&p->autorun);
 	reply_done(&p->start);
 	free(p);
 	if (g->stopping && g->processes.count == 0 && g->stopped) {

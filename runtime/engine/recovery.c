@@ -89,6 +89,7 @@ static bool take_document(struct process *p, struct jval m)
 	(void)clock_parse(started, &p->started_real_us);
 	take_owner(p, jval_get(m, "owner"));
 	copy_member(jval_get(m, "planHash"), p->plan_hash, sizeof p->plan_hash);
+	p->profile = jval_strdup(jval_get(m, "sandboxProfile"));
 	p->pid = (int32_t)jval_int(jval_get(m, "pid"), 0);
 	p->start_time = jval_uint(jval_get(m, "startTime"), 0);
 	p->started_boot_ns = jval_uint(jval_get(m, "startedBootNs"), 0);
@@ -233,6 +234,8 @@ static void lost_facts(struct recovery *r, struct process *p, struct store_batch
 	jw_kstr(&f.w, "status", "lost");
 	jw_key(&f.w, "outputs");
 	process_outputs_json(p, &f.w);
+	p->execed = true; /* for all that is known */
+	process_autorun_member(p, &f.w);
 	fact_close(&f, b);
 	session_end_facts(p, b, "lost", "lost", "the process was lost");
 	const struct process_outcome o = { .ran = true, .exit_code = -1, .status = "lost", .category = "lost",

@@ -37,6 +37,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, process_doc, usage),
 	VIEW_FIELD(VIEW_JSON, process_doc, benignRefusals),
 	VIEW_FIELD(VIEW_JSON, process_doc, network),       /* what it reached through the proxy */
+	VIEW_FIELD(VIEW_JSON, process_doc, autorun),       /* autorun files that changed, or why that is not known */
 	VIEW_FIELD(VIEW_JSON, process_doc, sandboxProfile),
 	VIEW_FIELD(VIEW_JSON, process_doc, planHash),
 	VIEW_FIELD(VIEW_JSON, process_doc, cow),           /* true: it ran on copies of its write roots */

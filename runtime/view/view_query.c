@@ -199,6 +199,8 @@ int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool
 		return -1;
 	copy_json(&w, "benignRefusals", d.benignRefusals);
 	copy_json(&w, "network", d.network);
+	copy_json(&w, "autorun", d.autorun);
+	copy_json(&w, "cow", d.cow);
 	jw_kstr(&w, "sessionId", d.sessionId);
 	jw_kstr(&w, "threadId", d.threadId);
 	jw_kstr(&w, "turnId", d.turnId);

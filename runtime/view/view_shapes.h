@@ -107,7 +107,7 @@ struct process_doc {
 	bool stdinClosed;
 	struct jval command, commandTruncated, commandRef, commandLine, cwd, tty, pid, startTime, bootId, startedBootNs, planHash,
 		sandboxProfile, limits, keepTree, commandExited, onDisconnect, outputRefs, exitCode, signal, durationMs, usage, category, stage,
-		errnoName, message, limit, requestedBy, treeEmpty, leftBehind, cow, benignRefusals, network, attempt, ownsTurn, owner;
+		errnoName, message, limit, requestedBy, treeEmpty, leftBehind, cow, benignRefusals, network, autorun, attempt, ownsTurn, owner;
 	struct jval stdinMode, stderrMode; /* members "stdin" and "stderr": C's own names are macros */
 };
 extern const struct view_shape process_shape;

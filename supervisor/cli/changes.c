@@ -147,7 +147,8 @@ int changes_settle(struct cli *c, const char *method, const char *settled)
 
 	if (status)
 		return status;
-	if (opts_has(&c->opts, strcmp(settled, "applied") == 0 ? OPT_apply_JSON : OPT_discard_JSON)) {
+	unsigned json = strcmp(settled, "applied") == 0 ? OPT_apply_JSON : strcmp(settled, "reverted") == 0 ? OPT_revert_JSON : OPT_discard_JSON;
+	if (opts_has(&c->opts, json)) {
 		buf_append(&out, a.result.text, a.result.len);
 		buf_byte(&out, '\n');
 	} else {
@@ -163,7 +164,9 @@ int changes_settle(struct cli *c, const char *method, const char *settled)
 
 		cli_error("conflict: %s: %s", path ? path : "", reason ? reason : "");
 	}
-	if (conflicts)
+	if (conflicts && strcmp(settled, "reverted") == 0)
+		cli_hint("%zu stay as they are; look at them yourself", conflicts);
+	else if (conflicts)
 		cli_hint("%zu stay as they are; look at them with bailiff diff, or give them up with bailiff discard", conflicts);
 	return conflicts || unmatched ? EXIT_FAILED : status;
 }

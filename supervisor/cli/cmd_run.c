@@ -170,7 +170,7 @@ static int refused(struct cli *c, const struct remote_answer *a, const struct er
 	return cli_fail(c, outcome.status, e, "run");
 }
 
-static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, const struct keys_watch *watch, bool *ret_seen)
+static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, bool cow, const struct keys_watch *watch, bool *ret_seen)
 {
 	bool json = opts_has(&c->opts, OPT_run_JSON);
 	struct foreground f = {
@@ -180,6 +180,7 @@ static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool
 		.after_sequence = sequence,
 		.json = json,
 		.forward_stdin = stdin_pipe,
+		.cow = cow,
 		.keys = keys_wanted(&c->opts),
 		.size_policy = !opts_has(&c->opts, OPT_run_TTY) ? NULL : keys_wanted(&c->opts) ? "newest" : "",
 	};
@@ -273,9 +274,9 @@ int cmd_run(struct cli *c)
 	if (detach)
 		return detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
-	bool seen;
-	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, &watch, &seen);
 	bool cow = opts_has(o, OPT_run_COW) || jval_bool(jval_get(a.result, "cow"), false); /* a profile may say so, too */
+	bool seen;
+	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, cow, &watch, &seen);
 	if (seen && cow && !opts_has(o, OPT_run_JSON))
 		changes_hint(c, id);
 	return status;

@@ -30,5 +30,6 @@ int cmd_wait(struct cli *c)
 	}
 	if (outcome.note[0])
 		cli_error("%s: %s", id, outcome.note);
+	outcome_tell_autorun(jval_get(a.result, "autorun"), id, jval_bool(jval_get(a.result, "cow"), false));
 	return outcome.status;
 }

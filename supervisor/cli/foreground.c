@@ -18,6 +18,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/denied.h"
 #include "supervisor/cli/feed.h"
@@ -28,6 +29,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -48,6 +50,7 @@ struct follow {
 	unsigned closing;       /* close_process_output that are unanswered */
 	struct outcome outcome;
 	struct denied denied;
+	char *autorun;          /* what the end says about autorun files; NULL = nothing */
 	int status;             /* instead of the outcome's, when > 0 */
 	bool leaving;           /* now, */
 	int leave;              /* … with this status */
@@ -213,6 +216,9 @@ static void on_event(void *ctx, struct jval event)
 	if (!f->tree_goes_on && !outcome_of_event(event, &f->outcome))
 		return;
 	f->ended = true;
+	struct jval autorun = jval_path(event, "payload.autorun");
+	if (autorun.type == JT_OBJECT)
+		f->autorun = mem_strndup(autorun.text, autorun.len);
 	if (!f->o.json)
 		flow_outputs(f->flow, jval_path(event, "payload.outputs"));
 	flow_flush(f->flow);
@@ -400,6 +406,8 @@ static int conclude(struct follow *f)
 	flow_tell_omitted(f->flow);
 	if (!f->o.json && !f->o.observer)
 		denied_tell(&f->denied, f->o.process_id);
+	if (f->autorun && !f->o.json && !f->o.observer)
+		outcome_tell_autorun(jval_of(f->autorun, strlen(f->autorun)), f->o.process_id, f->o.cow);
 	if (f->outcome.note[0] && f->status != 128 + SIGPIPE)
 		cli_error("%s: %s", f->o.name, f->outcome.note);
 	if (lost) {
@@ -465,6 +473,7 @@ int foreground_follow(const struct foreground *o, bool *ret_seen)
 	typing_done(&f.typing);
 	buf_done(&f.filter);
 	denied_done(&f.denied);
+	free(f.autorun);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return status;
 }

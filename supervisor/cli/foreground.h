@@ -18,6 +18,7 @@ struct foreground {
 	uint64_t after_sequence; /* its events after this one are wanted */
 	bool json;               /* events instead of bytes */
 	bool forward_stdin;
+	bool cow;                /* it runs on copies of its write roots */
 	/* terminals */
 	bool keys;               /* stdin is a terminal whose keys go to the process as they are pressed */
 	bool lines;              /* … or line by line */

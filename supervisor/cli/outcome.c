@@ -1,10 +1,13 @@
 #include "supervisor/cli/outcome.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/client/autorun_words.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 /* Signals are written as numbers or names. */
 static int signal_of(struct jval v)
@@ -124,6 +127,21 @@ bool outcome_of_process(struct jval process, struct outcome *ret)
 		return false;
 	outcome_ended(process, failed, lost, ret);
 	return true;
+}
+
+void outcome_tell_autorun(struct jval autorun, const char *process_id, bool cow)
+{
+	buf_auto struct buf words = BUF_INIT;
+	bool changed = autorun_words(autorun, &words);
+
+	for (char *line = words.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		cli_error("%s", line);
+	}
+	if (changed && cow)
+		cli_hint("bailiff apply %s holds these back unless they are named; look at them first", process_id);
+	else if (changed)
+		cli_hint("look at them before you use those programs there, or put them back with bailiff revert %s", process_id);
 }
 
 void outcome_of_error(struct jval error, struct outcome *ret)

@@ -21,6 +21,8 @@ bool outcome_of_command(struct jval event, struct outcome *ret);
 bool outcome_of_event(struct jval event, struct outcome *ret);
 /* From a process as wait_process and get_process tell it; false while it runs. */
 bool outcome_of_process(struct jval process, struct outcome *ret);
+/* What `autorun` of a process or of its end says, to stderr. */
+void outcome_tell_autorun(struct jval autorun, const char *process_id, bool cow);
 /* From the error of a start_process that was refused or failed. */
 void outcome_of_error(struct jval error, struct outcome *ret);
 

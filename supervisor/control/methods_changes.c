@@ -59,6 +59,11 @@ void method_apply_changes(struct call *c)
 	request(c, CHANGES_OP_APPLY);
 }
 
+void method_revert_autorun(struct call *c)
+{
+	request(c, CHANGES_OP_REVERT);
+}
+
 void method_discard_changes(struct call *c)
 {
 	request(c, CHANGES_OP_DISCARD);

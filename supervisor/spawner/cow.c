@@ -5,6 +5,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "supervisor/spawner/revert.h"
 #include "supervisor/spawner/spawner.h"
 
 #include <dirent.h>
@@ -41,6 +42,7 @@ void cow_init(struct cow *c, int fd, bool privileged)
 	c->path[n > 0 ? n : 0] = 0;
 	if (n <= 0)
 		c->fd = -1;
+	revert_key_load(c->fd, c->key);
 }
 
 /* ---- folders ---- */
@@ -327,6 +329,22 @@ static int helper_work(struct helper *h, const struct cow *c, const char *id, in
 	return fd_write_all(h->result, out.data, out.len);
 }
 
+/* The identity comes from the report, which is genuine, and from the client, who asks. */
+static int revert(struct helper *h, const uint8_t *key, int report_fd, int client)
+{
+	static struct buf report, out;
+	if (revert_read(report_fd, key, &report) < 0)
+		return -1;
+	const struct autorun_head *head = (const struct autorun_head *)(const void *)report.data;
+	h->owner.uid = head->uid;
+	h->owner.gid = head->gid;
+	if (read_client(&h->owner, client) < 0 || become_owner(h) < 0)
+		return -1;
+	umask(022);
+	revert_apply(report.data, h->walk.paths, h->walk.paths_len, &out);
+	return fd_write_all(h->result, out.data, out.len);
+}
+
 static int read_paths(struct cow_walk *w, int fd)
 {
 	struct stat st;
@@ -340,14 +358,19 @@ static int read_paths(struct cow_walk *w, int fd)
 		return -1;
 	p[n] = 0;
 	w->paths = p;
-	w->paths_len = n && p[n - 1] ? (size_t)n + 1 : (size_t)n;
+	size_t len = n && p[n - 1] ? (size_t)n + 1 : (size_t)n, at = 0;
+	while (at < len && p[at] != CHANGES_HELD)
+		at += strlen(p + at) + 1;
+	w->paths_len = at;
+	w->held = p + at;
+	w->held_len = len - at;
 	return 0;
 }
 
 /* Nothing of the spawner's stays open but what the request is about. */
-static void close_others(struct helper *h, struct cow *c, int *paths, int *client)
+static void close_others(struct helper *h, struct cow *c, int *paths, int *client, int *report)
 {
-	int *wanted[] = { &h->run, &h->result, &c->fd, paths, client };
+	int *wanted[] = { &h->run, &h->result, &c->fd, paths, client, report };
 	const int first = STDERR_FILENO + 1, n = (int)countof(wanted);
 	/* By way of high numbers: some may sit where others belong. */
 	for (int i = 0; i < n; i++)
@@ -362,18 +385,18 @@ static void close_others(struct helper *h, struct cow *c, int *paths, int *clien
 static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, const int *fds)
 {
 	struct helper h = { .privileged = c->privileged, .result = fds[1], .walk = { .op = (enum changes_op)m->op } };
-	int paths = fds[0], client = changes_op_needs_client(h.walk.op) ? fds[2] : -1;
+	int paths = fds[0], client = changes_op_needs_client(h.walk.op) ? fds[2] : -1, report = h.walk.op == CHANGES_OP_REVERT ? fds[3] : -1;
 	struct timespec now;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	clock_gettime(CLOCK_REALTIME, &now);
-	bool all = h.walk.op == CHANGES_OP_SWEEP;
-	h.run = all ? -1 : open_run(c, m->key.id);
-	if (h.run < 0 && !all)
+	bool all = h.walk.op == CHANGES_OP_SWEEP, overlay = !all && report < 0;
+	h.run = overlay ? open_run(c, m->key.id) : -1;
+	if (h.run < 0 && overlay)
 		_exit(errno == ENOTDIR || errno == ELOOP ? ENOENT : errno);
-	close_others(&h, c, &paths, &client);
+	close_others(&h, c, &paths, &client, &report);
 	if (all)
 		_exit(read_paths(&h.walk, paths) < 0 || sweep(&h, c, &now) < 0 ? errno : 0);
-	if (read_paths(&h.walk, paths) < 0 || helper_work(&h, c, m->key.id, client) < 0)
+	if (read_paths(&h.walk, paths) < 0 || (overlay ? helper_work(&h, c, m->key.id, client) : revert(&h, c->key, report, client)) < 0)
 		_exit(errno && errno < 255 ? errno : EIO);
 	_exit(0);
 }

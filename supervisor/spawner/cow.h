@@ -8,9 +8,10 @@
  * the host's.
  *
  * cow.c keeps the folders and forks; cow_walk.c finds what differs; cow_apply.c brings it to the host; cow_show.c writes
- * diffs.
+ * diffs. revert.c puts autorun files back that runs without an overlay changed.
  */
 
+#include "sandbox/autorun_report.h"
 #include "sandbox/changes.h"
 #include "sandbox/cow.h"
 #include "sandbox/plan.h"
@@ -32,6 +33,7 @@ struct cow {
 	int fd;                /* the folder; −1 = there is none */
 	char path[PATH_MAX];   /* where it is: sandboxes look it up in a mount namespace of their own */
 	bool privileged;
+	uint8_t key[AUTORUN_SEAL_BYTES]; /* seals reports on autorun files (revert.h) */
 	struct cow_helper {
 		int pidfd;     /* −1 = a free place */
 		struct plan_key key;
@@ -61,6 +63,8 @@ struct cow_walk {
 	enum changes_op op;
 	const char *paths;     /* those that are meant: NUL-terminated, one after another; none = all */
 	size_t paths_len;
+	const char *held;      /* what is not to be applied, each behind CHANGES_HELD */
+	size_t held_len;
 	struct timespec started;
 	struct buf *out;
 	char path[CHANGES_PATH_MAX + 2]; /* absolute, of what is at hand */

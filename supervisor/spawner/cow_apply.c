@@ -343,9 +343,21 @@ static void check(struct cow_walk *w, struct cow_spot *s)
 		s->host = (struct stat){ 0 };
 }
 
+/* An autorun file that nobody has named. */
+static bool is_held_back(const struct cow_walk *w)
+{
+	for (size_t at = 0; at < w->held_len; at += strlen(w->held + at) + 1) {
+		if (strcmp(w->held + at + 1, w->path) == 0)
+			return true;
+	}
+	return false;
+}
+
 void cow_apply(struct cow_walk *w, struct cow_spot *s)
 {
 	check(w, s);
+	if (s->outcome != CHANGES_OUTCOME_CONFLICT && is_held_back(w))
+		refuse(s, "held back: a program outside the sandbox executes it by itself; name it to apply it");
 	if (s->outcome == CHANGES_OUTCOME_CONFLICT)
 		return;
 	if (s->kind == CHANGES_KIND_DELETED)

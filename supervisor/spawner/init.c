@@ -17,8 +17,10 @@
 
 #include "supervisor/spawner/init.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/fd.h"
 #include "sandbox/audit.h"
+#include "sandbox/autorun.h"
 #include "sandbox/init_name.h"
 #include "sandbox/plan.h"
 #include "sandbox/sight.h"
@@ -54,6 +56,9 @@ struct watch {
 	int status;
 	enum status_cause cause;
 	uint32_t left_behind;
+	struct autorun *autorun; /* NULL = autorun files are not compared */
+	enum autorun_state autorun_state;
+	int report;          /* on autorun files; −1 = none */
 };
 
 /* With descriptors, those of them that are any. */
@@ -358,6 +363,32 @@ static bool tmp_full(const struct init *in)
 	return (s.f_blocks && !s.f_bavail) || (s.f_files && !s.f_ffree);
 }
 
+/* Before the command: what autorun files are there. The runtime records the start meanwhile. */
+static void examine_before(struct watch *w)
+{
+	const struct plan_head *plan = w->in->steps.plan;
+	if (!autorun_applies(plan))
+		return;
+	w->autorun_state = AUTORUN_FAILED;
+	w->autorun = autorun_new(plan);
+	if (w->autorun)
+		autorun_before(w->autorun);
+}
+
+/* When nothing of the command is left. */
+static void examine_after(struct watch *w)
+{
+	buf_auto struct buf report = BUF_INIT;
+	if (!w->autorun)
+		return;
+	w->autorun_state = AUTORUN_SAME;
+	if (!autorun_after(w->autorun))
+		return;
+	autorun_write(w->autorun, w->in->steps.peer_uid, w->in->steps.peer_gid, w->in->autorun_key, &report);
+	w->report = fd_memfd_sealed("bailiff-autorun", report.data, report.len);
+	w->autorun_state = w->report < 0 ? AUTORUN_FAILED : AUTORUN_REPORT;
+}
+
 static void report_exit(const struct watch *w)
 {
 	struct rusage u;
@@ -368,6 +399,7 @@ static void report_exit(const struct watch *w)
 		.wait_status = w->status,
 		.left_behind = w->left_behind,
 		.tmp_full = tmp_full(w->in),
+		.autorun = w->autorun_state,
 		.user_us = (uint64_t)u.ru_utime.tv_sec * 1000000 + (uint64_t)u.ru_utime.tv_usec,
 		.system_us = (uint64_t)u.ru_stime.tv_sec * 1000000 + (uint64_t)u.ru_stime.tv_usec,
 		.max_rss_bytes = (uint64_t)u.ru_maxrss * 1024,
@@ -380,7 +412,7 @@ static void report_exit(const struct watch *w)
 		.oom_kills = tree_limit_count(&w->in->steps.limits, TREE_LIMIT_MEMORY),
 		.pids_refused = tree_limit_count(&w->in->steps.limits, TREE_LIMIT_PIDS),
 	};
-	send_status(w->in->steps.status_fd, &m);
+	send_status_with(w->in->steps.status_fd, &m, w->report, -1);
 }
 
 static void close_command_ends(struct step_context *c)
@@ -414,7 +446,8 @@ _Noreturn void init_main(struct init *in)
 	fd_close(&in->steps.master_fd);
 	fd_close(&in->steps.listen_fd);
 
-	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK) };
+	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), .report = -1 };
+	examine_before(&w);
 	if (in->steps.cpu_fd >= 0 && in->steps.plan->cpu_ms != PLAN_UNLIMITED)
 		w.cpu_before_us = cputime_cgroup_us(in->steps.cpu_fd);
 	in->reached = STEP_SESSION;
@@ -428,6 +461,7 @@ _Noreturn void init_main(struct init *in)
 	send_status(in->steps.status_fd, &execed);
 
 	watch_tree(&w);
+	examine_after(&w);
 	keeper_finish(in->steps.keeper_fd);
 	report_exit(&w);
 	_exit(0);

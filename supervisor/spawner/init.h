@@ -28,6 +28,7 @@ struct init {
 	const char **envv;
 	struct order_room *room; /* of a sandbox that is built ahead: for its order */
 	const char *cow_folder;  /* of all copy-on-write runs */
+	const uint8_t *autorun_key; /* seals reports on autorun files */
 	char cow_path[PATH_MAX];
 	/* Written by the command's process before it executes: it shares this memory until then (see init.c). */
 	enum sandbox_step reached;

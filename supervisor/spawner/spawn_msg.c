@@ -35,7 +35,7 @@ static size_t start_fds(const struct spawn_msg *m)
 static size_t expected_fds(const struct spawn_msg *m)
 {
 	if (m->kind == SPAWN_CHANGES)
-		return 2 + changes_op_needs_client((enum changes_op)m->op);
+		return 2 + changes_op_needs_client((enum changes_op)m->op) + (m->op == CHANGES_OP_REVERT);
 	if (m->kind == SPAWN_LOOK)
 		return LOOK_FDS;
 	return start_fds(m);

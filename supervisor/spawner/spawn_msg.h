@@ -26,7 +26,7 @@ enum spawn_kind {
 	SPAWN_CLEAN = 3,    /* key: remove the cgroup of a released process; no answer */
 	SPAWN_MARK = 4,     /* token: put it behind the audit records that exist now; it comes among them */
 	SPAWN_LOOK = 6,     /* op: policy files, opened as the peer (look.h); descriptors: request (memfd), the client's socket, a socket for the answers */
-	SPAWN_CHANGES = 5,  /* key, op → CHANGED; descriptors: paths (memfd), result (memfd), and the client's socket if op needs one */
+	SPAWN_CHANGES = 5,  /* key, op → CHANGED; descriptors: paths (memfd), result (memfd), the client's socket if op needs one, for REVERT the report */
 	SPAWN_EXPECT = 7,   /* token, hint: a START is likely to come, and what it may need can be looked at meanwhile; no answer */
 	SPAWN_STARTED = 16, /* pid, start_time, layers + pidfd */
 	SPAWN_FAILED = 17,  /* step, error, path */

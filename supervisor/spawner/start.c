@@ -278,6 +278,7 @@ static struct init init_base(const struct spawner *s)
 		.argv = s->strings,
 		.room = s->order_room,
 		.cow_folder = s->cow.path,
+		.autorun_key = s->cow.key,
 	};
 	tree_limit_fds_init(&in.steps.limits);
 	return in;

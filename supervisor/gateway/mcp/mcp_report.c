@@ -3,6 +3,7 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/client/autorun_words.h"
 #include "supervisor/client/refusal.h"
 #include "supervisor/gateway/mcp/mcp_words.h"
 #include "supervisor/gateway/rpc_message.h"
@@ -239,6 +240,23 @@ static const char *guess(const struct mcp_report *r)
 	return NULL;
 }
 
+/* ---- what will be executed outside ---- */
+
+static void tell_autorun(const json_t *autorun, struct buf *text, json_t *structured)
+{
+	buf_auto struct buf words = BUF_INIT;
+	mem_auto char *json = autorun ? json_dumps(autorun, JSON_COMPACT) : NULL;
+
+	if (!json)
+		return;
+	bool changed = autorun_words(jval_of(json, strlen(json)), &words);
+	if (changed)
+		buf_str(&words, "Tell the user, who should look at them before using those programs there.\n");
+	buf_append(text, words.data, words.len);
+	if (words.len)
+		json_object_set_new(structured, "warning", rpc_message_text(words.data, words.len));
+}
+
 /* ---- what it printed ---- */
 
 static bool is_told(const struct mcp_excerpt *x)
@@ -366,6 +384,7 @@ json_t *mcp_report_result(const struct mcp_report *r)
 		buf_printf(&text, "%s\n", hint);
 		json_object_set_new(structured, "hint", json_string(hint));
 	}
+	tell_autorun(json_object_get(r->process, "autorun"), &text, structured);
 	add_streams(r, &text, content, structured);
 	if (plain) {
 		buf_str(&text, text.len ? "\n" : "");

@@ -1,0 +1,450 @@
+/* Where autorun files are: through the write roots, level by level. Folders are opened one below the other, never through a link. */
+
+#include "sandbox/autorun_private.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)
+#define TREE_DEPTH_MAX 8u
+#define MATCHES_MAX 64u /* autorun names in one folder */
+#define ENTRIES_ROOM 16384
+
+enum kind { KIND_FILE, KIND_TREE };
+
+struct row {
+	enum kind kind;
+	const char *path, *program;
+};
+
+static const struct row git_rows[] = {
+#define AUTORUN_GIT(kind, path, program, what) { KIND_##kind, path, program },
+#include "sandbox/autorun.def"
+#undef AUTORUN_GIT
+};
+
+static const struct row rows[] = {
+#define AUTORUN(kind, path, program, what) { KIND_##kind, path, program },
+#include "sandbox/autorun.def"
+#undef AUTORUN
+};
+
+/* Large, and nobody works in them: after everything else. */
+static const char *const late_names[] = { "node_modules", ".venv", "venv", "target", "vendor", ".tox", ".cache", "__pycache__" };
+
+/* ---- entries of a folder ---- */
+
+struct entries {
+	int fd;
+	long have, at;
+	_Alignas(struct dirent64) char room[ENTRIES_ROOM];
+};
+
+static void begin_entries(struct entries *e, int fd)
+{
+	e->fd = fd;
+	e->have = e->at = 0;
+}
+
+static const struct dirent64 *next_entry(struct autorun *a, struct entries *e)
+{
+	for (;;) {
+		if (e->at >= e->have) {
+			e->at = 0;
+			e->have = syscall(SYS_getdents64, e->fd, e->room, sizeof e->room);
+			if (e->have < 0)
+				a->partial |= AUTORUN_PARTIAL_SHUT;
+			if (e->have <= 0)
+				return NULL;
+		}
+		const struct dirent64 *d = (const struct dirent64 *)(const void *)(e->room + e->at);
+		e->at += d->d_reclen;
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		if (++a->search.entries > AUTORUN_ENTRIES_MAX) {
+			a->partial |= AUTORUN_PARTIAL_FOLDERS;
+			return NULL;
+		}
+		return d;
+	}
+}
+
+static bool is_folder(int at, const struct dirent64 *d)
+{
+	struct stat st;
+	if (d->d_type != DT_UNKNOWN)
+		return d->d_type == DT_DIR;
+	return fstatat(at, d->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* A folder that cannot be opened is no concern unless the command could open it for itself. */
+static int open_below(struct autorun *a, int at, const char *name, int flags)
+{
+	struct stat st;
+	int fd = openat(at, name, FOLDER_FLAGS | flags);
+	if (fd < 0 && errno == EACCES && fstatat(at, name, &st, 0) == 0 && st.st_uid == geteuid())
+		a->partial |= AUTORUN_PARTIAL_SHUT;
+	return fd;
+}
+
+/* ---- what is found ---- */
+
+/* "DIR/NAME" in ret; false: too long. */
+static bool join(struct autorun *a, const char *folder, const char *name, char ret[PATH_MAX])
+{
+	int n = snprintf(ret, PATH_MAX, "%s/%s", folder, name);
+	if (n > 0 && n < PATH_MAX)
+		return true;
+	a->partial |= AUTORUN_PARTIAL_DEEP;
+	return false;
+}
+
+static bool ends_in(const char *name, const char *end)
+{
+	size_t n = strlen(name), m = strlen(end);
+	return n > m && strcasecmp(name + n - m, end) == 0;
+}
+
+/* git never executes the samples that it brings. */
+static bool is_sample(const char *program, const char *name)
+{
+	return strcmp(program, "git") == 0 && ends_in(name, ".sample");
+}
+
+void autorun_meet_tree(struct autorun *a, int at, const char *name, const char *path, const char *program, unsigned depth)
+{
+	char inner[PATH_MAX];
+	struct stat st;
+	if (depth > TREE_DEPTH_MAX) {
+		a->partial |= AUTORUN_PARTIAL_DEEP;
+		return;
+	}
+	/* The folder itself may be a link, which is then part of what is compared. */
+	if (depth == 0 && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 && !S_ISDIR(st.st_mode))
+		autorun_meet(a, at, name, path, program);
+	struct entries e;
+	begin_entries(&e, open_below(a, at, name, depth ? O_NOFOLLOW : 0));
+	for (const struct dirent64 *d; e.fd >= 0 && (d = next_entry(a, &e));) {
+		if (is_sample(program, d->d_name) || !join(a, path, d->d_name, inner))
+			continue;
+		if (is_folder(e.fd, d))
+			autorun_meet_tree(a, e.fd, d->d_name, inner, program, depth + 1);
+		else
+			autorun_meet(a, e.fd, d->d_name, inner, program);
+	}
+	fd_close(&e.fd);
+}
+
+static void meet_row(struct autorun *a, int at, const struct row *r, const char *name)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	if (!join(a, a->search.path, name, path))
+		return;
+	if (r->kind == KIND_TREE)
+		autorun_meet_tree(a, at, name, path, r->program, 0);
+	else if (strcasecmp(name, ".git") != 0 || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
+		autorun_meet(a, at, name, path, r->program);
+}
+
+static void meet_git(struct autorun *a, int at, bool called_git)
+{
+	char top[PATH_MAX];
+	for (size_t i = 0; i < countof(git_rows); i++)
+		meet_row(a, at, &git_rows[i], git_rows[i].path);
+	memcpy(top, a->search.path, a->search.path_len + 1);
+	if (called_git)
+		*strrchr(top, '/') = 0;
+	static const char *const configs[] = { "config", "config.worktree" };
+	for (size_t i = 0; i < countof(configs); i++) {
+		char path[PATH_MAX];
+		const struct autorun_file *f = join(a, a->search.path, configs[i], path) ? autorun_find(&a->before, path) : NULL;
+		if (!f && a->again)
+			f = autorun_find(&a->found, path);
+		if (f)
+			autorun_follow_config(a, f, a->search.path, top, 0);
+	}
+}
+
+/* ---- folders ---- */
+
+static const char *name_of(const struct autorun_search *s, uint32_t i)
+{
+	return s->names + s->folder[i].name;
+}
+
+static void add_folder(struct autorun *a, uint32_t parent, const char *name, uint32_t flags)
+{
+	struct autorun_search *s = &a->search;
+	size_t n = strlen(name) + 1;
+	if (s->count == AUTORUN_FOLDERS_MAX || n > AUTORUN_NAMES_MAX - s->names_used) {
+		a->partial |= AUTORUN_PARTIAL_FOLDERS;
+		return;
+	}
+	s->folder[s->count++] = (struct autorun_folder){ .parent = parent, .name = s->names_used, .flags = flags };
+	memcpy(s->names + s->names_used, name, n);
+	s->names_used += (uint32_t)n;
+}
+
+/* Its parent stays open: what comes next is mostly beside it. */
+static int open_folder(struct autorun *a, uint32_t i)
+{
+	struct autorun_search *s = &a->search;
+	uint32_t parent = s->folder[i].parent;
+	if (parent == AUTORUN_ROOT)
+		return open_below(a, AT_FDCWD, name_of(s, i), O_NOFOLLOW);
+	if (s->parent != parent) {
+		int fd = open_folder(a, parent);
+		fd_close(&s->parent_fd);
+		s->parent_fd = fd;
+		s->parent = fd < 0 ? AUTORUN_ROOT : parent;
+		if (fd < 0)
+			return -1;
+	}
+	return open_below(a, s->parent_fd, name_of(s, i), O_NOFOLLOW);
+}
+
+static size_t path_of(const struct autorun_search *s, uint32_t i, char ret[PATH_MAX])
+{
+	uint32_t chain[PATH_MAX / 2];
+	size_t n = 0, len = 0;
+	for (; i != AUTORUN_ROOT && n < countof(chain); i = s->folder[i].parent)
+		chain[n++] = i;
+	if (i != AUTORUN_ROOT)
+		return 0;
+	while (n > 0) {
+		const char *name = name_of(s, chain[--n]);
+		int m = snprintf(ret + len, PATH_MAX - len, "%s%s", len ? "/" : "", name);
+		if (m < 0 || (size_t)m >= PATH_MAX - len)
+			return 0;
+		len += (size_t)m;
+	}
+	return len;
+}
+
+/* What the sandbox has there is its own: nothing of it is the host's. */
+static bool is_private(const struct autorun *a, const char *path)
+{
+	for (uint32_t i = 0; i < a->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(a->plan, i);
+		if ((m->kind == PLAN_MOUNT_EMPTY || m->kind == PLAN_MOUNT_HIDE) && strcmp(plan_string(a->plan, m->path_off), path) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool autorun_in_write_root(const struct autorun *a, const char *path)
+{
+	for (uint32_t i = 0; i < a->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(a->plan, i);
+		if (m->kind == PLAN_MOUNT_WRITE && plan_path_inside(path, plan_string(a->plan, m->path_off)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Most names begin or end with nothing that a row or a mark of git's could begin or end with: that is known from two bytes. Every file
+ * of a workspace comes by here, twice a command.
+ */
+struct hints {
+	bool made;
+	bool begins[256], ends[256];
+};
+
+static const struct hints *hints(void)
+{
+	static struct hints h;
+	if (h.made)
+		return &h;
+	for (size_t i = 0; i < countof(rows); i++) {
+		const char *path = rows[i].path;
+		if (path[0] == '*')
+			h.ends[(unsigned char)path[strlen(path) - 1]] = h.ends[toupper((unsigned char)path[strlen(path) - 1])] = true;
+		else
+			h.begins[(unsigned char)path[0]] = h.begins[toupper((unsigned char)path[0])] = true;
+	}
+	h.made = true;
+	return &h;
+}
+
+/* What tells a git directory that is not called .git: git itself asks for these. */
+enum { HAS_HEAD = 1, HAS_OBJECTS = 2, HAS_REFS = 4, HAS_COMMON = 8 };
+
+static unsigned mark_of(const char *name)
+{
+	if (!strchr("HhOoRrCc", name[0]))
+		return 0;
+	static const char *const names[] = { "HEAD", "objects", "refs", "commondir" };
+	for (unsigned i = 0; i < countof(names); i++) {
+		if (strcasecmp(name, names[i]) == 0)
+			return 1u << i;
+	}
+	return 0;
+}
+
+static bool is_git_directory(unsigned marks)
+{
+	return marks & HAS_HEAD && (marks & HAS_COMMON || (marks & (HAS_OBJECTS | HAS_REFS)) == (HAS_OBJECTS | HAS_REFS));
+}
+
+/* Objects are data: aa, 0f, pack, info. */
+static bool is_object_folder(const char *name)
+{
+	return (isxdigit((unsigned char)name[0]) && isxdigit((unsigned char)name[1]) && !name[2]) || strcmp(name, "pack") == 0 ||
+	       strcmp(name, "info") == 0;
+}
+
+static uint32_t flags_below(const struct autorun_folder *f, const char *name)
+{
+	uint32_t flags = f->flags & AUTORUN_FOLDER_LATE;
+	for (size_t i = 0; i < countof(late_names) && !flags; i++)
+		flags |= strcmp(name, late_names[i]) == 0 ? AUTORUN_FOLDER_LATE : 0;
+	return flags | (strcasecmp(name, ".git") == 0 ? AUTORUN_FOLDER_GIT : 0);
+}
+
+struct match {
+	const struct row *row;
+	char name[NAME_MAX + 1]; /* the path of the row, with the first name as it is there */
+};
+
+/* Names in this folder that some row begins with. */
+static void match_rows(struct autorun *a, const char *name, struct match *m, size_t *n)
+{
+	const struct hints *h = hints();
+	if (!h->begins[(unsigned char)name[0]] && !h->ends[(unsigned char)name[strlen(name) - 1]])
+		return;
+	for (size_t i = 0; i < countof(rows); i++) {
+		const char *path = rows[i].path;
+		size_t first = strcspn(path, "/");
+		bool same = path[0] == '*' ? ends_in(name, path + 1) : tolower((unsigned char)name[0]) == path[0] && strlen(name) == first && strncasecmp(name, path, first) == 0;
+		if (!same)
+			continue;
+		if (*n == MATCHES_MAX) {
+			a->partial |= AUTORUN_PARTIAL_FILES;
+			return;
+		}
+		m[*n].row = &rows[i];
+		int len = snprintf(m[*n].name, sizeof m[*n].name, "%s%s", name, path[0] == '*' ? "" : path + first);
+		*n += len > 0 && (size_t)len < sizeof m[*n].name;
+	}
+}
+
+/* Of what is called .git only these hold further git directories. */
+static void visit_git(struct autorun *a, uint32_t i, int fd)
+{
+	static const char *const below[] = { "modules", "worktrees" };
+	struct stat st;
+	meet_git(a, fd, true);
+	for (size_t k = 0; k < countof(below); k++) {
+		if (fstatat(fd, below[k], &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
+			add_folder(a, i, below[k], a->search.folder[i].flags & AUTORUN_FOLDER_LATE);
+	}
+}
+
+static void visit_entries(struct autorun *a, uint32_t i, int fd, struct match *matches, size_t *nmatches)
+{
+	struct autorun_search *s = &a->search;
+	const struct autorun_folder f = s->folder[i];
+	uint32_t first = s->count;
+	unsigned marks = 0;
+	struct entries e;
+	begin_entries(&e, fd);
+	for (const struct dirent64 *d; (d = next_entry(a, &e));) {
+		marks |= mark_of(d->d_name);
+		match_rows(a, d->d_name, matches, nmatches);
+		if (is_folder(fd, d) && !(f.flags & AUTORUN_FOLDER_OBJECTS && is_object_folder(d->d_name)))
+			add_folder(a, i, d->d_name, flags_below(&f, d->d_name));
+	}
+	if (!is_git_directory(marks))
+		return;
+	meet_git(a, fd, false);
+	for (uint32_t k = first; k < s->count; k++) {
+		if (strcasecmp(name_of(s, k), "objects") == 0)
+			s->folder[k].flags |= AUTORUN_FOLDER_OBJECTS;
+	}
+}
+
+static void visit(struct autorun *a, uint32_t i)
+{
+	struct autorun_search *s = &a->search;
+	struct match matches[MATCHES_MAX];
+	size_t n = 0;
+	s->path_len = path_of(s, i, s->path);
+	if (!s->path_len) {
+		a->partial |= AUTORUN_PARTIAL_DEEP;
+		return;
+	}
+	if (s->folder[i].parent != AUTORUN_ROOT && is_private(a, s->path))
+		return;
+	fd_auto int fd = open_folder(a, i);
+	if (fd < 0)
+		return;
+	if (s->folder[i].flags & AUTORUN_FOLDER_GIT)
+		visit_git(a, i, fd);
+	else
+		visit_entries(a, i, fd, matches, &n);
+	for (size_t k = 0; k < n; k++)
+		meet_row(a, fd, matches[k].row, matches[k].name);
+}
+
+/* A write root may be a file. */
+static void add_root(struct autorun *a, const char *path)
+{
+	const char *name = strrchr(path, '/') + 1;
+	struct match matches[MATCHES_MAX];
+	struct stat st;
+	size_t n = 0;
+	if (lstat(path, &st) < 0)
+		return;
+	if (S_ISDIR(st.st_mode)) {
+		add_folder(a, AUTORUN_ROOT, path, flags_below(&(struct autorun_folder){ 0 }, name) & AUTORUN_FOLDER_GIT);
+		return;
+	}
+	match_rows(a, name, matches, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (!strchr(matches[i].name, '/'))
+			autorun_meet(a, AT_FDCWD, path, path, matches[i].row->program);
+	}
+}
+
+static bool out_of_time(struct autorun *a)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	long ms = (now.tv_sec - a->search.started.tv_sec) * 1000 + (now.tv_nsec - a->search.started.tv_nsec) / 1000000;
+	if (ms < (long)AUTORUN_SEARCH_MS)
+		return false;
+	a->partial |= AUTORUN_PARTIAL_TIME;
+	return true;
+}
+
+void autorun_search(struct autorun *a)
+{
+	struct autorun_search *s = &a->search;
+	s->count = s->names_used = s->entries = s->includes = 0;
+	s->parent = AUTORUN_ROOT;
+	s->parent_fd = -1;
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &s->started);
+	for (uint32_t i = 0; i < a->plan->mount_count; i++) {
+		if (plan_mount(a->plan, i)->kind == PLAN_MOUNT_WRITE)
+			add_root(a, plan_string(a->plan, plan_mount(a->plan, i)->path_off));
+	}
+	for (uint32_t late = 0; late <= AUTORUN_FOLDER_LATE; late++) {
+		for (uint32_t i = 0; i < s->count && s->entries <= AUTORUN_ENTRIES_MAX && !out_of_time(a); i++) {
+			if ((s->folder[i].flags & AUTORUN_FOLDER_LATE) == late)
+				visit(a, i);
+		}
+	}
+	fd_close(&s->parent_fd);
+}
