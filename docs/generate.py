@@ -76,6 +76,14 @@ def steps():
     return "\n".join(out)
 
 
+def autorun():
+    out = ["| program | file | |", "|---|---|---|"]
+    for kind, a in rows("sandbox/autorun.def", ("AUTORUN_GIT", "AUTORUN")):
+        name = a[1] + ("/" if a[0] == "TREE" else "")
+        out.append(f"| {a[2]} | `{name}`{' in a git directory' if kind == 'AUTORUN_GIT' else ''} | {cell(a[3])} |")
+    return "\n".join(out)
+
+
 ACTIONS = {"ALLOW": "allowed", "DENY": "refused, logged", "ABSENT": "as if absent"}
 
 
@@ -150,7 +158,7 @@ def prompts():
     return "\n".join(out)
 
 
-TABLES = {"docs/sandbox.md": {"profiles": profiles}, "docs/mcp.md": {"tools": tools, "resources": resources, "prompts": prompts}, "docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps},
+TABLES = {"docs/sandbox.md": {"profiles": profiles, "autorun": autorun}, "docs/mcp.md": {"tools": tools, "resources": resources, "prompts": prompts}, "docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps},
           "docs/syscalls.md": {"sets": syscalls, "checks": syscall_checks}}
 WHOLE = {"docs/events.md": "markdown", "docs/schemas/event.schema.json": "schema-public",
          "docs/schemas/event-profile.schema.json": "schema-profile", "docs/schemas/event-extended.schema.json": "schema-extended"}

@@ -17,6 +17,7 @@
 
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)
 #define TREE_DEPTH_MAX 8u
+#define TIMELESS_FOLDERS 512u
 #define MATCHES_MAX 64u /* autorun names in one folder */
 #define ENTRIES_ROOM 16384
 
@@ -418,9 +419,12 @@ static void add_root(struct autorun *a, const char *path)
 	}
 }
 
-static bool out_of_time(struct autorun *a)
+/* However busy the machine is, a small tree is examined whole. */
+static bool out_of_time(struct autorun *a, uint32_t visited)
 {
 	struct timespec now;
+	if (visited < TIMELESS_FOLDERS)
+		return false;
 	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 	long ms = (now.tv_sec - a->search.started.tv_sec) * 1000 + (now.tv_nsec - a->search.started.tv_nsec) / 1000000;
 	if (ms < (long)AUTORUN_SEARCH_MS)
@@ -441,7 +445,7 @@ void autorun_search(struct autorun *a)
 			add_root(a, plan_string(a->plan, plan_mount(a->plan, i)->path_off));
 	}
 	for (uint32_t late = 0; late <= AUTORUN_FOLDER_LATE; late++) {
-		for (uint32_t i = 0; i < s->count && s->entries <= AUTORUN_ENTRIES_MAX && !out_of_time(a); i++) {
+		for (uint32_t i = 0; i < s->count && s->entries <= AUTORUN_ENTRIES_MAX && !out_of_time(a, i); i++) {
 			if ((s->folder[i].flags & AUTORUN_FOLDER_LATE) == late)
 				visit(a, i);
 		}

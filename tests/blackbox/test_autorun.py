@@ -1,0 +1,358 @@
+"""Autorun files: what git, editors and agents execute by themselves outside the sandbox is read-only, or its change is reported."""
+
+import os
+import re
+import signal
+import subprocess
+
+import harness
+from harness import Skip, until
+from mcp_clients import Raw
+from mcp import text_of
+
+TABLE = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "sandbox", "autorun.def")
+HOOK = "#!/bin/sh\ntouch /tmp/owned\n"
+
+
+def put(path, text="", mode=None):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as f:
+        f.write(text)
+    if mode is not None:
+        os.chmod(path, mode)
+
+
+def get(path):
+    with open(path) as f:
+        return f.read()
+
+
+def content(path):
+    return get(path) if os.path.isfile(path) else None
+
+
+def git(*args, cwd):
+    env = dict(os.environ, GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_SYSTEM="/dev/null", GIT_AUTHOR_NAME="a", GIT_AUTHOR_EMAIL="a@b",
+               GIT_COMMITTER_NAME="a", GIT_COMMITTER_EMAIL="a@b")
+    subprocess.run(["git", "-c", "protocol.file.allow=always", *args], cwd=cwd, env=env, check=True, capture_output=True)
+
+
+def project(home, bare=False):
+    tree = os.path.join(home.work, "proj")
+    os.mkdir(tree)
+    git("init", "-q", *(["--bare"] if bare else []), ".", cwd=tree)
+    return tree
+
+
+def run(rpc, tree, script, **more):
+    started, result = rpc.run(["sh", "-c", script], cwd=tree, **more)
+    return started["processId"], result
+
+
+def reported(result):
+    return {f["path"]: f["change"] for f in result.get("autorun", {}).get("files", [])}
+
+
+def never_silent(home, tree, paths, script):
+    """A command writes these: each of them stays as it was, or is reported."""
+    before = {p: content(os.path.join(tree, p)) for p in paths}
+    with home.rpc() as rpc:
+        _, result = run(rpc, tree, script)
+    told = reported(result)
+    for p in paths:
+        whole = os.path.join(tree, p)
+        now = content(whole)
+        if now == before[p]:
+            assert whole not in told, (p, told)
+        else:
+            assert told.get(whole) == ("added" if before[p] is None else "modified"), (p, now, result.get("autorun"))
+    return told
+
+
+def test_config_worktree_that_does_not_exist_yet(home):
+    tree = project(home)
+    never_silent(home, tree, [".git/config.worktree"], "echo '[core]' > .git/config.worktree")
+
+
+def test_config_worktree_of_linked_trees(home):
+    tree = project(home)
+    git("commit", "-q", "--allow-empty", "-m", "x", cwd=tree)
+    git("worktree", "add", "-q", os.path.join(home.work, "linked"), cwd=tree)
+    told = never_silent(home, tree, [".git/worktrees/linked/config.worktree", ".git/worktrees/linked/gitdir"],
+                        "echo '[core]' > .git/worktrees/linked/config.worktree; echo /x > .git/worktrees/linked/gitdir")
+    assert len(told) == 2, told
+
+
+def test_submodules(home):
+    tree = project(home)
+    other = os.path.join(home.work, "other")
+    os.mkdir(other)
+    git("init", "-q", ".", cwd=other)
+    git("commit", "-q", "--allow-empty", "-m", "x", cwd=other)
+    git("submodule", "--quiet", "add", other, "deep/sub", cwd=tree)
+    names = [f".git/modules/deep/sub/{n}" for n in ("config", "config.worktree", "hooks/post-checkout", "commondir")]
+    never_silent(home, tree, names, "".join(f"echo x > {n};" for n in names))
+
+
+def test_hooks_of_bare_repositories(home):
+    tree = project(home)
+    git("init", "-q", "--bare", "a/b/c/d/store", cwd=tree)
+    git("init", "-q", "--bare", "near.git", cwd=tree)
+    names = [f"{repo}/{n}" for repo in ("a/b/c/d/store", "near.git") for n in ("hooks/post-receive", "config", "config.worktree")]
+    never_silent(home, tree, names, "".join(f"echo x >> {n};" for n in names))
+
+
+def test_a_bare_workspace(home):
+    tree = project(home, bare=True)
+    names = ["hooks/post-receive", "config", "config.worktree", "commondir"]
+    never_silent(home, tree, names, "".join(f"echo x >> {n};" for n in names))
+
+
+def test_redirection(home):
+    tree = project(home)
+    os.mkdir(os.path.join(tree, "sub"))
+    told = never_silent(home, tree, [".git/commondir", ".git/gitdir", "sub/.git"],
+                        "echo ../evil > .git/commondir; echo ../evil > .git/gitdir; echo 'gitdir: ../evil' > sub/.git")
+    assert len(told) == 3, told
+
+
+def test_a_link_called_git(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        process, result = run(rpc, tree, "mkdir sub; ln -s ../evil sub/.git")
+        assert reported(result) == {os.path.join(tree, "sub/.git"): "added"}, result
+        assert rpc.call("revert_autorun", processId=process)["reverted"] == [os.path.join(tree, "sub/.git")]
+    assert not os.path.lexists(os.path.join(tree, "sub/.git"))
+
+
+def test_a_git_folder_without_config(home):
+    tree = project(home)
+    os.unlink(os.path.join(tree, ".git/config"))
+    never_silent(home, tree, [".git/config"], "printf '[core]\\nfsmonitor = ./evil\\n' > .git/config")
+
+
+def test_repositories_that_are_made_later_and_deeper(home):
+    tree = project(home)
+    told = never_silent(home, tree, ["n/.git/config", "a/b/c/d/e/f/.git/config", "a/b/c/d/e/f/.git/hooks/pre-commit", "c/x/config", "c/x/hooks/update"],
+                        "git init -q n; git init -q a/b/c/d/e/f; echo x > a/b/c/d/e/f/.git/hooks/pre-commit;"
+                        "mkdir -p c/x/hooks c/x/refs c/x/objects; echo 'ref: refs/heads/x' > c/x/HEAD; echo x > c/x/config; echo x > c/x/hooks/update")
+    assert len(told) == 5, told
+
+
+def test_a_prepared_folder_that_becomes_a_repository(home):
+    """Nothing is written in the second run but a name."""
+    tree = project(home)
+    with home.rpc() as rpc:
+        _, result = run(rpc, tree, "mkdir -p sub/prepared/hooks; echo x > sub/prepared/config; echo x > sub/prepared/hooks/pre-commit")
+        assert not reported(result), result
+        _, result = run(rpc, tree, "mv sub/prepared sub/.git")
+        assert set(reported(result)) == {os.path.join(tree, "sub/.git", n) for n in ("config", "hooks/pre-commit")}, result
+
+
+def test_the_host_replaces_the_configuration_by_rename(home):
+    """The kernel takes the mount away with the file that it was on: the new file can be written inside."""
+    tree = project(home)
+    config = os.path.join(tree, ".git/config")
+    with home.rpc() as rpc:
+        started = rpc.start(["sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; echo '[core] fsmonitor = ./evil' >> .git/config; true"], cwd=tree)
+        until("the command runs", lambda: os.path.exists(os.path.join(tree, "ready")))
+        git("config", "user.name", "somebody", cwd=tree)
+        put(os.path.join(tree, "go"))
+        result = rpc.wait(started["processId"])
+        assert reported(result) == {config: "modified"}, result
+        assert "fsmonitor" in get(config)
+        rpc.call("revert_autorun", processId=started["processId"])
+        assert "fsmonitor" not in get(config)
+
+
+def test_what_a_configuration_includes_and_its_folder_of_hooks(home):
+    tree = project(home)
+    git("config", "core.hooksPath", "scripts/hooks", cwd=tree)
+    git("config", "include.path", "../tools/gitconfig", cwd=tree)
+    put(os.path.join(tree, "tools/gitconfig"), "[include]\n\tpath = more\n")
+    told = never_silent(home, tree, ["scripts/hooks/pre-commit", "tools/gitconfig", "tools/more"],
+                        "mkdir -p scripts/hooks; echo x > scripts/hooks/pre-commit; echo x >> tools/gitconfig; echo x > tools/more")
+    assert len(told) == 3, told
+
+
+def test_what_a_link_leads_to(home):
+    tree = project(home)
+    put(os.path.join(tree, "env/shared"), "export A=1\n")
+    os.symlink("env/shared", os.path.join(tree, ".envrc"))
+    told = never_silent(home, tree, ["env/shared"], "echo evil >> env/shared")
+    assert set(told) == {os.path.join(tree, "env/shared")}, told
+
+
+def test_every_row_of_the_table(home):
+    tree = project(home)
+    rows = re.findall(r'^AUTORUN\((FILE|TREE), "([^"]+)", "([^"]+)"', get(TABLE), re.M)
+    assert len(rows) > 40, rows
+    expected = {}
+    for kind, path, program in rows:
+        if path == ".git":
+            continue
+        name = path.replace("*", "any") + ("/deep/file" if kind == "TREE" else "")
+        expected[os.path.join(tree, "at", "some", "depth", name)] = program
+    script = "".join(f"mkdir -p '{os.path.dirname(p)}'; echo x > '{p}';" for p in expected)
+    with home.rpc() as rpc:
+        process, result = run(rpc, tree, script)
+        assert result["autorun"]["changed"] == len(expected) and result["autorun"]["omitted"] == len(expected) - 20, result["autorun"]
+        event, = rpc.events(processId=process, types=["sandbox.autorun.changed"])
+        found = {f["path"]: f["program"] for f in event["payload"]["files"]}
+        assert found == expected, set(found.items()) ^ set(expected.items())
+
+
+def test_ordinary_work_is_not_reported(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        _, result = run(rpc, tree, "echo x > file; mkdir -p src/deep; touch src/deep/Makefile package.json; git add . ; git -c user.name=a -c user.email=a@b commit -qm x; "
+                        "git branch other; git checkout -q other; git gc -q; cp .git/HEAD src/HEAD")
+        assert result["exitCode"] == 0 and "autorun" not in result, result
+        _, result = run(rpc, tree, "true", sandbox={"readRoots": [tree]})
+        assert "autorun" not in result, result
+        _, result = run(rpc, tree, "touch x/.envrc")
+        assert "autorun" not in result, result
+
+
+def changes_of_everything(tree):
+    put(os.path.join(tree, ".envrc"), "export A=1\n", 0o640)
+    put(os.path.join(tree, ".husky/pre-commit"), "npm test\n", 0o755)
+    os.symlink("elsewhere", os.path.join(tree, ".vimrc"))
+    return ("echo evil >> .envrc; rm -r .husky; ln -sfn evil .vimrc; mkdir .vscode; echo {} > .vscode/tasks.json; git init -q sub;"
+            "printf '%s' '#!/bin/sh' > sub/.git/hooks/pre-commit; chmod +x sub/.git/hooks/pre-commit")
+
+
+def test_revert(home):
+    tree = project(home)
+    script = changes_of_everything(tree)
+    with home.rpc() as rpc:
+        process, result = run(rpc, tree, script)
+        told = {os.path.relpath(p, tree): c for p, c in reported(result).items()}
+        assert told == {".envrc": "modified", ".husky/pre-commit": "deleted", ".vimrc": "modified", ".vscode/tasks.json": "added",
+                        "sub/.git/config": "added", "sub/.git/hooks/pre-commit": "added"}, told
+        assert rpc.call("get_process", processId=process)["autorun"] == result["autorun"]
+        one = rpc.call("revert_autorun", processId=process, paths=[os.path.join(tree, ".vscode")])
+        assert one["reverted"] == [os.path.join(tree, ".vscode/tasks.json")] and not one["conflicts"], one
+        put(os.path.join(tree, "sub/.git/hooks/pre-commit"), "mine by now\n")
+        done = rpc.call("revert_autorun", processId=process)
+        assert [c["path"] for c in done["conflicts"]] == [os.path.join(tree, "sub/.git/hooks/pre-commit")], done
+        assert "since" in done["conflicts"][0]["reason"], done
+        facts = rpc.events(processId=process, types=["artifact.changed"])
+        assert [f["payload"]["change"] for f in facts][:3] == ["requested", "added", "summary"], facts
+        assert all(f["payload"]["source"] == "revert" and f["payload"]["by"]["uid"] == os.geteuid() for f in facts), facts
+    assert get(os.path.join(tree, ".envrc")) == "export A=1\n" and os.stat(os.path.join(tree, ".envrc")).st_mode & 0o777 == 0o640
+    assert os.stat(os.path.join(tree, ".envrc")).st_uid == os.geteuid()
+    assert get(os.path.join(tree, ".husky/pre-commit")) == "npm test\n" and os.access(os.path.join(tree, ".husky/pre-commit"), os.X_OK)
+    assert os.readlink(os.path.join(tree, ".vimrc")) == "elsewhere"
+    assert not os.path.exists(os.path.join(tree, ".vscode/tasks.json")) and not os.path.exists(os.path.join(tree, "sub/.git/config"))
+    assert get(os.path.join(tree, "sub/.git/hooks/pre-commit")) == "mine by now\n"
+
+
+def test_revert_is_refused_where_there_is_nothing(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        process, _ = run(rpc, tree, "true")
+        assert "nothing to revert" in rpc.fails("revert_autorun", processId=process).message
+        rpc.fails("revert_autorun", processId="proc_none")
+        process, result = run(rpc, tree, "echo x > .envrc", cow=True)
+        assert "copy-on-write" in rpc.fails("revert_autorun", processId=process).message
+
+
+def test_the_command_line_says_so(home):
+    tree = project(home)
+    done = home.cli("run", "--", "sh", "-c", "echo x > .envrc; git init -q sub", cwd=tree).err.decode()
+    assert "this command changed files that git executes outside the sandbox: added " + os.path.join(tree, "sub/.git/config") in done, done
+    assert "direnv executes" in done and "bailiff revert proc_" in done, done
+    process = re.search(r"bailiff revert (proc_\w+)", done).group(1)
+    assert b"direnv executes" in home.cli("wait", process, cwd=tree).err
+    assert b"reverted" in home.cli("revert", process, os.path.join(tree, ".envrc"), cwd=tree).out
+    assert not os.path.exists(os.path.join(tree, ".envrc")) and os.path.exists(os.path.join(tree, "sub/.git/config"))
+    assert not home.cli("run", "--", "true", cwd=tree).err
+
+
+def test_an_agent_is_told(home):
+    tree = project(home)
+    with Raw(home, cwd=tree) as client:
+        said = text_of(client.call("exec", command="echo x > .envrc; echo fine"))
+        assert "direnv executes outside the sandbox: added " + os.path.join(tree, ".envrc") in said and "fine" in said, said
+
+
+def test_a_run_on_copies_is_held_back(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        process, result = run(rpc, tree, "echo x > .envrc; echo x > file; git init -q sub", cow=True)
+        if result["status"] == "failed":
+            raise Skip("no copy-on-write here")
+        assert set(reported(result)) == {os.path.join(tree, n) for n in (".envrc", "sub/.git/config")}, result
+        assert not os.path.exists(os.path.join(tree, ".envrc"))
+        done = rpc.call("apply_changes", processId=process)
+        held = {c["path"]: c["reason"] for c in done["conflicts"]}
+        assert set(held) == set(reported(result)) and "name it" in held[os.path.join(tree, ".envrc")], done
+        assert os.path.exists(os.path.join(tree, "file")) and os.path.exists(os.path.join(tree, "sub/.git/HEAD"))
+        assert not os.path.exists(os.path.join(tree, ".envrc")) and not os.path.exists(os.path.join(tree, "sub/.git/config"))
+        done = rpc.call("apply_changes", processId=process, paths=[os.path.join(tree, ".envrc")])
+        assert done["applied"] == [os.path.join(tree, ".envrc")], done
+        assert get(os.path.join(tree, ".envrc")) == "x\n"
+
+
+def wait_and_write(rpc, tree):
+    started = rpc.start(["sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; echo x > .envrc"], cwd=tree, onDisconnect="keep")
+    until("the command runs", lambda: os.path.exists(os.path.join(tree, "ready")))
+    return started["processId"]
+
+
+def test_runtime_and_spawner_may_die_meanwhile(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        process = wait_and_write(rpc, tree)
+    home.note_tree()
+    for part in ("runtime", "spawner"):
+        gone = home.kill_part(part)
+        until(f"there is another {part}", lambda: home.part(part) not in (None, gone))
+    until("the daemon answers", home.answers)
+    put(os.path.join(tree, "go"))
+    with home.rpc() as rpc:
+        result = rpc.wait(process)
+        assert reported(result) == {os.path.join(tree, ".envrc"): "added"}, result
+        assert rpc.call("revert_autorun", processId=process)["reverted"] == [os.path.join(tree, ".envrc")]
+
+
+def test_a_sandbox_that_is_killed_from_outside_was_not_examined(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        process = wait_and_write(rpc, tree)
+        os.kill(rpc.call("get_process", processId=process)["pid"], signal.SIGKILL)
+        result = rpc.wait(process)
+        assert result["autorun"] == {"changed": 0, "examined": "none", "notExamined": ["failed"]}, result
+
+
+def test_a_command_that_is_ended_is_examined(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        started = rpc.start(["sh", "-c", "echo x > .envrc; touch ready; exec sleep 1000"], cwd=tree)
+        until("the command runs", lambda: os.path.exists(os.path.join(tree, "ready")))
+        rpc.end(started["processId"])
+        result = rpc.wait(started["processId"])
+        assert reported(result) == {os.path.join(tree, ".envrc"): "added"}, result
+
+
+def test_a_huge_tree_is_examined_in_part_and_that_is_said(home):
+    tree = project(home)
+    put(os.path.join(tree, "near/.envrc"), "a\n")
+    for i in range(9000):
+        os.makedirs(os.path.join(tree, "many", str(i % 90), str(i)))
+    old = os.path.join(tree, "many/1/1/.envrc")
+    put(old, "old\n")
+    os.utime(old, (1, 1))
+    with home.rpc() as rpc:
+        _, result = run(rpc, tree, "true")
+        assert result["autorun"]["examined"] == "part" and "folders" in result["autorun"]["notExamined"], result
+        _, result = run(rpc, tree, "echo evil >> near/.envrc; mkdir -p new/deeper; echo x > new/deeper/.envrc")
+        told = reported(result)
+        assert {os.path.join(tree, "near/.envrc"): "modified", os.path.join(tree, "new/deeper/.envrc"): "added"}.items() <= told.items(), result
+    done = home.cli("run", "--", "true", cwd=tree).err.decode()
+    assert "not all files that programs execute outside the sandbox were examined for changes (there are too many folders" in done, done
+
+
+if __name__ == "__main__":
+    harness.main(globals())
