@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SCHEMA_URL "https://opentelemetry.io/schemas/1.37.0" /* of the semantic conventions that names are taken from */
 #define SPANS_MAX 512u
 #define BYTES_MAX (1u << 20)
 #define DELAY_MS 1000u           /* a span waits so long for company: OTEL_BSP_SCHEDULE_DELAY */
@@ -133,8 +134,10 @@ static void write_body(const struct exporter *x, const char *outer, const char *
 	jw_karr(&w, list);
 	buf_append(ret, items->data, items->len);
 	jw_arr_end(&w);
+	jw_kstr(&w, "schemaUrl", SCHEMA_URL);
 	jw_obj_end(&w);
 	jw_arr_end(&w);
+	jw_kstr(&w, "schemaUrl", SCHEMA_URL);
 	jw_obj_end(&w);
 	jw_arr_end(&w);
 	jw_obj_end(&w);

@@ -23,6 +23,7 @@ struct span {
 	struct jw *w;
 	char name[NAME_MAX_BYTES];
 	int kind;
+	bool alone; /* a process of no tool's */
 };
 
 static void write_turn(struct span *s);
@@ -32,6 +33,7 @@ static void write_tool(struct span *s);
 static void write_process(struct span *s);
 static void write_action(struct span *s);
 static void write_hook(struct span *s);
+static void write_exec(struct span *s);
 
 static const struct span_row {
 	const char *kind, *start, *ends, *id, *parents;
@@ -41,6 +43,9 @@ static const struct span_row {
 #include "supervisor/otlp/spans.def"
 #undef SPAN
 };
+
+/* Written along with the process of a command that is no tool's, as its parent; it has the same events. */
+static const struct span_row exec_row = { "exec", "process.started", "", "processId", "interaction", write_exec };
 
 /* ---- words and ids ---- */
 
@@ -154,7 +159,6 @@ static void write_turn(struct span *s)
 static void write_attempt(struct span *s)
 {
 	add_number(s, "bailiff.attempt", jval_path(s->end, "payload.attempt"));
-	add_string(s, "error.type", jval_path(s->end, "payload.failureCategory"));
 }
 
 static void write_model(struct span *s)
@@ -169,7 +173,6 @@ static void write_model(struct span *s)
 	add_string(s, "gen_ai.provider.name", jval_path(s->start, "payload.provider"));
 	add_number(s, "gen_ai.usage.input_tokens", jval_path(s->end, "payload.usage.inputTokens"));
 	add_number(s, "gen_ai.usage.output_tokens", jval_path(s->end, "payload.usage.outputTokens"));
-	add_string(s, "error.type", jval_path(s->end, "payload.category"));
 }
 
 static void write_tool(struct span *s)
@@ -181,7 +184,6 @@ static void write_tool(struct span *s)
 	add_text(s, "gen_ai.operation.name", "execute_tool");
 	add_string(s, "gen_ai.tool.name", jval_path(s->start, "payload.toolName"));
 	add_string(s, "gen_ai.tool.call.id", either(s, "toolCallId"));
-	add_string(s, "error.type", jval_path(s->end, "payload.category"));
 }
 
 /* The command's words are not told: they may hold secrets. Its program, place and end are. */
@@ -206,7 +208,17 @@ static void write_process(struct span *s)
 	add_string(s, "bailiff.signal", jval_path(s->end, "payload.signal"));
 	add_string(s, "bailiff.sandbox.profile", jval_path(s->start, "payload.profile"));
 	add_number(s, "bailiff.sandbox.violations", jval_path(s->end, "payload.violationCount"));
-	add_string(s, "error.type", jval_path(s->end, "payload.category"));
+}
+
+/* A command that no tool of ours has started: the agent's own call of it, above the process that it became. */
+static void write_exec(struct span *s)
+{
+	struct jval call = either(s, "toolCallId");
+
+	snprintf(s->name, sizeof(s->name), "execute_tool exec");
+	add_text(s, "gen_ai.operation.name", "execute_tool");
+	add_text(s, "gen_ai.tool.name", "exec");
+	add_string(s, "gen_ai.tool.call.id", call.type ? call : either(s, "processId"));
 }
 
 static void write_action(struct span *s)
@@ -220,19 +232,58 @@ static void write_hook(struct span *s)
 {
 	add_string(s, "bailiff.hook.point", jval_path(s->end, "payload.hookPoint"));
 	add_string(s, "bailiff.decision", jval_path(s->end, "payload.decision"));
-	add_string(s, "error.type", jval_path(s->end, "payload.category"));
+}
+
+static bool has_failed(const struct span *s)
+{
+	struct jval code = jval_path(s->end, "payload.exitCode");
+	char type[64];
+
+	jval_str(jval_get(s->end, "type"), type, sizeof(type));
+	return strstr(type, "failed") || strstr(type, "terminated") || (code.type && jval_int(code, 0) != 0) ||
+	       jval_path(s->end, "payload.signal").type == JT_STRING;
+}
+
+/* Why a span that failed did: the category, or how the command ended. */
+static void add_error_type(struct span *s)
+{
+	static const char *const categories[] = { "payload.category", "payload.failureCategory", "payload.error.category" };
+	struct jval code = jval_path(s->end, "payload.exitCode"), signal = jval_path(s->end, "payload.signal");
+	char name[32], text[40];
+
+	if (!has_failed(s))
+		return;
+	for (size_t i = 0; i < countof(categories); i++) {
+		struct jval category = jval_path(s->end, categories[i]);
+
+		if (category.type == JT_STRING) {
+			add_string(s, "error.type", category);
+			return;
+		}
+	}
+	if (signal.type == JT_STRING) {
+		jval_str(signal, name, sizeof(name));
+		snprintf(text, sizeof(text), "%s%s", strncmp(name, "SIG", 3) == 0 ? "" : "SIG", name);
+		add_text(s, "error.type", text);
+	} else if (code.type == JT_NUMBER && jval_int(code, 0) != 0) {
+		snprintf(text, sizeof(text), "%lld", (long long)jval_int(code, 0));
+		add_text(s, "error.type", text);
+	} else {
+		add_text(s, "error.type", "_OTHER"); /* the convention's word for what has none */
+	}
 }
 
 static void write_attributes(struct span *s, bool traced)
 {
 	static const struct { const char *member, *key; } ids[] = {
-		{ "sessionId", "gen_ai.conversation.id" }, { "threadId", "bailiff.threadId" }, { "turnId", "bailiff.turnId" },
-		{ "taskId", "bailiff.taskId" }, { "runId", "bailiff.runId" }, { "processId", "bailiff.processId" },
-		{ "toolCallId", "bailiff.toolCallId" }, { "actionId", "bailiff.actionId" },
+		{ "sessionId", "gen_ai.conversation.id" }, { "threadId", "bailiff.thread.id" }, { "turnId", "bailiff.turn.id" },
+		{ "taskId", "bailiff.task.id" }, { "runId", "bailiff.run.id" }, { "processId", "bailiff.process.id" },
+		{ "toolCallId", "bailiff.tool.call.id" }, { "actionId", "bailiff.action.id" },
 	};
 
 	jw_karr(s->w, "attributes");
 	s->row->write(s);
+	add_error_type(s);
 	for (size_t i = 0; i < countof(ids); i++)
 		add_string(s, ids[i].key, either(s, ids[i].member));
 	add_string(s, "bailiff.status", jval_get(s->end, "status"));
@@ -318,6 +369,13 @@ static void write_ids(struct span *s)
 			jw_kstr(s->w, "parentSpanId", span);
 			return;
 		}
+		if (s->row->write == write_process) { /* no tool's */
+			jval_str(either(s, "processId"), id, sizeof(id));
+			derived(exec_row.kind, id, 16, span);
+			jw_kstr(s->w, "parentSpanId", span);
+			s->alone = true;
+			return;
+		}
 		word += strlen(parent->kind);
 		word += *word == ' ';
 	}
@@ -347,13 +405,8 @@ static void write_times(struct span *s)
 
 static void write_status(struct span *s)
 {
-	char type[64];
-	struct jval code = jval_path(s->end, "payload.exitCode");
-	bool bad;
+	bool bad = has_failed(s);
 
-	jval_str(jval_get(s->end, "type"), type, sizeof(type));
-	bad = strstr(type, "failed") || strstr(type, "terminated") || (code.type && jval_int(code, 0) != 0) ||
-	      jval_path(s->end, "payload.signal").type == JT_STRING;
 	jw_kobj(s->w, "status");
 	jw_kuint(s->w, "code", bad ? 2 : 1);
 	if (bad && jval_path(s->end, "payload.message").type == JT_STRING) {
@@ -364,7 +417,8 @@ static void write_status(struct span *s)
 	jw_obj_end(s->w);
 }
 
-static void write_span(struct span_book *b, const struct span_row *row, struct jval start, struct jval end, struct buf *ret)
+/* True: it is a process of no tool's. */
+static bool write_span(struct span_book *b, const struct span_row *row, struct jval start, struct jval end, struct buf *ret)
 {
 	struct jw w = jw_on(ret);
 	struct span s = { .book = b, .row = row, .start = start, .end = end, .w = &w, .kind = KIND_INTERNAL };
@@ -381,6 +435,7 @@ static void write_span(struct span_book *b, const struct span_row *row, struct j
 	jw_kuint(&w, "kind", (uint64_t)s.kind);
 	write_status(&s);
 	jw_obj_end(&w);
+	return s.alone;
 }
 
 /* ---- the book ---- */
@@ -484,7 +539,8 @@ bool span_book_event(struct span_book *b, struct jval event, struct buf *ret)
 		struct jval s = start.len ? jval_of(start.data, start.len) : (struct jval){ 0 };
 		if (is_systems(s))
 			return false;
-		write_span(b, &rows[i], s, event, ret);
+		if (write_span(b, &rows[i], s, event, ret))
+			(void)write_span(b, &exec_row, s, event, ret);
 		return true;
 	}
 	return false;

@@ -60,10 +60,15 @@ class Collector:
 
     def of(self, process):
         """The spans about this process itself."""
-        return [s for s in self.spans() if s["attributes"].get("bailiff.processId") == process and s["kind"] == 3]
+        return [s for s in self.spans() if s["attributes"].get("bailiff.process.id") == process and s["kind"] == 3]
 
     def wait_for(self, process):
         return until(f"the span of {process} arrives", lambda: self.of(process))[0]
+
+    def exec_of(self, process):
+        """The call above it, which is written together with it."""
+        call, = [s for s in self.spans() if s["attributes"].get("bailiff.process.id") == process and s["name"] == "execute_tool exec"]
+        return call
 
     def metrics(self):
         return {m["name"]: int((m.get("sum") or m["gauge"])["dataPoints"][0]["asInt"]) for m in self.all_metrics()}
@@ -105,8 +110,9 @@ def test_what_a_collector_gets():
             assert "exit 3" not in json.dumps(span), "words of commands may be secrets"
             took = int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"])
             assert 0 < took < 60e9 and abs(took / 1e6 - end["durationMs"]) < 5000, (took, end)
-            turn = until("the turn's span", lambda: [s for s in collector.spans() if s["name"] == "interaction" and s["attributes"]["bailiff.turnId"] == started["turnId"]])[0]
-            assert span["parentSpanId"] == turn["spanId"] and turn["parentSpanId"] == PARENT, (span, turn)
+            turn = until("the turn's span", lambda: [s for s in collector.spans() if s["name"] == "interaction" and s["attributes"]["bailiff.turn.id"] == started["turnId"]])[0]
+            call = collector.exec_of(started["processId"])
+            assert span["parentSpanId"] == call["spanId"] and call["parentSpanId"] == turn["spanId"] and turn["parentSpanId"] == PARENT, (span, call, turn)
             # The same spans as in a pack of evidence, made later.
             pack = rpc.call("export_evidence", scope={"turnId": started["turnId"]}, include=["trace"])
             assert all(s["spanId"] in read_trace(rpc, pack) for s in (span, turn)), pack
@@ -191,8 +197,10 @@ def test_a_call_that_only_the_client_knows_is_nobodys_parent():
     with Collector() as collector, exporting(collector.url) as home, home.rpc() as rpc:
         started = rpc.call("start_process", command=["true"], toolCallId="call_of_theirs", traceparent=f"00-{TRACE}-{PARENT}-01")
         span = collector.wait_for(started["processId"])
-        turn = until("the turn's span", lambda: [s for s in collector.spans() if s["name"] == "interaction" and s["attributes"]["bailiff.turnId"] == started["turnId"]])[0]
-        assert span["parentSpanId"] == turn["spanId"] and turn["parentSpanId"] == PARENT and span["traceId"] == TRACE, (span, turn)
+        turn = until("the turn's span", lambda: [s for s in collector.spans() if s["name"] == "interaction" and s["attributes"]["bailiff.turn.id"] == started["turnId"]])[0]
+        call = collector.exec_of(started["processId"])
+        assert call["parentSpanId"] == turn["spanId"] and turn["parentSpanId"] == PARENT and span["traceId"] == call["traceId"] == TRACE, (span, call, turn)
+        assert span["parentSpanId"] == call["spanId"] and call["attributes"]["gen_ai.tool.call.id"] == "call_of_theirs", (span, call)
         pack = rpc.call("export_evidence", scope={"turnId": started["turnId"]}, include=["trace"])
         packed = {s["spanId"]: s for r in json.loads(read_trace(rpc, pack))["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]}
         assert packed[span["spanId"]]["parentSpanId"] == turn["spanId"], packed
@@ -202,9 +210,29 @@ def test_a_tool_and_its_process():
     with Collector() as collector, exporting(collector.url) as home, home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[{"type": "tool_call", "toolName": "shell", "arguments": {"command": "true"}}])
         tool = until("the tool's span", lambda: [s for s in collector.spans() if s["name"] == "execute_tool shell"])[0]
-        assert tool["attributes"]["gen_ai.tool.name"] == "shell" and tool["attributes"]["bailiff.turnId"] == turn["turnId"], tool
+        assert tool["attributes"]["gen_ai.tool.name"] == "shell" and tool["attributes"]["bailiff.turn.id"] == turn["turnId"], tool
         process = until("its process's span", lambda: [s for s in collector.spans() if s["kind"] == 3])[0]
         assert process["parentSpanId"] == tool["spanId"] and process["traceId"] == tool["traceId"], (process, tool)
+        assert not [s for s in collector.spans() if s["name"] == "execute_tool exec"], "the tool's own span is the call"
+
+
+def test_names_are_those_of_the_conventions():
+    with Collector() as collector, exporting(collector.url) as home, home.rpc() as rpc:
+        for command, limits, error in (("true", {}, None), ("exit 3", {}, "3"), ("kill -9 $$", {}, "SIGKILL"), ("sleep 1000", {"wallMs": 100}, "timeout")):
+            started = rpc.call("start_process", command=["/bin/sh", "-c", command], **({"limits": limits} if limits else {}))
+            span = collector.wait_for(started["processId"])
+            call = collector.exec_of(started["processId"])
+            for one in (span, call):
+                assert one["attributes"].get("error.type") == error and (one["status"]["code"] == 2) == bool(error), (command, one)
+            assert call["kind"] == 1 and call["attributes"]["gen_ai.operation.name"] == "execute_tool" and call["attributes"]["gen_ai.tool.name"] == "exec", call
+            assert call["attributes"]["gen_ai.tool.call.id"] == started["processId"] and call["attributes"]["bailiff.turn.id"] == started["turnId"], call
+        for span in collector.spans():
+            assert all(key == key.lower() for key in span["attributes"]), f"words are separated by dots and underscores: {span['attributes']}"
+        until("metrics", collector.all_metrics)
+        for path, body in list(collector.posts):
+            for whole in body.get("resourceSpans", []) + body.get("resourceMetrics", []):
+                for part in [whole] + whole.get("scopeSpans", []) + whole.get("scopeMetrics", []):
+                    assert part["schemaUrl"].startswith("https://opentelemetry.io/schemas/1."), (path, part)
 
 
 def test_a_collector_that_is_away_or_busy():
@@ -218,7 +246,7 @@ def test_a_collector_that_is_away_or_busy():
             collector.answers = [503, 429]
             for process in ids:
                 collector.wait_for(process)
-            assert sorted(s["attributes"]["bailiff.processId"] for s in collector.spans() if s["kind"] == 3) == sorted(ids)
+            assert sorted(s["attributes"]["bailiff.process.id"] for s in collector.spans() if s["kind"] == 3) == sorted(ids)
             until("so do their turns", lambda: sum(s["name"] == "interaction" for s in collector.spans()) == len(ids))
             # What it will never take is left out, told, and does not hold up the rest.
             collector.answers = [400]

@@ -92,7 +92,7 @@ START_TEST(a_parent_is_one_that_there_is)
 	buf_reset(&out);
 	ck_assert(!take("{\"type\":\"turn.submitted\",\"turnId\":\"turn_1\",\"payload\":{\"source\":\"system\"}}"));
 	ck_assert(take(COMPLETED));
-	ck_assert(!says("parentSpanId"));
+	ck_assert(!says(TURN_SPAN));
 }
 END_TEST
 
