@@ -98,7 +98,7 @@ static int connect_session(struct engine *g, struct deed *d, const struct channe
 
 	*uid = d->caller.uid;
 	if (!r->session_id)
-		return session_make(g, d->batch, &d->caller, "channel", session_id);
+		return session_make(g, d->batch, &d->caller, "channel", r->title, session_id);
 	int found = view_session_brief(g->o.store, d->caller.uid, r->session_id, &s, e);
 	if (found != 0) {
 		if (found > 0)

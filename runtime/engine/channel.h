@@ -13,7 +13,8 @@
 
 struct channel_request {
 	const char *channel_id;          /* its id, or NULL: made */
-	const char *session_id;          /* NULL: a session is made */
+	const char *session_id;          /* NULL: a session is made … */
+	const char *title;               /* … with this title, or NULL */
 	const char *transport, *peer_role, *native_protocol, *account_ref; /* all but transport may be NULL */
 	const char *capabilities_json;   /* an array; NULL = none */
 	uint64_t heartbeat_ms;           /* 0 = none: bound to the connection */

@@ -132,7 +132,7 @@ int session_facts(struct process *p, struct store_batch *b); /* those of session
 int session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category, const char *message);
 int session_system_facts(struct engine *g, struct store_batch *b);
 /* A session with its first thread, made because a request names none. */
-int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, char ret_session[ID_ROOM]);
+int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, const char *title, char ret_session[ID_ROOM]);
 /* The session's system turn (made on its first use) and its thread, for facts without a turn. */
 int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session, char ret_thread[ID_ROOM],
 			char ret_turn[ID_ROOM], struct err *e);

@@ -375,7 +375,7 @@ void engine_create_job(struct engine *g, const json_t *params, const struct call
 		return;
 	}
 	if (k.makes_session)
-		session_make(g, d->batch, c, "session", k.d.sessionId);
+		session_make(g, d->batch, c, "session", NULL, k.d.sessionId);
 	if (created_facts(&k, d->batch, &e) < 0) {
 		deed_refuse(d, &e);
 		return;

@@ -231,14 +231,15 @@ int session_system_facts(struct engine *g, struct store_batch *b)
 	return turn_submitted(b, g->o.owner_uid, g->system_session, g->system_thread, g->system_turn, "system", NULL, NULL);
 }
 
-int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, char ret_session[ID_ROOM])
+int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, const char *title, char ret_session[ID_ROOM])
 {
+	const struct session_request r = { .title = title };
 	const struct requester by = requester_of(c);
 	char thread[ID_ROOM];
 
 	id_make(ID_KIND_SESSION, ret_session);
 	id_make(ID_KIND_THREAD, thread);
-	if (session_created(b, c->uid, ret_session, thread, "user", NULL, &by) < 0)
+	if (session_created(b, c->uid, ret_session, thread, "user", title ? &r : NULL, &by) < 0)
 		return -1;
 	return thread_started(b, c->uid, ret_session, thread, origin);
 }

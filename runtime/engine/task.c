@@ -519,7 +519,7 @@ void engine_create_task(struct engine *g, const json_t *params, const struct cal
 		return;
 	}
 	if (k.makes_session)
-		session_make(g, d->batch, c, "session", k.d.sessionId);
+		session_make(g, d->batch, c, "session", NULL, k.d.sessionId);
 	if (created_fact(&k, d->batch, &e) < 0 || creation_blockers(&k, d->batch, &e) < 0) {
 		deed_refuse(d, &e);
 		return;

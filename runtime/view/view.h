@@ -125,6 +125,7 @@ int view_process(struct store *s, uint32_t uid, const char *process_id, struct b
 struct view_process_query {
 	const char *session_id, *task_id, *status; /* NULL = any */
 	const char *match;                         /* NULL, or what a person typed: a prefix of the id, with or without "proc_", or its last ≥ 4 characters */
+	const char *except;                        /* NULL, or a program whose processes are left out */
 	bool live_only;
 	unsigned limit;                            /* 1 … 1000 */
 	const char *cursor;                        /* NULL = newest first from the start */

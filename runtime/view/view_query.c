@@ -217,13 +217,20 @@ struct process_list {
 	struct buf text;
 };
 
+static bool runs_program(const struct process_doc *d, const char *program)
+{
+	struct jiter words = jiter_on(d->command);
+
+	return jiter_next(&words) && jval_is_str(words.value, program);
+}
+
 static bool wanted(const struct process_list *l, const struct process_doc *d)
 {
 	const struct view_process_query *q = l->query;
 
 	return visible(l->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
 	       (!q->task_id || strcmp(q->task_id, d->taskId) == 0) && (!q->status || strcmp(q->status, d->status) == 0) &&
-	       !(q->live_only && process_doc_ended(d));
+	       !(q->live_only && process_doc_ended(d)) && !(q->except && runs_program(d, q->except));
 }
 
 static int give_process(struct view_page *p, void *ctx, const char *id, struct err *e)

@@ -148,7 +148,7 @@ static void add_listing(struct collection *into, const struct source *s)
 		return;
 	into->field = s->field;
 	if (s->kind == SOURCE_LIVE) {
-		listing_processes(into->cli, true, on_element, into, &e);
+		listing_processes(into->cli, true, true, on_element, into, &e);
 		return;
 	}
 	if (s == &actions)

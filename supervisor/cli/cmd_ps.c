@@ -44,7 +44,7 @@ int cmd_ps(struct cli *c)
 		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
-	if (listing_processes(c, !opts_has(&c->opts, OPT_ps_ALL), on_process, &l, &e) < 0) {
+	if (listing_processes(c, !opts_has(&c->opts, OPT_ps_ALL), opts_has(&c->opts, OPT_ps_HELPERS), on_process, &l, &e) < 0) {
 		cli_fail(c, EXIT_FAILED, &e, "list processes");
 		return EXIT_FAILED;
 	}

@@ -72,7 +72,7 @@ static int snapshot(struct cli *c, bool on_terminal, struct buf *out, struct err
 
 	show_table_init(&top.table, heads, 7);
 	tree_usage_read(&top.usage);
-	r = listing_processes(c, true, on_process, &top, e);
+	r = listing_processes(c, true, true, on_process, &top, e);
 	if (r == 0) {
 		if (on_terminal)
 			buf_printf(out, "bailiff: %u running   (q quits)\n\n", top.rows);

@@ -8,7 +8,7 @@
 
 #define PAGE 500
 
-static int list_pages(struct cli *c, const char *method, const char *member, bool live_only, listing_fn fn, void *ctx, struct err *e)
+static int list_pages(struct cli *c, const char *method, const char *member, bool live_only, bool helpers, listing_fn fn, void *ctx, struct err *e)
 {
 	char cursor[128] = "";
 
@@ -21,6 +21,8 @@ static int list_pages(struct cli *c, const char *method, const char *member, boo
 		jw_kuint(&w, "limit", PAGE);
 		if (live_only)
 			jw_kbool(&w, "liveOnly", true);
+		if (!helpers)
+			jw_kbool(&w, "helpers", false);
 		if (cursor[0])
 			jw_kstr(&w, "cursor", cursor);
 		jw_obj_end(&w);
@@ -33,19 +35,19 @@ static int list_pages(struct cli *c, const char *method, const char *member, boo
 	return 0;
 }
 
-int listing_processes(struct cli *c, bool live_only, listing_fn fn, void *ctx, struct err *e)
+int listing_processes(struct cli *c, bool live_only, bool helpers, listing_fn fn, void *ctx, struct err *e)
 {
-	return list_pages(c, "list_processes", "processes", live_only, fn, ctx, e);
+	return list_pages(c, "list_processes", "processes", live_only, helpers, fn, ctx, e);
 }
 
 int listing_of(struct cli *c, const char *method, const char *member, bool live_only, listing_fn fn, void *ctx, struct err *e)
 {
-	return list_pages(c, method, member, live_only, fn, ctx, e);
+	return list_pages(c, method, member, live_only, true, fn, ctx, e);
 }
 
 int listing_sessions(struct cli *c, listing_fn fn, void *ctx, struct err *e)
 {
-	return list_pages(c, "list_sessions", "sessions", false, fn, ctx, e);
+	return list_pages(c, "list_sessions", "sessions", false, true, fn, ctx, e);
 }
 
 int listing_events(struct cli *c, const struct buf *filter, uint64_t *sequence, bool (*fn)(void *ctx, struct jval event), void *ctx,

@@ -58,7 +58,7 @@ void method_connect_channel(struct call *c)
 	const json_t *capabilities = call_obj(c, "capabilities");
 	mem_auto char *capabilities_json = capabilities ? json_dumps(capabilities, JSON_COMPACT) : NULL;
 	const struct channel_request r = {
-		.channel_id = call_str(c, "channelId"), .session_id = call_str(c, "sessionId"), .transport = call_str(c, "transport"),
+		.channel_id = call_str(c, "channelId"), .session_id = call_str(c, "sessionId"), .title = call_str(c, "title"), .transport = call_str(c, "transport"),
 		.peer_role = call_str(c, "peerRole"), .native_protocol = call_str(c, "nativeProtocol"), .account_ref = call_str(c, "accountRef"),
 		.capabilities_json = capabilities_json, .heartbeat_ms = call_uint(c, "heartbeatMs", 0),
 	};

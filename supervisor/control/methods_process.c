@@ -270,6 +270,7 @@ void method_list_processes(struct call *c)
 		.status = call_str(c, "status"),
 		.match = call_str(c, "match"),
 		.live_only = call_bool(c, "liveOnly", false),
+		.except = call_bool(c, "helpers", true) ? NULL : engine_tool_program(call_engine(c)),
 		.limit = limit > 1000 ? 1001 : (unsigned)limit, /* the view says what is allowed */
 		.cursor = call_str(c, "cursor"),
 	};

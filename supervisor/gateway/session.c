@@ -6,6 +6,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
 #include "supervisor/client/link.h"
 #include "supervisor/gateway/rpc_message.h"
 
@@ -15,6 +16,8 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#define NAME_SHOWN 60    /* of a client, and … */
+#define FOLDER_SHOWN 400 /* … of its folder, in a title */
 #define LEAVE_LOOK_MS 20
 #define LEAVE_MS 5000 /* the longest that a session that is left waits for answers */
 #define OPEN_MS 30000 /* the longest that one waits to become ready */
@@ -38,9 +41,11 @@ struct request {
 	struct buf params;
 };
 
+#define FOLDER_NAME 5
+
 struct session {
 	struct session_options o;
-	char *names[5];              /* the options' strings */
+	char *names[FOLDER_NAME + 1];              /* the options' strings */
 	struct session_ops ops;
 	void *ctx;
 	struct link *agent, *person;
@@ -363,6 +368,27 @@ static void on_channel(void *ctx, json_t *result, json_t *error)
 	send_on(s, s->agent, "subscribe_events", json_pack("{ss sI}", "sessionId", s->id, "afterSequence", (json_int_t)s->last_sequence), ONCE, on_subscribed, s);
 }
 
+/* "claude-code in /home/me/shop": what a person looks for in a list of sessions. */
+static json_t *title_of(const struct session *s)
+{
+	const char *name = s->o.client_name && *s->o.client_name ? s->o.client_name : s->o.native_protocol;
+	buf_auto struct buf title = BUF_INIT;
+
+	buf_append(&title, name, strlen(name) > NAME_SHOWN ? text_utf8_cut(name, NAME_SHOWN) : strlen(name));
+	buf_str(&title, " in ");
+	buf_append(&title, s->o.folder, strlen(s->o.folder) > FOLDER_SHOWN ? text_utf8_cut(s->o.folder, FOLDER_SHOWN) : strlen(s->o.folder));
+	return rpc_message_text(title.data, title.len);
+}
+
+void session_retitle(struct session *s, const char *folder)
+{
+	if (s->o.session_id || (s->o.folder && strcmp(s->o.folder, folder) == 0))
+		return;
+	free(s->names[FOLDER_NAME]);
+	s->o.folder = s->names[FOLDER_NAME] = mem_strdup(folder);
+	session_act(s, "update_session", json_pack("{ss so}", "sessionId", s->id, "title", title_of(s)), NULL, NULL, NULL);
+}
+
 /* A channel is its connection's: where that breaks before the session is ready, the next one has a channel of its own. */
 static void connect_channel(struct session *s)
 {
@@ -373,6 +399,8 @@ static void connect_channel(struct session *s)
 		json_object_set_new(params, "sessionId", json_string(s->o.session_id));
 	else if (s->id[0])
 		json_object_set_new(params, "sessionId", json_string(s->id));
+	else if (s->o.folder)
+		json_object_set_new(params, "title", title_of(s));
 	send_on(s, s->agent, "connect_channel", with_key(s->agent, params, NULL), ONCE, on_channel, s);
 }
 
@@ -467,7 +495,7 @@ static int open_agent(struct session *s, struct err *e)
 int session_open(const struct session_options *o, const struct session_ops *ops, void *ctx, struct session **ret, struct err *e)
 {
 	struct session *s = mem_zalloc(1, sizeof(*s));
-	const char **strings[] = { &s->o.client_name, &s->o.client_version, &s->o.native_protocol, &s->o.transport, &s->o.session_id };
+	const char **strings[] = { &s->o.client_name, &s->o.client_version, &s->o.native_protocol, &s->o.transport, &s->o.session_id, &s->o.folder };
 
 	s->o = *o;
 	s->ops = *ops;

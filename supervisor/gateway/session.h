@@ -43,7 +43,8 @@ struct session_options {
 	const char *native_protocol;                /* "mcp", "codex" */
 	const char *transport;                      /* connect_channel's: stdio, http_json, … */
 	bool asks;                                  /* the client can ask its user: the channel has the capability "permissions" */
-	const char *session_id;                     /* to go on in, or NULL: made */
+	const char *session_id;                     /* to go on in, or NULL: made … */
+	const char *folder;                         /* … with a title that names the client and this folder; or NULL */
 };
 
 /* −1: there is no daemon to be had. */
@@ -60,6 +61,8 @@ bool session_ready(const struct session *s);
 /* After it was lost: connects again; `ready` will be called. −1 as session_open. */
 int session_again(struct session *s, struct err *e);
 
+/* The client works there: the title of a session that was made for it says so. */
+void session_retitle(struct session *s, const char *folder);
 const char *session_id(const struct session *s);        /* of the daemon's session; "" until ready */
 const char *session_channel_id(const struct session *s);
 

@@ -4,7 +4,8 @@ import json
 import os
 
 import harness
-from harness import Home
+from harness import Home, until
+from http_client import Serve
 from mcp import Mcp, text_of
 from mcp_clients import Raw, links_of
 
@@ -127,6 +128,71 @@ def test_progress_does_not_say_running_while_the_question_is_open():
         while "running" not in mcp.note("notifications/progress")["message"]:
             pass
         mcp.notify("notifications/cancelled", requestId=call)
+
+
+# ---- where they work, and what a person finds later ----
+
+def other_tree(home, name):
+    folder = os.path.join(os.path.dirname(home.work), name)
+    os.makedirs(os.path.join(folder, ".git"), exist_ok=True)
+    return folder
+
+
+def test_serve_works_where_the_client_does():
+    """Over HTTP a client says by its roots in which folder it works; --cwd is the user's word, and counts more."""
+    with Home() as home, home.rpc() as rpc:
+        theirs, root = other_tree(home, "theirs & more"), None
+        with Serve(home) as serve:
+            # Legacy: asked once, by the first call that needs a folder.
+            session = serve.initialize(roots={"listChanged": True})
+            def calls(id, answer=None, **arguments):
+                with serve.tool(session, "exec", id=id, stream=True, **arguments) as stream:
+                    for message in stream.messages() if stream.is_events else [stream.last()]:
+                        if message.get("method") == "roots/list":
+                            assert answer is not None, "it was asked before"
+                            serve.post({"jsonrpc": "2.0", "id": message["id"], "result": {"roots": answer}}, session)
+                        elif message.get("id") == id:
+                            return message["result"]["content"][0]["text"]
+            root = [{"uri": "file:///no/such/folder"}, {"uri": "https://example.com/"}, {"uri": "file:///"}, {"uri": "file://" + theirs.replace(" ", "%20")}]
+            assert calls(1, root, command="pwd; touch here").startswith(theirs + "\n") and os.path.exists(os.path.join(theirs, "here"))
+            assert calls(2, command="pwd").startswith(theirs + "\n")
+            assert "outside of" in calls(3, command="pwd", cwd=home.work), "elsewhere it is a guest"
+            until("the title names it", lambda: [s for s in rpc.call("list_sessions")["sessions"] if s.get("title", "").endswith(" in " + theirs)])
+            serve.post({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}, session)
+            assert calls(4, [], command="pwd").startswith(home.work + "\n"), "none is usable: where it was started"
+            # Modern: asked in a round of input.
+            params = {"name": "exec", "arguments": {"command": "pwd"}}
+            asked = serve.modern("tools/call", params, capabilities={"roots": {}})[2]["result"]
+            assert asked["inputRequests"]["roots"]["method"] == "roots/list", asked
+            params.update(requestState=asked["requestState"], inputResponses={"roots": {"roots": root}})
+            assert serve.modern("tools/call", params, capabilities={"roots": {}})[2]["result"]["content"][0]["text"].startswith(theirs + "\n")
+        with Serve(home, "--cwd", home.work) as serve:
+            answer = serve.modern("tools/call", {"name": "exec", "arguments": {"command": "pwd"}}, capabilities={"roots": {}})[2]["result"]
+            assert answer["content"][0]["text"].startswith(home.work + "\n"), answer
+
+
+def test_sessions_have_titles(home):
+    for modern in ERAS:
+        with Raw(home, modern) as mcp, home.rpc() as rpc:
+            mcp.exec("true")
+            assert f"raw in {home.work}" in [s.get("title") for s in rpc.call("list_sessions")["sessions"]]
+    assert home.cli("session", "list").text.count(f"raw in {home.work}") == 2
+
+
+def test_helpers_are_not_listed(home):
+    """What reads and writes files for tools is a process, but none that anybody has started."""
+    with Raw(home) as mcp, home.rpc() as rpc:
+        mcp.call("write_file", path="x", content="y")
+        mcp.exec("echo a command")
+        assert "a command" in home.cli("ps", "-a").text and "bailiff-tool" not in home.cli("ps", "-a").text
+        assert "bailiff-tool" not in home.cli("ps", "-a", "--json").text and "bailiff-tool" in home.cli("ps", "-a", "--helpers").text
+        assert len(rpc.call("list_processes")["processes"]) == 2 and len(rpc.call("list_processes", helpers=False)["processes"]) == 1
+        assert [p["command"] for p in mcp.tell("ps", all=True)[0]["processes"]] == ["echo a command"]
+        # Another program of that name is no helper.
+        put(home, "bailiff-tool", "#!/bin/sh\n")
+        os.chmod(os.path.join(home.work, "bailiff-tool"), 0o755)
+        rpc.wait(rpc.call("start_process", command=[os.path.join(home.work, "bailiff-tool")], cwd=home.work)["processId"])
+        assert "bailiff-tool" in home.cli("ps", "-a").text
 
 
 if __name__ == "__main__":

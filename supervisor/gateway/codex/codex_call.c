@@ -2,7 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/codex/file_uri.h"
+#include "supervisor/gateway/file_uri.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -10,7 +10,7 @@
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/codex/codex_fs.h"
-#include "supervisor/gateway/codex/file_uri.h"
+#include "supervisor/gateway/file_uri.h"
 
 #include <errno.h>
 #include <limits.h>

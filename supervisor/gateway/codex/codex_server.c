@@ -7,7 +7,9 @@
 #include "supervisor/client/beside.h"
 #include "supervisor/gateway/codex/codex_heir.h"
 
+#include <limits.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CALLS_MAX 64u       /* under way, then nothing more is read */
 #define EVENTS_PAGE 1000
@@ -254,7 +256,9 @@ static void initialize(struct codex_call *c)
 		codex_call_fail(c, RPC_INVALID_REQUEST, "initialize may only be sent once per connection");
 		return;
 	}
+	char folder[PATH_MAX];
 	const struct session_options o = {
+		.folder = getcwd(folder, sizeof(folder)),
 		.base = s->base, .client_name = client, .native_protocol = NATIVE_PROTOCOL, .transport = "stdio", .session_id = json_string_value(resume),
 	};
 	s->backlog = json_is_string(resume) ? json_array() : NULL;

@@ -3,7 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "supervisor/gateway/codex/file_uri.h"
+#include "supervisor/gateway/file_uri.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -121,6 +121,7 @@ static int parse_options(struct serve *s, int argc, char **argv, struct err *e)
 	if (r >= 0)
 		r = mcp_options_parse(n, rest, &s->mcp, e);
 	free(rest);
+	s->mcp.away = true;
 	if (r < 0)
 		return -1;
 	if (s->session_idle_ms < 100 || s->session_idle_ms > UINT_MAX / 2)

@@ -170,6 +170,8 @@ static void ask_timer(struct mcp_call_private *p, unsigned ms)
 
 static unsigned ask_ms(const struct mcp_call_private *p)
 {
+	if (p->ask_ms)
+		return p->ask_ms;
 	return p->call.mcp->o.config->ask_ms ? p->call.mcp->o.config->ask_ms : ASK_MS;
 }
 
@@ -209,6 +211,8 @@ static void require_input(struct mcp_call_private *p, json_t *keep)
 	TAILQ_FOREACH(q, &p->questions, entry)
 		if (!q->answer)
 			json_object_set_new(requests, q->key, json_pack("{ss sO}", "method", q->method, "params", q->params));
+	if (p->root)
+		json_object_set_new(keep, MCP_ROOT, json_string(p->root));
 	json_object_set_new(keep, ASKED_MS, json_integer((json_int_t)(clock_real_us() / 1000)));
 	mem_auto char *state = mcp_seal_make(&s, keep);
 	mcp_call_finish(&p->call, json_pack("{ss so ss}", "resultType", "input_required", "inputRequests", requests, "requestState", state));

@@ -170,6 +170,7 @@ void mcp_call_free(struct mcp_call_private *p)
 	json_decref(p->approving);
 	json_decref(p->ended);
 	free(p->traceparent);
+	free(p->root);
 	free(p);
 	if (m->left)
 		return;

@@ -116,6 +116,9 @@ void mcp_call_progress(struct mcp_call *c, double progress, double total, const 
 /* A log line for the client, if it asked for this level: debug info notice warning error critical alert emergency. data is taken over. */
 void mcp_call_log(struct mcp_call *c, const char *level, const char *logger, json_t *data);
 
+/* Where the client works, as it said (mcp_roots.h), or NULL. */
+const char *mcp_call_root(const struct mcp_call *c);
+
 /* It goes on without its request: there is no hurry to answer. */
 bool mcp_call_is_task(const struct mcp_call *c);
 

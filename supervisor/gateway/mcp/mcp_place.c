@@ -19,10 +19,9 @@
 #define ENV_MAX 1000
 #define DATA_MAX 800 /* of stdin and of what is written to a file */
 
-/* Where the client works: the folder that it was given, or started in. */
-static int own_folder(const struct mcp_call *c, char ret[PATH_MAX], struct err *e)
+int mcp_place_folder(const struct mcp_session *m, const char *root, char ret[PATH_MAX], struct err *e)
 {
-	const char *told = mcp_session_config(c->mcp)->cwd;
+	const char *told = mcp_session_config(m)->cwd ? mcp_session_config(m)->cwd : root;
 	buf_auto struct buf path = BUF_INIT;
 	char here[PATH_MAX];
 
@@ -34,6 +33,31 @@ static int own_folder(const struct mcp_call *c, char ret[PATH_MAX], struct err *
 	if (told)
 		buf_printf(&path, "%s%s", path.len ? "/" : "", told);
 	return path_clean(path.data, ret, e);
+}
+
+static int own_folder(const struct mcp_call *c, char ret[PATH_MAX], struct err *e)
+{
+	return mcp_place_folder(c->mcp, mcp_call_root(c), ret, e);
+}
+
+static const char *home_folder(void)
+{
+	const struct passwd *pw = getpwuid(getuid());
+
+	return pw && pw->pw_dir ? pw->pw_dir : "/";
+}
+
+bool mcp_place_is_tree(const char *folder)
+{
+	return folder[0] == '/' && folder[1] && !path_within(folder, home_folder()) && access(folder, W_OK) == 0;
+}
+
+bool mcp_place_has_tree(const struct mcp_call *c)
+{
+	struct err ignored = ERR_INIT;
+	char folder[PATH_MAX];
+
+	return own_folder(c, folder, &ignored) == 0 && mcp_place_is_tree(folder);
 }
 
 /* Up to the folder that holds .git, as the daemon looks for it, but neither as far as the home nor to where everybody puts things (/tmp). */
@@ -63,15 +87,13 @@ static void widen_to_tree(char path[PATH_MAX], const char *home)
  */
 bool mcp_place_is_own(const struct mcp_call *c, const char *path, char ret_tree[PATH_MAX])
 {
-	const struct passwd *pw = getpwuid(getuid());
-	const char *home = pw && pw->pw_dir ? pw->pw_dir : "/";
 	struct err e = ERR_INIT;
 
 	if (own_folder(c, ret_tree, &e) < 0)
 		return false;
-	if (!ret_tree[1] || path_within(ret_tree, home) || access(ret_tree, W_OK) < 0)
+	if (!mcp_place_is_tree(ret_tree))
 		return true;
-	widen_to_tree(ret_tree, home);
+	widen_to_tree(ret_tree, home_folder());
 	return path_within(ret_tree, path);
 }
 

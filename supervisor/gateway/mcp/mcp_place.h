@@ -10,6 +10,11 @@
 struct buf;
 struct err;
 
+/* The folder: --cwd, else `root` (the client's word, or NULL), else where the gateway was started. */
+int mcp_place_folder(const struct mcp_session *m, const char *root, char ret[PATH_MAX], struct err *e);
+/* Whether work can be done in a folder: it is neither / nor the home nor above that, and can be written. */
+bool mcp_place_is_tree(const char *folder);
+bool mcp_place_has_tree(const struct mcp_call *c);
 /* Absolute and clean; NULL is the folder itself. */
 int mcp_place_path(const struct mcp_call *c, const char *given, char ret[PATH_MAX], struct err *e);
 /* Whether the path lies in the working tree of that folder, which is returned; where that is none, everything does. */

@@ -57,6 +57,9 @@ struct mcp_call_private {
 	void (*approved)(struct mcp_call *c, enum mcp_approval a);
 	json_t *approving;              /* {processId, actionId} */
 	bool asks_permission, allowing, asking;          /* the answer that is being brought; ask_timer is set up */
+	char *root;                     /* modern: where the client works, as it said; or NULL */
+	mcp_call_fn roots_then;
+	unsigned ask_ms;                /* how long the client has to answer; 0 = as configured */
 	struct mcp_task *task;          /* the task that this call is, or NULL */
 	mcp_call_fn task_then;          /* once it is one */
 	bool becoming;                  /* the daemon is making the task */
@@ -81,6 +84,8 @@ struct mcp_session {
 	const char *version;            /* NULL until initialize */
 	bool modern;                    /* modern requests were seen */
 	json_t *client_caps, *client_info;
+	char *root;                     /* where the client works, as it said; or NULL */
+	bool roots_known;               /* it was asked */
 	int log_level;
 	json_t *subscribed;             /* object: URI → true */
 	json_t *untold;                 /* object: URI → true, of those that changed while the client did not read */
@@ -147,6 +152,8 @@ static inline struct mcp_call_private *mcp_priv(const struct mcp_call *c)
 }
 
 /* ---- questions (mcp_ask.c) ---- */
+
+#define MCP_ROOT "root" /* in a request state: where the client works, as it said */
 
 void mcp_ask_response(struct mcp_session *m, const json_t *id, json_t *result, json_t *error);
 void mcp_ask_update(struct mcp_call_private *p, json_t *responses); /* of a task */

@@ -7,7 +7,9 @@
 #include "supervisor/gateway/mcp/mcp_memory.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_request.h"
+#include "supervisor/gateway/mcp/mcp_place.h"
 #include "supervisor/gateway/mcp/mcp_resource.h"
+#include "supervisor/gateway/mcp/mcp_roots.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/rpc_message.h"
 
@@ -83,6 +85,7 @@ void mcp_session_free(struct mcp_session *m)
 	json_decref(m->subscribed);
 	json_decref(m->untold);
 	json_decref(m->untold_tasks);
+	free(m->root);
 	free(m->transport);
 	free(m->principal);
 	free(m);
@@ -123,6 +126,8 @@ int mcp_session_connect(struct mcp_session *m, struct err *e)
 {
 	static const struct session_ops ops = { .ready = on_ready, .event = on_event };
 	const json_t *elicits = json_object_get(m->client_caps, "elicitation");
+	char folder[PATH_MAX];
+	struct err ignored = ERR_INIT;
 	const struct session_options o = {
 		.base = m->o.base,
 		.client_name = json_string_value(json_object_get(m->client_info, "name")),
@@ -131,6 +136,7 @@ int mcp_session_connect(struct mcp_session *m, struct err *e)
 		.transport = m->o.transport,
 		.asks = json_is_object(elicits),
 		.session_id = m->o.config->session_id,
+		.folder = mcp_place_folder(m, m->root, folder, &ignored) == 0 ? folder : NULL,
 	};
 
 	if (!m->up)
@@ -188,8 +194,10 @@ static void notified(struct mcp_session *m, const struct rpc_message *msg, bool 
 {
 	const json_t *id = json_object_get(msg->params, "requestId");
 
+	if (strcmp(msg->method, "notifications/roots/list_changed") == 0 && !shared)
+		mcp_roots_forget(m);
 	if (strcmp(msg->method, "notifications/cancelled") != 0 || !id || shared)
-		return; /* initialized, roots/list_changed and others tell us nothing that we need */
+		return; /* initialized and others tell us nothing that we need */
 	struct mcp_call_private *p = find_call(m, id);
 	if (p && !p->task && strcmp(p->method->name, "initialize") != 0)
 		mcp_call_cancel(p);

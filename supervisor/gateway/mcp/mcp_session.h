@@ -32,6 +32,7 @@ struct mcp_session;
 /* What the command line said; the same for all clients of a gateway. Set up once with mcp_config_init. */
 struct mcp_config {
 	const char *profile, *cwd, *session_id; /* or NULL */
+	bool away;                      /* clients are elsewhere than this process was started: their roots say where they work */
 	bool fixtures;                  /* also the tools of the conformance suite */
 	bool structured;                /* output schemas and structured content: several clients hand a model that instead of the text */
 	unsigned heartbeat_ms;          /* of calls that say nothing; 0 = default */

@@ -6,6 +6,7 @@
 #include "supervisor/gateway/mcp/mcp_fixtures.h"
 #include "supervisor/gateway/mcp/mcp_page.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
+#include "supervisor/gateway/mcp/mcp_roots.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
 #include "supervisor/gateway/rpc_message.h"
@@ -81,6 +82,11 @@ void mcp_method_tools_list(struct mcp_call *c)
 	mcp_page_finish(c, "tools", row);
 }
 
+static void run(struct mcp_call *c)
+{
+	mcp_task_run(c, mcp_tool_find(c->mcp->o.config->fixtures, c->name));
+}
+
 void mcp_method_tools_call(struct mcp_call *c)
 {
 	const json_t *name = json_object_get(c->params, "name");
@@ -108,5 +114,8 @@ void mcp_method_tools_call(struct mcp_call *c)
 		return;
 	}
 	json_schema_settle(schema, c->arguments);
-	mcp_task_run(c, t);
+	if (t->hints & MCP_IN_FOLDER)
+		mcp_roots_then(c, run);
+	else
+		run(c);
 }

@@ -21,7 +21,7 @@
 #define MCP_SCHEMA(...) #__VA_ARGS__
 #define MCP_NO_SCHEMA NULL
 
-enum mcp_tool_hints { MCP_READS = 1, MCP_DESTROYS = 2, MCP_REPEATABLE = 4, MCP_OPEN_WORLD = 8 };
+enum mcp_tool_hints { MCP_READS = 1, MCP_DESTROYS = 2, MCP_REPEATABLE = 4, MCP_OPEN_WORLD = 8, MCP_IN_FOLDER = 16 /* it works in the client's */ };
 /*
  * Whether calls can be tasks: MAY: if a legacy client wants it, and for modern ones that can when it takes longer than a second;
  * AT_ONCE: without that second; MUST: only as a task; OWN: the same, but the handler says when (mcp_task_become).

@@ -328,6 +328,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 static void list(struct mcp_call *c, json_t *params, mcp_call_up_fn then)
 {
 	json_object_set_new(params, "limit", json_integer(PS_LIMIT));
+	json_object_set_new(params, "helpers", json_false());
 	if (!json_is_true(json_object_get(c->arguments, "everySession")))
 		json_object_set_new(params, "sessionId", json_string(session_id(c->up)));
 	mcp_call_up(c, "list_processes", params, then);

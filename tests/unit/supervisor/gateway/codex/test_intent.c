@@ -5,7 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "supervisor/gateway/codex/environment.h"
-#include "supervisor/gateway/codex/file_uri.h"
+#include "supervisor/gateway/file_uri.h"
 #include "supervisor/gateway/codex/glob_scan.h"
 #include "tests/unit/suite.h"
 

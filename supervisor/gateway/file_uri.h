@@ -1,7 +1,7 @@
-#ifndef BAILIFF_GATEWAY_CODEX_FILE_URI_H
-#define BAILIFF_GATEWAY_CODEX_FILE_URI_H
+#ifndef BAILIFF_GATEWAY_FILE_URI_H
+#define BAILIFF_GATEWAY_FILE_URI_H
 
-/* file: URIs, which is how Codex writes paths: file:///a%20b, file://localhost/a, file:/a. */
+/* file: URIs, which is how Codex and MCP roots write paths: file:///a%20b, file://localhost/a, file:/a. */
 
 #include <limits.h>
 
