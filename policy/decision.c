@@ -152,6 +152,17 @@ static const char *rule_origin(const struct policy_rule *r, char ret[RULE_WHERE_
 	return ret;
 }
 
+/* What a strict policy does not see of a command, or of the line. */
+static const char *strict_reason(const struct policy_request *r, const struct rules_verdict *v)
+{
+	const unsigned bits = v->command >= 0 ? r->facts->command[v->command].unknown : r->facts->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED;
+
+	for (unsigned i = 0; i < COMMAND_UNKNOWN_COUNT; i++)
+		if (bits & 1u << i)
+			return command_unknown_text(i);
+	return "no table says what this program does (allow it with a rule)";
+}
+
 static void decide_by_rules(const struct policy_request *r, const struct judged *j, const struct rules_verdict *v, struct policy_decision *d)
 {
 	const struct policy_rule *rule = v->nhits ? v->hit[0] : NULL;
@@ -162,7 +173,9 @@ static void decide_by_rules(const struct policy_request *r, const struct judged 
 	for (size_t i = 0; i < v->nhits; i++)
 		d->rules[d->nrules++] = v->hit[i];
 	d->ruled = v->unseen || v->effect >= RULE_ASK;
-	if (v->unseen)
+	if (v->strict)
+		say(d, POLICY_ASK, POLICY_BY_RULE, "the policy is strict, and '%.80s' runs code that is not in its words: %.120s", command_text(r, v), strict_reason(r, v));
+	else if (v->unseen)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "there are rules that refuse or ask, and whether one applies is not known: %.120s",
 		    j->unknown ? j->unknown : "it is only known when it runs");
 	else if (v->effect == RULE_DENY)

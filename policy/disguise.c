@@ -1,6 +1,7 @@
 #include "policy/disguise.h"
 
 #include "policy/args.h"
+#include "policy/reading.h"
 #include "policy/shell/arena.h"
 #include "policy/understand.h"
 #include "runtime/base/buf.h"
@@ -50,6 +51,11 @@ static bool is_known(const char *name)
 		if (args_named(name, known[i]))
 			return true;
 	return false;
+}
+
+bool disguise_is_seen(const struct command_simple *c)
+{
+	return c->name && c->argv[0] && traits_is_system_program(c->argv[0]) && (strcmp(c->name, "[[") == 0 || strcmp(c->name, "((") == 0 || is_known(c->name));
 }
 
 static struct command_word word_of(const char *value, const char *plain, struct shell_arena *arena)

@@ -29,6 +29,9 @@ void disguise_each(const struct command_simple *c, disguise_fn *fn, void *ctx);
 /* Whether it may run what it is given; slow, so look for a rule first. */
 bool disguise_may_run(const struct command_simple *c);
 
+/* Whether a table is about the program, and it is the system's: what it does then shows in its words and in `unknown`. */
+bool disguise_is_seen(const struct command_simple *c);
+
 #define DISGUISE_HOST_MAX 256
 /* The host of a URL that the word, or what follows the first = of it, is; false: it is none, or the program only shows or searches text. */
 bool disguise_host(const struct command_simple *c, const char *word, char ret[DISGUISE_HOST_MAX]);

@@ -537,6 +537,27 @@ static bool has_stopping(const struct policy_rules *s)
 	return false;
 }
 
+/* Of a strict policy: what runs code that is not in the words asks, unless a rule allows just that command. */
+static void ask_strictly(struct asking *a)
+{
+	const struct command_facts *f = a->query->facts;
+	struct rules_verdict *v = a->verdict;
+	unsigned left = f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED;
+
+	for (size_t i = 0; i < f->ncommands && !left; i++) {
+		const struct command_simple *c = &f->command[i];
+
+		if (c->flags & (COMMAND_ELSEWHERE | COMMAND_FUNCTION_CALL) || !c->argc || (!c->unknown && disguise_is_seen(c)) || allowed_by(a, c, NULL))
+			continue;
+		v->command = (int)i;
+		left = 1;
+	}
+	if (!left)
+		return;
+	v->effect = RULE_ASK;
+	v->unseen = v->strict = true;
+}
+
 static void ask_command(struct asking *a)
 {
 	const struct command_facts *f = a->query->facts;
@@ -559,6 +580,8 @@ static void ask_command(struct asking *a)
 		v->effect = RULE_ASK;
 		v->unseen = true;
 	}
+	if (v->effect == RULE_NONE && a->nsets && a->set[0]->strict)
+		ask_strictly(a);
 }
 
 /* What a set says of a tool; what allows it, if that counts. */

@@ -61,6 +61,7 @@ struct policy_rules {
 	bool bypass;                  /* the host's file says allowBypass */
 	bool allows;                  /* there is a rule that allows */
 	bool sessions_tighten;        /* a file says "sessionAllow": false: what sessions' rules allow does not count */
+	bool strict;                  /* a file says "strict": true: code that policy cannot see asks */
 	const struct policy_hooks *hooks; /* of the same files (hooks.h), or NULL; its owner's */
 	char **note;
 	size_t nnotes;
@@ -98,6 +99,7 @@ struct rules_verdict {
 	bool maybe;                          /* whether a rule applies is only known when it runs, so it asks */
 	bool handed;                         /* … because what the program does with the words that the rule is about is not known */
 	bool unseen;                         /* what runs is not known, and there are rules that would refuse or ask */
+	bool strict;                         /* … or the policy is strict, and `command` runs code that is not in the words */
 	int command;                         /* the one it is about, or −1 */
 };
 /* `s` may be NULL. */

@@ -24,7 +24,7 @@
 #define NO_ELEMENT SIZE_MAX
 
 #define FILE_KEYS "permissions|prefixRules|hooks|trustedHooks|sandbox|profiles|models|limits|$schema"
-#define PERMISSION_KEYS "deny|ask|allow|defaultMode|allowBypass|sessionAllow"
+#define PERMISSION_KEYS "deny|ask|allow|defaultMode|allowBypass|sessionAllow|strict"
 
 struct reading {
 	struct policy_rules *rules;
@@ -238,7 +238,7 @@ static int other_permissions(struct reading *f, const json_t *p, struct jval whe
 
 static int read_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
 {
-	const json_t *bypass = json_object_get(p, "allowBypass"), *sessions = json_object_get(p, "sessionAllow");
+	const json_t *bypass = json_object_get(p, "allowBypass"), *sessions = json_object_get(p, "sessionAllow"), *strict = json_object_get(p, "strict");
 
 	if (!p)
 		return 0;
@@ -249,6 +249,11 @@ static int read_permissions(struct reading *f, const json_t *p, struct jval wher
 	if (sessions && !json_is_boolean(sessions))
 		return wrong(f, jval_get(where, "sessionAllow").text, "permissions.sessionAllow", e, "must be true or false");
 	f->rules->sessions_tighten |= json_is_false(sessions);
+	if (strict && !json_is_boolean(strict))
+		return wrong(f, jval_get(where, "strict").text, "permissions.strict", e, "must be true or false");
+	if (json_is_false(strict) && f->rules->strict)
+		note(f, jval_get(where, "strict").text, "a more important file says \"strict\": true, which stays in effect");
+	f->rules->strict |= json_is_true(strict);
 	if (bypass && !json_is_boolean(bypass))
 		return wrong(f, jval_get(where, "allowBypass").text, "permissions.allowBypass", e, "must be true or false");
 	if (bypass && f->layer != RULE_OF_HOST)
@@ -488,6 +493,7 @@ int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char
 		s->mode_layer = before.mode_layer;
 		s->bypass = before.bypass;
 		s->sessions_tighten = before.sessions_tighten;
+		s->strict = before.strict;
 		policy_rules_index(s);
 		return -1;
 	}

@@ -205,6 +205,7 @@ static void policy_json(struct engine *g, const struct policy_rules *rules, cons
 	jw_kstr(&w, "modeMeans", permission_mode_text(mode));
 	jw_kstr(&w, "modeSource", mode != wanted ? "workspace" : mode != usual ? "session" : s->mode < 0 ? "default" : rule_layer_name(s->mode_layer));
 	jw_kbool(&w, "bypassPermitted", s->bypass);
+	jw_kbool(&w, "strict", s->strict);
 	jw_kbool(&w, "interactive", !c->no_person);
 	sources_json(s, own, &w);
 	if (problem[0])

@@ -159,6 +159,8 @@ static int show(struct cli *c)
 		return record_show(a.result, true);
 	show_line("mode", jval_get(a.result, "mode"), &out);
 	show_line("means", jval_get(a.result, "modeMeans"), &out);
+	if (jval_bool(jval_get(a.result, "strict"), false))
+		buf_str(&out, "strict     code that is not in a command's words asks\n");
 	show_line("from", jval_get(a.result, "modeSource"), &out);
 	show_line("problem", jval_get(a.result, "problem"), &out);
 	for (struct jiter it = jiter_on(jval_get(a.result, "notes")); jiter_next(&it);)

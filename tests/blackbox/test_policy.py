@@ -369,6 +369,39 @@ def test_shell_options_and_here_documents_hide_no_denied_command(home):
                 assert said["decision"] == answer, (line, said)
 
 
+def test_a_strict_policy_asks_for_code_that_it_cannot_see(home):
+    rules = {"deny": ["Bash(git push:*)"], "allow": ["Bash(make test)", "Bash(./tool:*)"]}
+    code = ["python3 -c 'print(1)'", "sh script.sh", ". ./script.sh", "make", "ssh host ls", "awk '{print}' f", "npm test", "./other", "unheard-of-program x", "ls; make"]
+    plain = ["ls -l", "cat f | sort", "mkdir d && cp f d", "git commit -m x", "sh -c 'ls; rm f'", "make test", "ls; make test", "./tool x", "f() { ls; }; f", "[[ a = b ]] || echo $((1+1))"]
+    with home.rpc() as rpc:
+        for strict in (False, True):
+            policy(home, {"permissions": dict(rules, strict=strict)})
+            rpc.call("reload_policy")
+            assert rpc.call("get_policy")["strict"] is strict
+            assert ("strict" in home.cli("policy", "show").text) is strict
+            for lines, answer in ((code, "ask" if strict else "allow"), (plain, "allow"), (["git push"], "deny")):
+                for line in lines:
+                    said = rpc.call("evaluate_permission", commandLine=line, cwd=home.work)["permissionDecision"]
+                    assert said["decision"] == answer, (strict, line, said)
+        said = rpc.call("evaluate_permission", commandLine="ls; make", cwd=home.work)["permissionDecision"]
+        assert said["decisionReason"].startswith("the policy is strict, and 'make' runs code that is not in its words"), said
+        # A workspace can make it strict, and not take it back.
+        os.makedirs(os.path.join(home.work, ".bailiff"))
+        for user, place in ((False, True), (True, False)):
+            policy(home, {"permissions": {"strict": user}})
+            with open(os.path.join(home.work, ".bailiff", "policy.json"), "w") as f:
+                json.dump({"permissions": {"strict": place}}, f)
+            rpc.call("reload_policy")
+            started = rpc.call("start_process", commandLine="make", cwd=home.work)
+            assert started["status"] == "waiting_permission", (user, place, started)
+    wrong = os.path.join(home.dir, "wrong.json")
+    for text in ('{"permissions": {"strict": "yes"}}', '{"permissions": {"stricts": true}}'):
+        with open(wrong, "w") as f:
+            f.write(text)
+        done = home.cli("policy", "lint", wrong, status=1)
+        assert "strict" in done.text and "line 1" in done.text or "wrong.json:1" in done.text, done.text
+
+
 def test_untrusted_runs_nothing_that_variables_or_modes_change(home):
     lines = ["x=PATH; export $x=.; ls", "x=PATH; declare $x=.; ls", "x=PATH; printf -v $x .; ls", "set -k; ls LD_PRELOAD=./e.so", "bash -k -c 'ls LD_PRELOAD=./e.so'",
              "cargo --version", ": $((PATH=1)); ls", "exec {PATH}>/dev/null; ls", "alias ls=env\nls touch made", "cat <<E\nE\\\n\ntouch made"]
