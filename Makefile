@@ -40,7 +40,7 @@ CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
 LAYERS := supervisor/cli supervisor/gateway supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/guard supervisor runtime/evidence runtime/engine \
-	runtime/view runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/base
+	runtime/view runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/loop runtime/base
 MAINS := supervisor/main.c supervisor/cli/main.c supervisor/gateway/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c
 
 layer_sources = $(filter-out $(MAINS),$(wildcard $(1)/*.c))

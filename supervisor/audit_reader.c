@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/ports.h"
+#include "runtime/loop/loop.h"
 #include "sandbox/audit.h"
 #include "sandbox/violation.h"
 #include "supervisor/hold.h"
@@ -94,7 +95,7 @@ static void ask(struct audit_reader *a)
 	const struct timeval later = { .tv_usec = ASK_AGAIN_MS * 1000 };
 
 	if (!spawn_link_mark(&a->world->spawner, a->asked) && a->retry)
-		event_add(a->retry, &later);
+		loop_add(a->retry, &later);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *ctx)
@@ -232,6 +233,6 @@ void audit_reader_listen(struct audit_reader *a, struct event_base *base)
 		return;
 	a->ev = event_new(base, a->fd, EV_READ | EV_PERSIST, on_records, a);
 	a->retry = evtimer_new(base, on_retry, a);
-	event_add(a->ev, NULL);
+	loop_add(a->ev, NULL);
 	audit_reader_ask_again(a);
 }

@@ -4,6 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -46,7 +47,7 @@ static void guard_link_send(struct guard_link *l, const struct guard_msg *m, con
 
 	do
 		r = fd_send(l->fd, m, sizeof *m, fds, n, MSG_NOSIGNAL);
-	while (r < 0 && (errno == EINTR || errno == ETOOMANYREFS || errno == ENOBUFS));
+	while (r < 0 && (errno == EINTR || errno == ETOOMANYREFS || errno == ENOBUFS || errno == ENOMEM));
 	if (r < 0)
 		guard_is_gone(strerror(errno));
 }
@@ -93,7 +94,7 @@ static int receive(struct guard_link *l, int flags)
 	struct guard_msg m;
 	ssize_t n = fd_recv(l->fd, &m, sizeof m, fds, &nfds, flags);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && fd_recv_again(errno))
 		return 0;
 	if (n != (ssize_t)sizeof m)
 		guard_is_gone(n < 0 ? strerror(errno) : "end of file");
@@ -125,7 +126,7 @@ void guard_link_listen(struct guard_link *l, struct event_base *base)
 {
 	l->later_ev = event_new(base, -1, 0, on_later, l);
 	l->ev = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
-	event_add(l->ev, NULL);
+	loop_add(l->ev, NULL);
 }
 
 void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots, const int fds[GUARD_SLOT_COUNT])
@@ -176,11 +177,18 @@ void guard_link_release_later(struct guard_link *l, const struct plan_key *key)
 	event_active(l->later_ev, EV_TIMEOUT, 0);
 }
 
-void guard_link_ready(struct guard_link *l)
+void guard_link_ready(struct guard_link *l, uint64_t grace_ms)
 {
-	const struct plan_key none = { 0 };
+	const struct guard_msg m = { .kind = GUARD_READY, .value = grace_ms < UINT32_MAX ? (uint32_t)grace_ms : UINT32_MAX };
 
-	send_key(l, GUARD_READY, &none, 0);
+	guard_link_send(l, &m, NULL, 0);
+}
+
+void guard_link_want_restart(struct guard_link *l, enum guard_role role)
+{
+	const struct guard_msg m = { .kind = GUARD_WANT_RESTART, .index = role };
+
+	guard_link_send(l, &m, NULL, 0);
 }
 
 void guard_link_want_proxy(struct guard_link *l)
@@ -207,7 +215,7 @@ int guard_link_next(struct guard_link *l, uint32_t *index, struct guard_item *re
 		size_t nfds = GUARD_SLOT_COUNT, k = 0;
 		ssize_t n = fd_recv(l->fd, &m, sizeof m, fds, &nfds, 0);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && fd_recv_again(errno))
 			continue;
 		if (n < 0 && errno == EMSGSIZE)
 			return err_sys(e, EMFILE, "take over descriptors from the guard");

@@ -43,7 +43,9 @@ void guard_link_kill(struct guard_link *l, const struct plan_key *key);
 void guard_link_release(struct guard_link *l, const struct plan_key *key);
 /* The same when what is to be done in this turn of the loop is done: nobody waits for it, and the guard takes a processor. */
 void guard_link_release_later(struct guard_link *l, const struct plan_key *key);
-void guard_link_ready(struct guard_link *l);
+void guard_link_ready(struct guard_link *l, uint64_t grace_ms); /* what is given to commands when the daemon stops */
+/* The link to the spawner or the proxy is broken: the guard kills it, starts another, and sends a new link. */
+void guard_link_want_restart(struct guard_link *l, enum guard_role role);
 void guard_link_want_proxy(struct guard_link *l);
 void guard_link_want_reload(struct guard_link *l);
 

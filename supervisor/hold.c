@@ -5,6 +5,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "pty/master.h"
+#include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
 #include "sandbox/autorun.h"
 #include "sandbox/autorun_report.h"
@@ -431,7 +432,7 @@ static void stream_stall(struct hold_stream *s, int error)
 	if (!s->ev) /* closed meanwhile */
 		return;
 	event_del(s->ev);
-	event_add(s->retry, &later);
+	loop_add(s->retry, &later);
 	engine_on_output_stalled(name.world->engine, name.key.id, s->index, error);
 }
 
@@ -439,7 +440,7 @@ static void stream_retry(evutil_socket_t fd, short what, void *ctx)
 {
 	struct hold_stream *s = ctx;
 
-	event_add(s->ev, NULL);
+	loop_add(s->ev, NULL);
 	event_active(s->ev, EV_READ, 0);
 }
 
@@ -556,7 +557,7 @@ ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n)
 	if (h->fds[GUARD_SLOT_PTY] >= 0) {
 		r = master_write(h->fds[GUARD_SLOT_PTY], p, n);
 		if (r == 0 && h->stdin_ev)
-			event_add(h->stdin_ev, &later);
+			loop_add(h->stdin_ev, &later);
 		return r;
 	}
 	if (h->fds[GUARD_SLOT_STDIN] < 0) {
@@ -569,7 +570,7 @@ ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n)
 	if (r >= 0 || errno != EAGAIN)
 		return r;
 	if (h->stdin_ev)
-		event_add(h->stdin_ev, NULL);
+		loop_add(h->stdin_ev, NULL);
 	return 0;
 }
 
@@ -636,7 +637,7 @@ static struct event *watch(struct hold *h, int fd, short what, event_callback_fn
 	struct event *ev = fd < 0 ? NULL : event_new(h->world->base, fd, what, fn, ctx);
 
 	if (ev && !(what & EV_WRITE))
-		event_add(ev, NULL);
+		loop_add(ev, NULL);
 	return ev;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/spawn_link.h"
 
 #include <errno.h>
@@ -128,7 +129,7 @@ static int ask(struct look_link *l)
 	}
 	l->tries++;
 	l->ev = event_new(l->base, l->fd, EV_READ | EV_PERSIST, on_answer, l);
-	event_add(l->ev, &patience);
+	loop_add(l->ev, &patience);
 	spawn_link_request(l->spawner, &m, fds, LOOK_FDS);
 	return 0;
 }

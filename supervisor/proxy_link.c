@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "sandbox/violation.h"
 #include "supervisor/config.h"
 #include "supervisor/hold.h"
@@ -32,8 +33,8 @@ static bool tell(struct proxy_link *l, const struct proxy_msg *m, const int *fds
 		return false;
 	if (fd_send(l->fd, m, sizeof *m, fds, nfds, MSG_NOSIGNAL | MSG_DONTWAIT) == 0)
 		return true;
-	if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
-		event_add(l->write_ev, NULL);
+	if (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS)
+		loop_add(l->write_ev, NULL);
 	return false;
 }
 
@@ -174,8 +175,10 @@ static int receive(struct proxy_link *l)
 	size_t nfds = 0;
 	ssize_t n = fd_recv(l->fd, &m, sizeof m, none, &nfds, MSG_DONTWAIT);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && fd_recv_again(errno))
 		return 0;
+	if (n != 0 && n != (ssize_t)sizeof m) /* it lives, and would wait for a link for ever */
+		guard_link_want_restart(&l->world->guard, GUARD_PROXY);
 	if (n != (ssize_t)sizeof m)
 		return -1;
 	dispatch(l, &m);
@@ -240,7 +243,7 @@ void proxy_link_replace(struct proxy_link *l, int fd)
 	l->wanted = true;
 	l->read_ev = event_new(l->world->base, fd, EV_READ | EV_PERSIST, on_readable, l);
 	l->write_ev = event_new(l->world->base, fd, EV_WRITE, on_writable, l);
-	event_add(l->read_ev, NULL);
+	loop_add(l->read_ev, NULL);
 	flush(l);
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/engine.h"
+#include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/changes.h"
@@ -334,6 +335,7 @@ static void health(void *ctx, struct buf *members)
 	jw_kint(&w, "guardPid", getppid());
 	jw_kbool(&w, "privileged", r->o->privileged);
 	jw_kbool(&w, "embedded", r->o->embedded);
+	jw_kstr(&w, "spawner", spawn_link_state(&r->world.spawner));
 	jw_kstr(&w, "proxy", proxy_link_state(&r->world.proxy));
 	jw_kobj(&w, "violations");
 	jw_kstr(&w, "state", audit_is_ours(r) ? "enforced" : "unavailable");
@@ -393,7 +395,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	policy_files_load(&r->policy, r->files, r->engine);
 	engine_go_on(r->engine);
 	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
-	event_add(r->store_ev, NULL);
+	loop_add(r->store_ev, NULL);
 	control_start(r);
 	r->screens.attended = control_attends;
 	r->screens.attended_ctx = r->control;
@@ -402,12 +404,12 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	warn_of_audit(r);
 	const struct timeval hour = { .tv_sec = RETENTION_S };
 	r->retention_ev = event_new(r->base, -1, EV_PERSIST, on_retention, r);
-	event_add(r->retention_ev, &hour);
+	loop_add(r->retention_ev, &hour);
 	event_active(r->retention_ev, EV_TIMEOUT, 0);
 	if (r->o->embedded) {
 		const struct timeval every = { .tv_sec = IDLE_CHECK_S };
 		r->idle_ev = event_new(r->base, -1, EV_PERSIST, on_idle_check, r);
-		event_add(r->idle_ev, &every);
+		loop_add(r->idle_ev, &every);
 	}
 	return 0;
 }
@@ -466,10 +468,12 @@ int runtime_main(const struct runtime_options *o)
 		log_error("%s", e.message);
 		return is_hopeless(&e) ? GUARD_EXIT_CONFIG : 1;
 	}
-	guard_link_ready(&r.world.guard);
+	guard_link_ready(&r.world.guard, r.config.stop_grace_ms);
 	if (r.stop_wanted)
 		on_stop(&r);
-	event_base_dispatch(r.base);
+	/* Without a loop nothing can be brought to its end here: another runtime takes over. */
+	if (loop_run(r.base) < 0 || !event_base_got_exit(r.base))
+		return 1;
 	runtime_tear_down(&r);
 	return GUARD_EXIT_DONE;
 }

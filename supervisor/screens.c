@@ -8,6 +8,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/ports.h"
+#include "runtime/loop/loop.h"
 #include "runtime/store/spool.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
@@ -144,7 +145,7 @@ static void kept_wake(struct screens_kept *k)
 		TAILQ_INSERT_TAIL(&s->busy, k, busy_link);
 	k->busy = true;
 	if (!evtimer_pending(s->turn, NULL) || (!rest && s->resting))
-		evtimer_add(s->turn, rest ? &later : &soon);
+		loop_add(s->turn, rest ? &later : &soon);
 	s->resting = rest;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/ports.h"
+#include "runtime/loop/loop.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -41,6 +42,18 @@ void spawn_link_done(struct spawn_link *l)
 	fd_close(&l->fd);
 }
 
+/* Something is amiss with the link itself: without another spawner nothing would be answered any more. */
+static void broken(struct spawn_link *l, const char *what)
+{
+	if (l->broken)
+		return;
+	log_error("the link to the spawner: %s; another one is wanted", what);
+	l->broken = true;
+	if (l->read_ev)
+		event_del(l->read_ev);
+	l->on->broken(l->ctx);
+}
+
 /* Sends what is queued; stops at a full socket (and comes back when there is room) or at a dead one (a new link follows). */
 static void flush(struct spawn_link *l)
 {
@@ -61,8 +74,12 @@ static void flush(struct spawn_link *l)
 			r->nfds = 0;
 			continue;
 		}
-		if ((errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS || errno == EINTR) && l->write_ev)
-			event_add(l->write_ev, NULL);
+		if (errno == EPIPE || errno == ECONNRESET || errno == EBADF)
+			return; /* that spawner is gone, or there is none yet */
+		if (errno != ETOOMANYREFS && !fd_recv_again(errno))
+			broken(l, strerror(errno));
+		else if (l->write_ev)
+			loop_add(l->write_ev, NULL);
 		return;
 	}
 }
@@ -96,7 +113,7 @@ static void answer(struct spawn_link *l, const struct spawn_msg *m, int *fds, si
 		l->on->changed(l->ctx, m);
 }
 
-/* 1 = a message, 0 = none now, −1 = the spawner is gone. */
+/* 1 = a message, 0 = none now, −1 = the spawner is gone, or will be. */
 static int receive(struct spawn_link *l, int flags, uint32_t *ret_kind)
 {
 	struct spawn_msg m;
@@ -104,8 +121,14 @@ static int receive(struct spawn_link *l, int flags, uint32_t *ret_kind)
 	size_t nfds = 2;
 	ssize_t n = fd_recv(l->fd, &m, sizeof m, fds, &nfds, flags);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n < 0 && fd_recv_again(errno))
 		return 0;
+	if (n == 0)
+		l->broken = true; /* the guard sees to it */
+	else if (n < 0)
+		broken(l, errno == EMSGSIZE ? "descriptors of a message were lost" : strerror(errno));
+	else if (n != (ssize_t)sizeof m)
+		broken(l, "a message of the wrong size");
 	if (n != (ssize_t)sizeof m)
 		return -1;
 	*ret_kind = m.kind;
@@ -140,7 +163,7 @@ void spawn_link_listen(struct spawn_link *l, struct event_base *base)
 	l->base = base;
 	l->read_ev = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
 	l->write_ev = event_new(base, l->fd, EV_WRITE, on_writable, l);
-	event_add(l->read_ev, NULL);
+	loop_add(l->read_ev, NULL);
 	flush(l);
 }
 
@@ -154,6 +177,7 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 		; /* answers that were given before it died */
 	events_drop(l);
 	fd_close(&l->fd);
+	l->broken = false;
 	/* Before anything is sent on the new link, and before anybody is told: what they ask for next is not lost. */
 	for (r = TAILQ_FIRST(&l->requests); r; r = next) {
 		next = TAILQ_NEXT(r, link);
@@ -212,6 +236,11 @@ struct port_expected spawn_link_expect(struct spawn_link *l, uint64_t hint)
 void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds)
 {
 	request(l, m, NULL, fds, nfds);
+}
+
+const char *spawn_link_state(const struct spawn_link *l)
+{
+	return l->broken ? "restarting" : "ok";
 }
 
 void spawn_link_answered(struct spawn_link *l)

@@ -37,6 +37,7 @@ struct spawn_link_events {
 	/* This start was sent to a spawner that is gone: it is not known what it did. */
 	void (*unanswered)(void *ctx, const struct plan_key *key);
 	void (*changed)(void *ctx, const struct spawn_msg *m); /* ECONNRESET: that spawner is gone */
+	void (*broken)(void *ctx);                             /* nothing comes on this link any more: another spawner is needed */
 };
 
 struct spawn_link {
@@ -47,6 +48,7 @@ struct spawn_link {
 	const struct spawn_link_events *on;
 	void *ctx;
 	uint64_t expected;                    /* so many requests were told of */
+	bool broken;                          /* it waits for another spawner */
 	int answered_cpu;                     /* where a client was last told of an end; −1 = nowhere yet */
 };
 
@@ -64,6 +66,7 @@ struct port_expected spawn_link_expect(struct spawn_link *l, uint64_t hint);
 void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds);
 /* Here and now a client is told of an end: who is woken so comes back from this processor. */
 void spawn_link_answered(struct spawn_link *l);
+const char *spawn_link_state(const struct spawn_link *l); /* as in get_health */
 void spawn_link_clean(struct spawn_link *l, const struct plan_key *key);
 /* Asks for a mark among the audit records. false = not now: there will be another spawner. */
 bool spawn_link_mark(struct spawn_link *l, uint64_t token);

@@ -1,6 +1,7 @@
 #include "supervisor/wake.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/loop/loop.h"
 
 #include <event2/event.h>
 
@@ -13,7 +14,7 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 	const struct timeval next_turn = { 0 };
 
 	if (clock_boot_ns() > w->due_ns + LATE_NS && w->late_turns++ < LATE_TURNS) {
-		event_add(w->timer, &next_turn);
+		loop_add(w->timer, &next_turn);
 		return;
 	}
 	w->late_turns = 0;
@@ -44,5 +45,5 @@ void wake_at(struct wake *w, uint64_t boot_ns)
 	w->at_ns = boot_ns;
 	w->due_ns = now + wait;
 	const struct timeval tv = { .tv_sec = (time_t)(wait / 1000000000), .tv_usec = (suseconds_t)(wait % 1000000000 / 1000) + (wait ? 1 : 0) };
-	event_add(w->timer, &tv);
+	loop_add(w->timer, &tv);
 }

@@ -630,7 +630,14 @@ static void on_spawn_changed(void *world, const struct spawn_msg *m)
 		changes_on_answer(w->changes, m);
 }
 
-static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered, on_spawn_changed };
+static void on_spawn_broken(void *world)
+{
+	struct world *w = world;
+
+	guard_link_want_restart(&w->guard, GUARD_SPAWNER);
+}
+
+static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered, on_spawn_changed, on_spawn_broken };
 
 void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir,
 		int audit_fd)

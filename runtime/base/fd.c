@@ -146,6 +146,11 @@ static size_t fd_collect(struct msghdr *mh, int *all, size_t cap)
 	return count;
 }
 
+bool fd_recv_again(int errnum)
+{
+	return errnum == EAGAIN || errnum == EINTR || errnum == ENOMEM || errnum == ENOBUFS;
+}
+
 ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int flags)
 {
 	union fd_control control;

@@ -34,6 +34,8 @@ int fd_send(int sock, const void *msg, size_t len, const int *fds, size_t nfds, 
  * and *nfds is set to how many came (all CLOEXEC). A message that is longer than cap or brings more descriptors is
  * an error (EMSGSIZE) and its descriptors are closed.
  */
+/* errno after fd_recv: nothing was taken, and it may work the next time (nothing there, or the kernel has no memory now). */
+bool fd_recv_again(int errnum);
 ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int flags);
 
 /* pidfd_open, pidfd_send_signal and close_range without glibc's help */

@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -57,12 +58,12 @@ static void arm(struct link *l)
 		if (p.fd >= 0 && p.events) {
 			short what = (short)((p.events & POLLIN ? EV_READ : 0) | (p.events & POLLOUT ? EV_WRITE : 0) | EV_PERSIST);
 			event_assign(&l->io, l->base, p.fd, what, on_io, l);
-			event_add(&l->io, NULL);
+			loop_add(&l->io, NULL);
 		}
 	}
 	if (wait >= 0) {
 		const struct timeval tv = { .tv_sec = wait / 1000, .tv_usec = wait % 1000 * 1000 };
-		event_add(&l->timer, &tv);
+		loop_add(&l->timer, &tv);
 	} else {
 		event_del(&l->timer);
 	}

@@ -3,6 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/request.h"
 #include "supervisor/control/rpc.h"
@@ -41,7 +42,7 @@ struct client *client_new(struct control *k, int fd, const struct peer *peer)
 	LIST_INSERT_HEAD(&k->clients, cl, entry);
 	k->nclients++;
 	event_assign(&cl->ev, k->o.base, fd, EV_READ | EV_WRITE | EV_ET | EV_PERSIST, on_event, cl);
-	event_add(&cl->ev, NULL);
+	loop_add(&cl->ev, NULL);
 	const struct caller came = { .uid = peer->uid, .gid = peer->gid, .pid = peer->pid, .peer_fd = fd };
 	engine_client_came(k->o.engine, &came);
 	return cl;

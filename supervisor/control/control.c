@@ -6,6 +6,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
 #include "supervisor/config.h"
 #include "supervisor/control/call.h"
@@ -73,7 +74,7 @@ void control_turn(struct control *k)
 {
 	static const struct timeval now = { 0 };
 	if (!event_pending(k->turn_ev, EV_TIMEOUT, NULL))
-		event_add(k->turn_ev, &now);
+		loop_add(k->turn_ev, &now);
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *arg)
@@ -150,7 +151,7 @@ static void welcome(struct control *k, int fd)
 static void rest(struct control *k)
 {
 	event_del(k->accept_ev);
-	event_add(k->accept_again_ev, &ACCEPT_REST);
+	loop_add(k->accept_again_ev, &ACCEPT_REST);
 }
 
 /* No descriptors: lets one in on the reserve, to refuse it. */
@@ -209,7 +210,7 @@ static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 	if (k->spare_fd < 0)
 		k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (k->accepting)
-		event_add(k->accept_ev, NULL);
+		loop_add(k->accept_ev, NULL);
 }
 
 /* ---- life ---- */
@@ -235,7 +236,7 @@ struct control *control_new(const struct control_options *o)
 	k->accept_again_ev = evtimer_new(o->base, on_accept_again, k);
 	if (o->listen_fd >= 0) {
 		k->accept_ev = event_new(o->base, o->listen_fd, EV_READ | EV_PERSIST, on_accept, k);
-		event_add(k->accept_ev, NULL);
+		loop_add(k->accept_ev, NULL);
 		k->accepting = true;
 	}
 	store_listen(o->store, on_commit, k);

@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/lines.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -43,7 +44,7 @@ static void go_on(struct line_stream *s)
 {
 	const struct timeval now = { 0 };
 
-	event_add(&s->again, &now);
+	loop_add(&s->again, &now);
 }
 
 static void end(struct line_stream *s)
@@ -91,7 +92,7 @@ static void flush_out(struct line_stream *s)
 		s->sent = 0;
 	}
 	if (s->out.len)
-		event_add(&s->write_ev, NULL);
+		loop_add(&s->write_ev, NULL);
 }
 
 static size_t unsent(const struct line_stream *s)
@@ -186,7 +187,7 @@ static void look_after(struct line_stream *s)
 	if (s->polls_in && poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)))
 		end(s);
 	else
-		event_add(&s->again, &tv);
+		loop_add(&s->again, &tv);
 }
 
 static void work(struct line_stream *s, bool readable)
@@ -209,7 +210,7 @@ static void work(struct line_stream *s, bool readable)
 		}
 		if (!readable) {
 			if (s->polls_in)
-				event_add(&s->read_ev, NULL);
+				loop_add(&s->read_ev, NULL);
 			else
 				go_on(s);
 			return;

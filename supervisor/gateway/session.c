@@ -7,6 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/client/link.h"
 #include "supervisor/gateway/rpc_message.h"
 
@@ -70,7 +71,7 @@ static void soon(struct session *s, unsigned ms)
 {
 	const struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 
-	event_add(&s->later, &tv);
+	loop_add(&s->later, &tv);
 }
 
 static void request_free(struct request *q)
@@ -488,7 +489,7 @@ static int open_agent(struct session *s, struct err *e)
 	remote_greet_later(r, "initialize", &hello, on_greeted, s);
 	s->agent = link_new(s->o.base, r, &ops, s);
 	s->agent_lost = s->agent_greeted = false;
-	event_add(&s->late, &patience);
+	loop_add(&s->late, &patience);
 	return 0;
 }
 

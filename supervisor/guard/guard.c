@@ -25,11 +25,12 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SEC_NS 1000000000ull
-/* Longer than any grace that can be configured: the runtime itself keeps to that one. */
-#define STOP_LIMIT_NS (660 * SEC_NS)
+#define STOP_LIMIT_NS (20 * SEC_NS) /* beyond the grace that the runtime gives commands: for draining and recording */
+#define POLL_RETRY_NS (SEC_NS / 20)
 #define LEAVE_LIMIT_MS 5000
 #define SPAWNER_LIMIT_MS 2000
 #define OTLP_LIMIT_MS 1000
@@ -104,6 +105,7 @@ static void on_ready(struct guard *g, struct guard_child *c, const struct guard_
 {
 	c->ready = true;
 	c->failures = 0;
+	c->grace_ms = m->value;
 	if (c->role != GUARD_RUNTIME || g->served)
 		return;
 	g->served = true;
@@ -124,6 +126,16 @@ static void on_want_reload(struct guard *g, struct guard_child *c, const struct 
 	c->tell_reload = true;
 }
 
+/* Of what it was asked for nothing is lost: requests without an answer are made again, and sandboxes are not its own. */
+static void on_want_restart(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
+{
+	if (m->index != GUARD_SPAWNER && m->index != GUARD_PROXY)
+		return;
+	log_warning("the runtime's link to the %s is broken", guard_role_name((enum guard_role)m->index));
+	if (g->child[m->index].pidfd >= 0)
+		fd_pidfd_signal(g->child[m->index].pidfd, SIGKILL);
+}
+
 #define BY(role) (1u << (role))
 #define BY_BOTH (BY(GUARD_RUNTIME) | BY(GUARD_SPAWNER))
 
@@ -142,6 +154,7 @@ static const struct {
 	{ GUARD_READY, BY_BOTH | BY(GUARD_PROXY) | BY(GUARD_OTLP), false, on_ready },
 	{ GUARD_WANT_PROXY, BY(GUARD_RUNTIME), false, on_want_proxy },
 	{ GUARD_WANT_RELOAD, BY(GUARD_RUNTIME), false, on_want_reload },
+	{ GUARD_WANT_RESTART, BY(GUARD_RUNTIME), false, on_want_restart },
 };
 
 /* The init's pidfd comes from the spawner alone, everything else from the runtime alone. */
@@ -172,7 +185,7 @@ static void take_messages(struct guard *g, struct guard_child *c, unsigned most)
 		int fds[FD_MESSAGE_MAX];
 		size_t nfds = countof(fds);
 		ssize_t n = fd_recv(c->link, &m, sizeof m, fds, &nfds, MSG_DONTWAIT);
-		if (n < 0 && errno == EAGAIN)
+		if (n < 0 && fd_recv_again(errno))
 			return;
 		if (n == 0 || (n < 0 && errno != EMSGSIZE)) {
 			fd_close(&c->link);
@@ -388,7 +401,7 @@ static void on_signal(struct guard *g, int sig)
 			return;
 		}
 		g->stopping = true;
-		g->stop_by = clock_boot_ns() + STOP_LIMIT_NS;
+		g->stop_by = clock_boot_ns() + runtime->grace_ms * (SEC_NS / 1000) + STOP_LIMIT_NS;
 		runtime->tell_stop = true;
 		break;
 	case SIGHUP:
@@ -459,17 +472,8 @@ static void reap_dying(struct guard *g)
 	}
 }
 
-static void turn(struct guard *g)
+static void take_news(struct guard *g)
 {
-	start_due(g);
-	for (int i = 0; i < GUARD_ROLES; i++)
-		tell_all(g, &g->child[i]);
-	size_t n = fill_polls(g);
-	if (poll(g->polls, n, wait_ms(g)) < 0) {
-		if (errno != EINTR)
-			leave(g, 1);
-		return;
-	}
 	reap_dying(g);
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		if (g->polls[POLL_LINK + i].revents)
@@ -481,6 +485,29 @@ static void turn(struct guard *g)
 	}
 	if (g->polls[POLL_SIGNAL].revents)
 		take_signals(g);
+}
+
+/* Every command dies with the guard, so it does not end because the kernel is short of memory: it tries again, and signals still count. */
+static void poll_failed(struct guard *g)
+{
+	const struct timespec pause = { .tv_nsec = POLL_RETRY_NS };
+	if (errno == EINTR)
+		return;
+	log_error("poll: %s; trying again", strerror(errno));
+	nanosleep(&pause, NULL);
+	take_signals(g);
+}
+
+static void turn(struct guard *g)
+{
+	start_due(g);
+	for (int i = 0; i < GUARD_ROLES; i++)
+		tell_all(g, &g->child[i]);
+	size_t n = fill_polls(g);
+	if (poll(g->polls, n, wait_ms(g)) < 0)
+		poll_failed(g);
+	else
+		take_news(g);
 	if (g->stopping && clock_boot_ns() > g->stop_by) {
 		log_error("the runtime did not stop in time: killing everything");
 		leave(g, 1);

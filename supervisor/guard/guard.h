@@ -45,6 +45,7 @@ struct guard_child {
 	bool wanted;           /* it is to run */
 	bool ready;
 	unsigned failures;     /* starts in a row that did not get as far as READY */
+	uint32_t grace_ms;     /* the runtime's: what it takes at most to end commands */
 	uint64_t start_at;     /* not running: when to start it (boot time, ns) */
 	bool tell_stop, tell_reload, tell_next, blocked;
 	uint32_t next_index;

@@ -78,9 +78,10 @@ enum guard_kind {
 	GUARD_KILL = 3,     /* key: SIGKILL to the init; no answer */
 	GUARD_RELEASE = 4,  /* key → RELEASED */
 	GUARD_NEXT = 5,     /* index → ITEM with the entry at or after index, or END; one that is being released comes without descriptors */
-	GUARD_READY = 6,    /* the child serves now (resets its restart delay) */
+	GUARD_READY = 6,    /* the child serves now (resets its restart delay). value, from the runtime: ms that it gives commands to end */
 	GUARD_WANT_PROXY = 7, /* start the proxy, if it is not there; its link comes as PEER */
 	GUARD_WANT_RELOAD = 8, /* → RELOAD, as if SIGHUP had come */
+	GUARD_WANT_RESTART = 9, /* index: enum guard_role (spawner, proxy): the link to it is broken, start another one */
 	/* guard → child */
 	GUARD_RELEASED = 16, /* key, value = 1 if it was still alive */
 	GUARD_ITEM = 17,    /* key, slots + descriptors, pid, index of the next one */

@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/proxy/connection.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ static void on_client(evutil_socket_t fd, short what, void *ctx)
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			event_del(b->ev);
-			event_add(b->retry, &later);
+			loop_add(b->retry, &later);
 		}
 		return;
 	}
@@ -43,7 +44,7 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 	struct box *b = ctx;
 
 	if (b->ev && !b->paused)
-		event_add(b->ev, NULL);
+		loop_add(b->ev, NULL);
 }
 
 struct box *box_new(struct event_base *base, struct resolver *resolver, const struct credentials *credentials, const struct plan_key *key,
@@ -64,7 +65,7 @@ struct box *box_new(struct event_base *base, struct resolver *resolver, const st
 	fd_nonblock(fd, true);
 	b->ev = event_new(base, fd, EV_READ | EV_PERSIST, on_client, b);
 	b->retry = evtimer_new(base, on_retry, b);
-	event_add(b->ev, NULL);
+	loop_add(b->ev, NULL);
 	return b;
 }
 
@@ -95,6 +96,6 @@ void box_left(struct box *b)
 	b->count--;
 	if (b->paused && b->ev) {
 		b->paused = false;
-		event_add(b->ev, NULL);
+		loop_add(b->ev, NULL);
 	}
 }

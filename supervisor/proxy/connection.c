@@ -14,6 +14,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/proxy/box.h"
 #include "supervisor/proxy/credential.h"
 #include "supervisor/proxy/http_answer.h"
@@ -44,7 +45,7 @@ static void arm(struct connection *c, uint64_t now)
 	uint64_t wait = until > now ? until - now : 0;
 	const struct timeval tv = { .tv_sec = (time_t)(wait / SEC_NS), .tv_usec = (suseconds_t)(wait % SEC_NS / 1000) + 1 };
 
-	event_add(c->timer, &tv);
+	loop_add(c->timer, &tv);
 }
 
 static void on_time(evutil_socket_t fd, short what, void *ctx)
@@ -115,7 +116,7 @@ void connection_shut(struct connection *c)
 	c->server = NULL;
 	connection_phase(c, CONNECTION_SHUT, FLUSH_S);
 	if (!c->client_eof)
-		bufferevent_enable(c->client, EV_READ);
+		loop_enable(c->client, EV_READ);
 	evbuffer_drain(bufferevent_get_input(c->client), SIZE_MAX);
 	if (evbuffer_get_length(bufferevent_get_output(c->client)) == 0)
 		part(c);
@@ -446,7 +447,7 @@ static void on_client_room(struct bufferevent *bev, void *ctx)
 		part(c);
 	} else if (c->server_held && c->server) {
 		c->server_held = false;
-		bufferevent_enable(c->server, EV_READ);
+		loop_enable(c->server, EV_READ);
 	}
 }
 
@@ -456,7 +457,7 @@ static void on_server_room(struct bufferevent *bev, void *ctx)
 
 	if (c->client_held) {
 		c->client_held = false;
-		bufferevent_enable(c->client, EV_READ);
+		loop_enable(c->client, EV_READ);
 		connection_pump(c);
 		return;
 	}
@@ -500,7 +501,7 @@ struct bufferevent *connection_wire(struct connection *c, int fd, bool server)
 			  server ? on_server_event : on_client_event, c);
 	bufferevent_setwatermark(bev, EV_READ, 0, INPUT_MAX);
 	bufferevent_setwatermark(bev, EV_WRITE, OUTPUT_LOW, 0);
-	bufferevent_enable(bev, EV_READ | EV_WRITE);
+	loop_enable(bev, EV_READ | EV_WRITE);
 	return bev;
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/proxy/box.h"
 #include "supervisor/proxy/confine.h"
@@ -59,7 +60,7 @@ static bool tell(struct proxy *x, const struct proxy_msg *m)
 	if (fd_send(x->peer_fd, m, sizeof *m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) == 0)
 		return true;
 	if (errno == EAGAIN || errno == ENOBUFS)
-		event_add(x->room_ev, NULL);
+		loop_add(x->room_ev, NULL);
 	return false;
 }
 
@@ -291,7 +292,7 @@ static void peer_open(struct proxy *x, int fd)
 	x->peer_fd = fd;
 	x->peer_ev = event_new(x->base, fd, EV_READ | EV_PERSIST, on_peer, x);
 	x->room_ev = event_new(x->base, fd, EV_WRITE, on_room, x);
-	event_add(x->peer_ev, NULL);
+	loop_add(x->peer_ev, NULL);
 	x->configured = false;
 	resolver_fix(x->resolver, NULL, NULL);
 	explicit_bzero(&x->coming, sizeof x->coming);
@@ -341,10 +342,10 @@ int proxy_main(void)
 	x.resolver = resolver_new(x.base);
 	LIST_INIT(&x.boxes);
 	x.guard_ev = event_new(x.base, x.guard_fd, EV_READ | EV_PERSIST, on_guard, &x);
-	event_add(x.guard_ev, NULL);
+	loop_add(x.guard_ev, NULL);
 	peer_open(&x, GUARD_FD_PEER);
 	if (fd_send(x.guard_fd, &ready, sizeof ready, NULL, 0, MSG_NOSIGNAL) < 0)
 		return 1;
-	event_base_dispatch(x.base);
+	(void)loop_run(x.base); /* whatever the reason: the guard starts another */
 	return 1;
 }

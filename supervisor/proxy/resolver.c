@@ -4,6 +4,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/strmap.h"
+#include "runtime/loop/loop.h"
 
 #include <event2/event.h>
 #include <netdb.h>
@@ -116,7 +117,7 @@ struct resolver *resolver_new(struct event_base *base)
 	TAILQ_INIT(&r->asked);
 	TAILQ_INIT(&r->done);
 	r->ev = event_new(base, r->wake_fd, EV_READ | EV_PERSIST, on_done, r);
-	event_add(r->ev, NULL);
+	loop_add(r->ev, NULL);
 	return r;
 }
 

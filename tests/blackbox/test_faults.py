@@ -1,5 +1,6 @@
 """System calls that fail where they hardly ever do: nothing is lost silently, nothing hangs, nothing crashes."""
 
+import os
 import signal
 
 import harness
@@ -28,6 +29,120 @@ def test_a_stop_with_a_broken_disk_is_orderly():
             home.stop(expect=False)
         log = "".join(home.log())
         assert "killed by signal" not in log and "ERROR: AddressSanitizer" not in log, log
+        faults.heal()
+        home.start()
+        with home.rpc() as rpc:
+            assert rpc.call("verify_store")["ok"] is True
+
+
+LINES = 25
+PRINTS = ["sh", "-c", f"i=0; while [ $i -lt {LINES} ]; do echo line $i of some; i=$((i+1)); done"]
+PRINTED = "".join(f"line {i} of some\n" for i in range(LINES)).encode()
+SPAWNER_LINK = 4    # GUARD_FD_PEER, in the runtime
+
+
+def killed(home):
+    return [line for line in home.log() if "killed by signal" in line and "spawner" not in line]
+
+
+def runs(rpc):
+    started, result = rpc.run(PRINTS)
+    assert result["status"] == "completed" and result["exitCode"] == 0, result
+    assert result["outputs"]["stdout"]["bytes"] == len(PRINTED) and not result["outputs"]["stdout"]["truncated"], result
+    assert rpc.outputs(started["processId"])["stdout"] == PRINTED
+
+
+def test_a_failed_receive_from_the_spawner_is_no_deafness():
+    """No memory for a moment, a message without its descriptors, and an error that does not go: starts are answered all the same."""
+    for error, count, another in (("ENOMEM", 3, False), (0, 1, True), ("EIO", 1, True)):
+        with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+            runs(rpc)
+            spawner = home.part("spawner")
+            faults.fail("recvmsg", "runtime", error, count=count, fd=SPAWNER_LINK)
+            runs(rpc)
+            faults.until_done("recvmsg")
+            if another:
+                until("there is another spawner", lambda: home.part("spawner") not in (None, spawner))
+            until("all is well", lambda: rpc.call("get_health")["status"] == "ok")
+            assert rpc.call("get_health")["spawner"] == "ok"
+            runs(rpc)
+            assert not killed(home), home.log()
+
+
+def test_health_tells_of_a_spawner_that_is_gone(home):
+    """Until there is another one, which a stopped guard does not start."""
+    with home.rpc() as rpc:
+        assert rpc.call("get_health")["spawner"] == "ok"
+        home.guard.send_signal(signal.SIGSTOP)
+        try:
+            home.kill_part("spawner")
+            until("health tells", lambda: rpc.call("get_health")["spawner"] == "restarting")
+            assert rpc.call("get_health")["status"] == "degraded"
+        finally:
+            home.guard.send_signal(signal.SIGCONT)
+        until("there is another", lambda: rpc.call("get_health")["spawner"] == "ok")
+        runs(rpc)
+
+
+def test_output_that_cannot_be_watched_is_not_lost():
+    """epoll_ctl fails for a command's pipe, or for its status socket and pidfd: never completed with less than was printed."""
+    for link in ("pipe:", "anon_inode:", "socket:"):
+        with Faults() as faults, Home(env=faults.env) as home:
+            with home.rpc() as rpc:
+                runs(rpc)
+                faults.fail("epoll_ctl", "runtime", "ENOMEM", link=link)
+                request = rpc.send("start_process", {"command": PRINTS, "idempotencyKey": "once"})
+                faults.until_done("epoll_ctl")
+                del request
+            with home.rpc() as rpc:
+                process = rpc.call("start_process", command=PRINTS, idempotencyKey="once")["processId"]
+                result = rpc.wait(process)
+                assert result["status"] == "completed" and result["outputs"]["stdout"]["bytes"] == len(PRINTED), (link, result)
+                assert rpc.outputs(process)["stdout"] == PRINTED
+                runs(rpc)
+            assert any("cannot wait for descriptor" in line for line in home.log()), home.log()
+
+
+def test_a_loop_that_fails_is_no_orderly_end():
+    """The commands go on, and another runtime with them."""
+    with Faults() as faults, Home(env=faults.env) as home:
+        with home.rpc() as rpc:
+            live = rpc.start(["cat"], stdin="pipe")["processId"]
+            runtime = home.part("runtime")
+            faults.fail("epoll_wait", "runtime", "EINVAL")
+            until("its loop has failed", lambda: faults.done("epoll_wait") or home.answers() and None)
+        until("there is another runtime", lambda: home.guard.poll() is not None or home.part("runtime") not in (None, runtime))
+        assert home.guard.poll() is None, home.log()
+        with home.rpc() as rpc:
+            rpc.call("write_process_stdin", processId=live, data="still here")
+            rpc.call("close_process_stdin", processId=live)
+            assert rpc.wait(live)["exitCode"] == 0
+            assert rpc.outputs(live)["stdout"] == b"still here"
+
+
+def test_the_guard_outlives_a_failed_poll():
+    with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+        live = rpc.start(["cat"], stdin="pipe")["processId"]
+        faults.fail("poll", "guard", "ENOMEM", count=3)
+        runs(rpc)
+        faults.until_done("poll")
+        runs(rpc)
+        rpc.call("close_process_stdin", processId=live)
+        assert rpc.wait(live)["exitCode"] == 0 and home.guard.poll() is None, home.log()
+
+
+def test_a_stop_has_a_deadline():
+    """The end of a command cannot be recorded, so the runtime does not leave by itself: the guard sees to it."""
+    mark = f"mark-{os.getpid()}-deadline"
+    with Faults() as faults, Home({"stopGraceMs": 100}, env=faults.env) as home:
+        with home.rpc() as rpc:
+            rpc.start([harness.TALKER, "hold", "ignore", mark])
+            until("it runs", lambda: harness.marked(mark))
+            for call in ("fdatasync", "fsync", "pwrite"):
+                faults.fail(call, "runtime", "EIO", count=-1)
+            assert home.stop(expect=False) == 1
+        assert any("did not stop in time" in line for line in home.log()), home.log()
+        assert not harness.marked(mark)
         faults.heal()
         home.start()
         with home.rpc() as rpc:

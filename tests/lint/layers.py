@@ -9,9 +9,11 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 BASE = ["runtime/base"]
+LOOP = ["runtime/loop"]
 # Layer: the folders it may include from, besides itself. A path that ends in .h allows just that header (plain data).
 ALLOWED = {
     "runtime/base": [],
+    "runtime/loop": BASE,
     "sandbox": BASE + ["sandbox/steps/step.h"],   # the table calls the steps
     "sandbox/steps": BASE + ["sandbox"],
     "pty": BASE,
@@ -25,18 +27,18 @@ ALLOWED = {
     "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h", "sandbox/status.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/changes.h", "sandbox/autorun.h", "sandbox/autorun_report.h"],
     "supervisor/guard": BASE + ["sandbox", "supervisor"],
     "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor", "supervisor/guard"],
-    "supervisor/proxy": BASE + ["sandbox/host_rule.h", "sandbox/net_address.h", "sandbox/plan.h", "supervisor/guard/guard_msg.h"],
-    "supervisor/control": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/evidence", "runtime/engine", "policy", "pty", "sandbox", "supervisor"],
+    "supervisor/proxy": BASE + LOOP + ["sandbox/host_rule.h", "sandbox/net_address.h", "sandbox/plan.h", "supervisor/guard/guard_msg.h"],
+    "supervisor/control": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/evidence", "runtime/engine", "policy", "pty", "sandbox", "supervisor"],
     "supervisor/tool": BASE,
     "supervisor/otlp": BASE + ["sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/confine.h"],
     "supervisor/webhook": BASE + ["sandbox/plan.h", "runtime/engine/hook_http.h"],
-    "supervisor/client": BASE,
-    "supervisor/gateway": BASE + ["supervisor/client"],
-    "supervisor/gateway/mcp": BASE + ["pty/sanitize.h", "supervisor/client", "supervisor/gateway"],
-    "supervisor/gateway/http": BASE + ["supervisor/client", "supervisor/gateway", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
-    "supervisor/gateway/codex": BASE + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway"],
+    "supervisor/client": BASE + LOOP,
+    "supervisor/gateway": BASE + LOOP + ["supervisor/client"],
+    "supervisor/gateway/mcp": BASE + LOOP + ["pty/sanitize.h", "supervisor/client", "supervisor/gateway"],
+    "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
+    "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway"],
     "supervisor/cli": BASE + ["pty", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify folds a pack without a daemon
-    "supervisor": BASE + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
+    "supervisor": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
                           "supervisor/guard", "supervisor/spawner", "supervisor/control", "supervisor/proxy"],
 }
 # The privileged and the unparsing parts stay small: none of these may reach them even through system headers.
@@ -64,6 +66,7 @@ FORBIDDEN_SYSTEM = {
     "supervisor/gateway/http": ["lmdb.h"],
     "supervisor/gateway/codex": ["lmdb.h"],
 }
+UNCHECKED = re.compile(r"\b(event_add|evtimer_add|evsignal_add|bufferevent_enable|event_base_dispatch)\s*\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)
 
 
@@ -100,6 +103,9 @@ def check(path, text):
                 problems.append(f"{path}: {layer} may not include {target}")
         elif any(target.startswith(f) for f in FORBIDDEN_SYSTEM.get(layer, [])):
             problems.append(f"{path}: {layer} may not include <{target}>")
+    # Their failures would go unnoticed: runtime/loop/loop.h.
+    if layer != "runtime/loop":
+        problems += [f"{path}: use runtime/loop/loop.h instead of {name}" for name in UNCHECKED.findall(text)]
     return problems
 
 
@@ -110,7 +116,7 @@ def main():
             problems += check(path, f.read())
         count += 1
     # The lint must be able to see what it is for.
-    for path, line in (("runtime/base/mem.c", '#include "runtime/store/store.h"'), ("supervisor/guard/guard.c", "#include <jansson.h>"),
+    for path, line in (("runtime/base/mem.c", '#include "runtime/store/store.h"'), ("supervisor/guard/guard.c", "#include <jansson.h>"), ("supervisor/hold.c", "event_add(ev, NULL);"),
                        ("runtime/view/view.c", '#include "runtime/engine/engine.h"')):
         if not check(path, line):
             problems.append(f"layers.py does not notice {line} in {path}")

@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/gateway/file_uri.h"
 
 #include <ctype.h>
@@ -135,7 +136,7 @@ void codex_call_time(struct codex_call *c, uint64_t ms, void (*fn)(struct codex_
 
 	c->late = fn;
 	evtimer_assign(&c->timer, c->server->base, on_timer, c);
-	event_add(&c->timer, &tv);
+	loop_add(&c->timer, &tv);
 	c->timed = true;
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/loop/loop.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -426,7 +427,7 @@ void codex_process_tell(struct codex_process *p)
 
 	while (p->answered && !p->reading && p->told < p->count) {
 		if (!s->ops.flushed(s->ctx)) {
-			event_add(&s->later, &soon);
+			loop_add(&s->later, &soon);
 			break;
 		}
 		mem_auto char *bytes = mem_take(&p->chunk[p->told].base64);

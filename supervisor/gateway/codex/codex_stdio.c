@@ -2,6 +2,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
 #include "supervisor/gateway/codex/codex_heir.h"
 #include "supervisor/gateway/codex/codex_server.h"
@@ -121,9 +122,10 @@ static int serve(const struct codex_options *o)
 	s.lines = line_stream_new(s.base, STDIN_FILENO, STDOUT_FILENO, LINE_MAX_BYTES, &line_ops, &s);
 	for (size_t i = 0; i < countof(caught); i++) {
 		s.signals[i] = evsignal_new(s.base, caught[i], on_signal, &s);
-		event_add(s.signals[i], NULL);
+		loop_add(s.signals[i], NULL);
 	}
-	event_base_dispatch(s.base);
+	if (loop_run(s.base) < 0)
+		s.status = 1;
 	for (size_t i = 0; i < countof(caught); i++)
 		event_free(s.signals[i]);
 	event_free(s.leave);

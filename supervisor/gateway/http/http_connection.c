@@ -4,6 +4,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/http_access.h"
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_request.h"
@@ -60,7 +61,7 @@ static void enter(struct http_connection *c, enum http_connection_state s)
 	c->state = s;
 	c->since = clock_boot_ns();
 	if (ms)
-		evtimer_add(c->timer, &tv);
+		loop_add(c->timer, &tv);
 	else
 		evtimer_del(c->timer);
 }
@@ -291,7 +292,7 @@ struct http_connection *http_connection_new(struct event_base *base, int fd, con
 	bufferevent_setwatermark(c->bev, EV_READ, 0, INPUT_MOST);
 	bufferevent_set_timeouts(c->bev, NULL, &stalled);
 	enter(c, HTTP_RESTING);
-	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+	loop_enable(c->bev, EV_READ | EV_WRITE);
 	return c;
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/http_access.h"
 #include "supervisor/gateway/http/http_address.h"
 #include "supervisor/gateway/http/http_connection.h"
@@ -224,7 +225,7 @@ static void on_accept_error(struct evconnlistener *l, void *arg)
 
 	log_warning("http: accept: %s", strerror(errno));
 	evconnlistener_disable(l);
-	evtimer_add(s->pause, &tv);
+	loop_add(s->pause, &tv);
 }
 
 static int address_of(const struct http_address *a, struct sockaddr_storage *ret, socklen_t *ret_len)

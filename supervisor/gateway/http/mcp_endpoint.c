@@ -4,6 +4,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/strmap.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_request.h"
 #include "supervisor/gateway/http/http_server.h"
@@ -388,7 +389,7 @@ struct mcp_endpoint *mcp_endpoint_new(const struct mcp_endpoint_options *o)
 	of->sweep = event_new(o->base, -1, EV_PERSIST, on_sweep, of);
 	if (!of->sweep)
 		abort();
-	event_add(of->sweep, &tv);
+	loop_add(of->sweep, &tv);
 	return of;
 }
 

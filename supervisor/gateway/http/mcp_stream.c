@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/mcp_headers.h"
 #include "supervisor/gateway/http/sse.h"
@@ -336,7 +337,7 @@ struct mcp_stream *mcp_streams_post(struct mcp_streams *s, struct http_exchange 
 	if (post->hang_up)
 		begin(st);
 	else
-		evtimer_add(st->slow, &tv);
+		loop_add(st->slow, &tv);
 	return st;
 }
 

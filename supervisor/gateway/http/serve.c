@@ -12,6 +12,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
 #include "supervisor/gateway/gateway.h"
 #include "supervisor/gateway/http/http_address.h"
@@ -154,7 +155,7 @@ static void wind_down(struct serve *s)
 	struct event *tick = event_new(s->base, -1, EV_PERSIST, on_tick, NULL);
 	uint64_t until = clock_boot_ns() + DRAIN_MS * 1000000ull;
 
-	event_add(tick, &tv);
+	loop_add(tick, &tv);
 	mcp_endpoint_stop(s->endpoint);
 	http_server_stop(s->server);
 	while (!http_server_idle(s->server) && clock_boot_ns() < until)
@@ -164,7 +165,7 @@ static void wind_down(struct serve *s)
 	http_server_free(s->server);
 	mcp_endpoint_free(s->endpoint);
 	/* What is left are connections to the daemon that wait for its last answers. */
-	event_base_dispatch(s->base);
+	(void)loop_run(s->base);
 }
 
 static void run(struct serve *s, const char *address)
@@ -176,7 +177,7 @@ static void run(struct serve *s, const char *address)
 		signals[i] = evsignal_new(s->base, caught[i], on_signal, s);
 		if (!signals[i])
 			abort();
-		event_add(signals[i], NULL);
+		loop_add(signals[i], NULL);
 	}
 	/* Who reads this may send a signal at once. */
 	printf("listening on http://%s/mcp\n", address);

@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/http_exchange.h"
 
 #include <event2/event.h>
@@ -66,7 +67,7 @@ struct sse *sse_new(struct event_base *base, struct http_exchange *x, void (*gon
 	s->comments = event_new(base, -1, EV_PERSIST, on_comment, s);
 	if (!s->comments)
 		abort();
-	event_add(s->comments, &tv);
+	loop_add(s->comments, &tv);
 	http_exchange_listen(x, &ops, s);
 	http_exchange_header(x, "X-Accel-Buffering", "no");
 	http_exchange_stream(x, 200, "text/event-stream");

@@ -5,6 +5,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/client/link.h"
 #include "supervisor/gateway/http/exposition.h"
 #include "supervisor/gateway/http/http_exchange.h"
@@ -238,7 +239,7 @@ static void visit(struct status_pages *p, struct http_exchange *x, enum what wha
 	v->late = evtimer_new(p->base, on_late, v);
 	if (!v->late)
 		abort();
-	evtimer_add(v->late, &tv);
+	loop_add(v->late, &tv);
 	TAILQ_INSERT_TAIL(&p->visits, v, entry);
 	http_exchange_listen(x, &ops, v);
 	link_send(p->link, "get_health", NULL, on_health, v);

@@ -10,6 +10,7 @@
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_seal.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
@@ -165,7 +166,7 @@ static void ask_timer(struct mcp_call_private *p, unsigned ms)
 	if (!p->asking)
 		evtimer_assign(&p->ask_timer, p->call.mcp->o.base, on_ask_timer, p);
 	p->asking = true;
-	event_add(&p->ask_timer, &tv);
+	loop_add(&p->ask_timer, &tv);
 }
 
 static unsigned ask_ms(const struct mcp_call_private *p)

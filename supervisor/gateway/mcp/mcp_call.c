@@ -2,6 +2,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
@@ -54,7 +55,7 @@ static void add_ms(struct event *ev, unsigned ms)
 {
 	const struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 
-	event_add(ev, &tv);
+	loop_add(ev, &tv);
 }
 
 static unsigned heartbeat_ms(const struct mcp_session *m)

@@ -2,6 +2,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
 #include "supervisor/gateway/gateway.h"
 #include "supervisor/gateway/line_stream.h"
@@ -128,7 +129,7 @@ static int look_for_daemon(struct err *e)
 	return 0;
 }
 
-static void serve(const struct mcp_config *config)
+static int serve(const struct mcp_config *config)
 {
 	static const struct line_stream_ops line_ops = {
 		.line = on_line, .too_long = on_too_long, .busy = on_busy, .end = on_end, .drained = on_drained,
@@ -148,13 +149,14 @@ static void serve(const struct mcp_config *config)
 	s.lines = line_stream_new(s.base, STDIN_FILENO, STDOUT_FILENO, LINE_MAX_BYTES, &line_ops, &s);
 	for (size_t i = 0; i < countof(caught); i++) {
 		s.signals[i] = evsignal_new(s.base, caught[i], on_signal, &s);
-		event_add(s.signals[i], NULL);
+		loop_add(s.signals[i], NULL);
 	}
-	event_base_dispatch(s.base);
+	int r = loop_run(s.base);
 	line_stream_free(s.lines);
 	for (size_t i = 0; i < countof(caught); i++)
 		event_free(s.signals[i]);
 	event_base_free(s.base);
+	return r;
 }
 
 int mcp_stdio_main(int argc, char **argv)
@@ -171,6 +173,5 @@ int mcp_stdio_main(int argc, char **argv)
 		fprintf(stderr, "bailiff mcp: %s\n", e.message);
 		return 1;
 	}
-	serve(&config);
-	return 0;
+	return serve(&config) < 0 ? 1 : 0;
 }

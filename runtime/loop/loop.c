@@ -1,0 +1,33 @@
+#include "runtime/loop/loop.h"
+
+#include "runtime/base/log.h"
+
+#include <errno.h>
+#include <event2/bufferevent.h>
+#include <unistd.h>
+
+static _Noreturn void give_up(int fd)
+{
+	log_error("cannot wait for descriptor %d: %s; leaving, so that a restart can take over", fd, strerror(errno));
+	_exit(1);
+}
+
+void loop_add(struct event *ev, const struct timeval *tv)
+{
+	if (event_add(ev, tv) < 0)
+		give_up((int)event_get_fd(ev));
+}
+
+void loop_enable(struct bufferevent *bev, short what)
+{
+	if (bufferevent_enable(bev, what) < 0)
+		give_up((int)bufferevent_getfd(bev));
+}
+
+int loop_run(struct event_base *base)
+{
+	if (event_base_dispatch(base) >= 0)
+		return 0;
+	log_error("the event loop failed: %s", strerror(errno));
+	return -1;
+}
