@@ -297,6 +297,7 @@ static void engine_start(struct runtime *r)
 			.output_bytes = r->config.default_output_bytes ? r->config.default_output_bytes : LIMIT_NONE,
 		},
 		.stop_grace_ms = r->config.stop_grace_ms,
+		.turn_grace_ms = r->config.turn_grace_ms,
 		.max_processes = (uint32_t)r->config.max_processes,
 		.max_processes_per_uid = (uint32_t)r->config.max_processes_per_uid,
 		.inline_bytes = (uint32_t)r->config.inline_bytes,

@@ -118,20 +118,22 @@ static int emit_check_ids(struct engine *g, const struct emit_event *ev, size_t 
 }
 
 /* A turn that has ended, or is about to, asks no model any more; what it cost and left behind may be told later. */
-static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t i, struct err *e)
+static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t i, const struct caller *c, struct err *e)
 {
 	const char *turn = ev->ids[ID_TURN];
+	bool model = strncmp(ev->type, "model.", 6) == 0 || strncmp(ev->type, "reasoning.", 10) == 0;
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 
-	if (!turn || (strncmp(ev->type, "model.", 6) != 0 && strncmp(ev->type, "reasoning.", 10) != 0))
+	if (!turn)
 		return 0;
 	if (i && (ev - 1)->ids[ID_TURN] && strcmp(turn, (ev - 1)->ids[ID_TURN]) == 0 && strcmp(ev->type, (ev - 1)->type) == 0)
 		return 0;
 	int r = turn_read(g, turn, &text, &t, e);
 	if (r)
 		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "turnId", "is not known");
-	if (turn_doc_ended(&t))
+	turn_driver_heard(g, &t, c->connection, c->channel_id);
+	if (model && turn_doc_ended(&t))
 		return emit_refuse(e, ERR_STATE, i, "turnId", "has ended");
 	if (t.ending.type == JT_OBJECT && strcmp(ev->type, "model.requested") == 0)
 		return emit_refuse(e, ERR_STATE, i, "turnId", "is ending");
@@ -155,7 +157,7 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 	int r = view_session_brief(g->o.store, c->uid, ev->ids[ID_SESSION], &session, e);
 	if (r != 0)
 		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "sessionId", "is not known");
-	if (emit_check_ids(g, ev, i, session.uid, e) < 0 || emit_check_turn(g, ev, i, e) < 0)
+	if (emit_check_ids(g, ev, i, session.uid, e) < 0 || emit_check_turn(g, ev, i, c, e) < 0)
 		return -1;
 	d.type = (enum event_type)type;
 	d.uid = session.uid;

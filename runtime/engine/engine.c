@@ -14,6 +14,7 @@
 #include "runtime/engine/policy_place.h"
 #include "runtime/engine/session_rules.h"
 #include "runtime/engine/tool.h"
+#include "runtime/engine/turn.h"
 #include "runtime/engine/waiter.h"
 
 #include <signal.h>
@@ -130,6 +131,7 @@ void engine_free(struct engine *g)
 	strmap_done(&g->channels);
 	strmap_done(&g->held_starts);
 	strmap_done(&g->busy_threads);
+	turn_drivers_done(g);
 	task_workers_free(g);
 	free(g);
 }
@@ -221,6 +223,7 @@ void engine_tick(struct engine *g)
 	tick_soonest(&t, waiters_tick(g, t.now));
 	tick_soonest(&t, action_tick(g, t.now));
 	tick_soonest(&t, job_tick(g, t.now));
+	tick_soonest(&t, turn_driver_tick(g, t.now));
 	if (t.next != UINT64_MAX)
 		engine_wake(g, t.next);
 }
@@ -268,6 +271,7 @@ void engine_client_gone(struct engine *g, uint64_t connection)
 	waiters_gone(g, connection);
 	tools_gone(g, connection);
 	tool_owner_gone(g, connection);
+	turn_driver_gone(g, connection);
 }
 
 void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)

@@ -97,6 +97,7 @@ struct engine_options {
 	void *world;                      /* first argument of every port */
 	struct process_limits defaults;
 	uint64_t stop_grace_ms;           /* 0 = 5000 */
+	uint64_t turn_grace_ms;           /* how long a turn waits for another client when the one that drives it has gone; 0 = for ever */
 	uint32_t max_processes;           /* 0 = 1024 */
 	uint32_t max_processes_per_uid;   /* of them, but for root and owner_uid; 0 = half */
 	uint32_t inline_bytes;            /* 0 = 2048 */

@@ -23,6 +23,7 @@ struct engine {
 	bool history_found;           /* by a start, and not looked at yet */
 	struct strmap channels;       /* id → struct channel_live (channel.c) */
 	struct strmap held_starts;    /* process id → start_hold that waits for the policy of its place */
+	struct strmap turn_drivers;   /* turn id → who drives it (turn_driver.c) */
 	struct strmap busy_threads;   /* thread id → process whose own turn is, or will be, active there */
 	TAILQ_HEAD(, external_tool) tools; /* that clients have registered */
 	TAILQ_HEAD(, waiter) waiters; /* for the ends of turns and tool calls */

@@ -53,6 +53,7 @@ int turn_open_of_caller(struct engine *g, const char *turn_id, const struct call
 		return err_set(e, ERR_STATE, "turn '%s' is ending", turn_id);
 	if (!ret->startedAt)
 		return err_set(e, ERR_STATE, "turn '%s' has not started (%s)", turn_id, ret->status);
+	turn_driver_heard(g, ret, c->connection, c->channel_id);
 	return 0;
 }
 
@@ -224,6 +225,7 @@ void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct tur
 	const char *thread = strcmp(end->status, "timed_out") == 0 ? "failed" : strcmp(end->status, "lost") == 0 ? "unknown" : end->status;
 	struct fact f;
 
+	turn_driver_forget(g, t->turnId);
 	action_cancel_of_turn(g, t->turnId, "the turn has ended", d);
 	routing_close_requests(g, (uint32_t)t->uid, t->sessionId, t->threadId, t->turnId, d->batch);
 	turn_fact_open(&f, end->category ? EVENT_TURN_FAILED : EVENT_TURN_COMPLETED, t);
@@ -471,6 +473,7 @@ static int submit_again(struct engine *g, struct deed *d, const struct turn_requ
 		deed_refuse(d, &e);
 		return 1;
 	}
+	turn_driver_heard(g, &t, d->caller.connection, d->caller.channel_id);
 	submit_result(d, &t, t.status);
 	deed_commit(d);
 	return 1;
@@ -513,6 +516,7 @@ static void submit(struct engine *g, struct deed *d, const struct turn_request *
 	jw_obj_end(&w);
 	mem_auto char *who = mem_strndup(jval_get(jval_of(by_json.data, by_json.len), "by").text, jval_get(jval_of(by_json.data, by_json.len), "by").len);
 	doc_of_plan(p, turn_id, who, &d->caller, &t);
+	turn_driver_heard(g, &t, d->caller.connection, d->caller.channel_id);
 	place_facts(&p->place, "turn", NULL, &by, d->batch);
 	submitted_fact(p, &t, busy ? "queued" : "accepted", &d->caller, input_ref, d->batch);
 	if (busy) {

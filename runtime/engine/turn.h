@@ -11,7 +11,7 @@
  *
  * A turn of commands and tool calls is run by the execution loop (turn_loop.c) and ends by itself. A turn with text is
  * its client's: the loop runs the commands that stand beside the text, and the client says when it is over
- * (complete_turn, fail_turn). A client that goes away leaves its turn open, and the thread says so.
+ * (complete_turn, fail_turn). One whose client goes away, and that nobody takes over, is lost (turn_driver.c).
  *
  * Whatever ends a turn before its time (interrupt_turn, fail_turn) first writes what the end will be (run.status with
  * `ending`), then ends what runs, and writes the end when nothing is left: turn_step does that, whoever calls it and
@@ -77,6 +77,13 @@ void turn_cancel(struct engine *g, const char *turn_id, const struct requester *
  */
 void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by, struct store_batch *b);
 void turn_process_over(struct engine *g, const char *thread_id, const char *turn_id, bool owned_turn);
+
+/* turn_driver.c: a request about the turn came from this connection (0 = none is known); its turn is over; the connection is. */
+void turn_driver_heard(struct engine *g, const struct turn_doc *t, uint64_t connection, const char *channel_id);
+void turn_driver_forget(struct engine *g, const char *turn_id);
+void turn_driver_gone(struct engine *g, uint64_t connection);
+uint64_t turn_driver_tick(struct engine *g, uint64_t now);
+void turn_drivers_done(struct engine *g);
 
 /* turn_queue.c */
 struct turn_queue {

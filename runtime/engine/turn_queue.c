@@ -337,8 +337,15 @@ void turn_recover(struct engine *g)
 		recover_queue(g, l.ids[i]);
 	free(l.ids);
 	list_kind(g, VIEW_LIVE_TURN, &l);
-	for (size_t i = 0; i < l.count; i++)
+	for (size_t i = 0; i < l.count; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct turn_doc t;
+		struct err e = ERR_INIT;
+
+		if (turn_read(g, l.ids[i], &text, &t, &e) == 0)
+			turn_driver_heard(g, &t, 0, NULL);
 		turn_stop_decided(g, l.ids[i]);
+	}
 	free(l.ids);
 }
 

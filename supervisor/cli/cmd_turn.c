@@ -62,6 +62,7 @@ static int submit(struct cli *c)
 		jw_kstr(&w, "whenBusy", "reject");
 	if (opts_has(&c->opts, OPT_turn_KEEP_GOING))
 		jw_kbool(&w, "stopOnFailure", false);
+	jw_kstr(&w, "onDisconnect", "keep"); /* this connection is over when the id is printed */
 	jw_obj_end(&w);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);

@@ -276,5 +276,43 @@ def test_a_turn_id_of_another_session_is_a_conflict(home):
             assert (again["sessionId"], again["threadId"]) == (first["sessionId"], first["threadId"]), again
 
 
+def test_a_turn_whose_client_has_gone_is_lost_and_its_queue_goes_on():
+    words = [{"type": "text", "text": "x"}]
+
+    def status(rpc, turn):
+        return next(t["status"] for t in rpc.call("get_thread_read", threadId=turn["threadId"])["turns"] if t["turnId"] == turn["turnId"])
+
+    with harness.Home(config={"turnGraceMs": 300}) as home, home.rpc() as rpc:
+        with home.rpc() as gone:
+            left = gone.call("submit_turn", input=words)
+            behind = rpc.call("submit_turn", threadId=left["threadId"], input=words)
+            kept = gone.call("submit_turn", input=words, options={"onDisconnect": "keep"})
+            taken = gone.call("submit_turn", input=words)
+            busy = gone.call("submit_turn", input=words)
+            asked = gone.call("submit_turn", input=words)
+            action = gone.call("request_action", turnId=asked["turnId"], actionType="input", prompt="?")["actionId"]
+            process = gone.call("start_process", command=["sleep", "1000"], turnId=busy["turnId"])["processId"]
+            assert behind["status"] == "queued"
+            rpc.call("emit_events", sessionId=taken["sessionId"], events=[{"type": "run.status", "turnId": taken["turnId"], "threadId": taken["threadId"],
+                                                                           "payload": {"phase": "running"}}])
+        harness.until("it is lost", lambda: status(rpc, left) == "lost")
+        end = [e for e in rpc.events(turnId=left["turnId"]) if e["type"] == "turn.failed"][0]
+        assert end["status"] == "lost" and end["payload"]["category"] == "client_gone" and end["payload"]["retryable"], end
+        harness.until("the queue goes on", lambda: status(rpc, behind) == "running")
+        harness.until("a question is no client", lambda: status(rpc, asked) == "lost")
+        assert [a["status"] for a in rpc.call("list_actions")["actions"] if a["actionId"] == action] == ["cancelled"]
+        assert [status(rpc, t) for t in (kept, taken, busy)] == ["running"] * 3
+        rpc.call("terminate_process", processId=process)
+        harness.until("nothing of it runs any more", lambda: status(rpc, busy) == "lost")
+        rpc.fails("complete_turn", {"turnId": left["turnId"]}, code=-32015)
+        home.restart()
+        with home.rpc() as rpc:
+            harness.until("nobody came back for it", lambda: status(rpc, taken) == "lost" and status(rpc, behind) == "lost")
+            assert status(rpc, kept) == "running"
+            rpc.call("complete_turn", turnId=kept["turnId"])
+            harness.validate(harness.event_validators(), rpc.events())
+            assert rpc.call("verify_store")["ok"]
+
+
 if __name__ == "__main__":
     harness.main(globals())
