@@ -284,6 +284,12 @@ void parser_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 		if (!out.row[i].bytes && !w->quoted)
 			continue; /* {a,} leaves nothing where nothing is */
 		*words = shell_arena_grow(p->arena, *words, *count, sizeof(**words));
-		to_word(p, w, &out.row[i], &(*words)[(*count)++]);
+		struct shell_word *made = &(*words)[(*count)++];
+		to_word(p, w, &out.row[i], made);
+		if (!out.row[i].bytes) { /* {,'a'} leaves nothing, {'',a} an empty word */
+			made->value = NULL;
+			made->unknown |= SHELL_BRACES;
+			made->many = true;
+		}
 	}
 }

@@ -270,6 +270,7 @@ static void parenthesis(struct parser *p, struct word_parts *w, const char *from
 			return;
 		}
 		p->at = open;
+		parser_ambiguous(p, "$(( is not arithmetic");
 	}
 	parser_nested(p, SHELL_IN_SUBSTITUTION);
 	expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
@@ -549,6 +550,8 @@ void parser_word_more(struct parser *p, enum word_mode mode, struct word_parts *
 		if (c == '\\') {
 			const size_t n = p->at + 1 < p->end ? 2 : 1;
 
+			if (n == 1)
+				parser_ambiguous(p, "a backslash at the end");
 			word_literal(p, w, p->at + n - 1, 1, true);
 			p->at += n;
 		} else if (c == '\'') {
