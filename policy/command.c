@@ -174,9 +174,18 @@ static void facts_json(const struct command_facts *f, struct jw *w)
 	for (size_t i = 0; i < f->nhosts && i < COMMAND_PARTS_MAX; i++)
 		host_json(&f->host[i], w);
 	jw_arr_end(w);
-	if (f->ncommands > COMMAND_PARTS_MAX || f->npaths > COMMAND_PARTS_MAX || f->nhosts > COMMAND_PARTS_MAX)
+	if (f->ncommands > COMMAND_PARTS_MAX || f->npaths > COMMAND_PARTS_MAX || f->nhosts > COMMAND_PARTS_MAX || f->nenv > COMMAND_PARTS_MAX)
 		jw_kbool(w, "partsTruncated", true);
 	jw_kbool(w, "readOnly", (f->flags & COMMAND_READ_ONLY) != 0);
+	if (f->nenv) {
+		jw_karr(w, "environment");
+		for (size_t i = 0; i < f->nenv && i < COMMAND_PARTS_MAX; i++) {
+			jw_obj(w);
+			text_member("text", f->env[i], w);
+			jw_obj_end(w);
+		}
+		jw_arr_end(w);
+	}
 	if (f->harm)
 		jw_kstr(w, "harm", command_harm_name(f->harm));
 	unknown_names(f->unknown, w);

@@ -25,7 +25,7 @@ void command_quote(const char *s, size_t n, struct buf *out);
  * permission.evaluated's `command`: {"display":…,"argv":[…],"argvTruncated"?:true,
  *   "subcommands":[{"text","wrappers"?,"readOnly"?,"harm"?,"impact"?,"unknown"?}],
  *   "paths":[{"path","access":"read"|"write"|"delete","recursive"?,"exact"?:false,"outside"?}],
- *   "network":[{"host"?,"port"?,"intent"}], "partsTruncated"?:true, "readOnly":…, "harm"?, "unknown"?:[…], "syntaxError"?}.
+ *   "network":[{"host"?,"port"?,"intent"}], "environment"?:[{"text":"NAME=value"}], "partsTruncated"?:true, "readOnly":…, "harm"?, "unknown"?:[…], "syntaxError"?}.
  */
 void command_json(const char *const *argv, size_t argc, const struct command_facts *facts, struct buf *out);
 

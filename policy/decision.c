@@ -52,6 +52,7 @@ __attribute__((format(printf, 4, 5))) static void say(struct policy_decision *d,
 struct judged {
 	const char *mode, *profile;
 	const char *unknown;      /* why it is not known what would run; NULL = it is */
+	char variable[160];       /* the same, of a variable that is named */
 	bool reads;               /* nothing but reading */
 	bool harm;                /* something would be destroyed */
 };
@@ -65,6 +66,10 @@ static void judge(const struct policy_request *r, struct judged *j)
 	for (unsigned i = 0; bits && i < COMMAND_UNKNOWN_COUNT && !j->unknown; i++)
 		if (bits & 1u << i)
 			j->unknown = command_unknown_text(i);
+	if (j->unknown && f->variable && j->unknown == command_unknown_text(COMMAND_UNKNOWN_BIT_VARIABLE)) {
+		(void)snprintf(j->variable, sizeof j->variable, "the variable %.64s is set, which makes programs run something else", f->variable);
+		j->unknown = j->variable;
+	}
 	j->harm = f && f->harm >= COMMAND_DESTRUCTIVE;
 	j->reads = r->tool ? rule_kind_of_tool(r->tool) == RULE_READ : f && f->flags & COMMAND_READ_ONLY && !f->unknown;
 }

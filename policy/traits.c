@@ -3,11 +3,13 @@
 #include "policy/reading.h"
 #include "policy/shell_modes.h"
 
+#include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
 
 #include <ctype.h>
+#include <limits.h>
 
 static const char *const readonly[] = {
 #define READONLY(pattern) pattern,
@@ -32,13 +34,31 @@ static const struct variable {
 #undef EXEC_VAR
 };
 
-/* Would programs run something else with this value? */
-static bool changes_programs(const char *name, const char *value)
+bool command_variable_matters(const char *name, const char *value)
 {
 	for (size_t i = 0; i < countof(variables); i++)
 		if (args_named(name, variables[i].names))
 			return !value || strchr(value, ' ') || !args_named(value, variables[i].harmless);
 	return false;
+}
+
+bool command_path_is_fixed(const char *value, const char *const *writable, size_t count)
+{
+	for (const char *s = value;; s++) {
+		const size_t n = strcspn(s, ":");
+		mem_auto char *folder = mem_strndup(s, n);
+		char clean[PATH_MAX];
+		struct err e = ERR_INIT;
+
+		if (*folder != '/' || path_clean(folder, clean, &e) < 0 || strstr(folder, "/.."))
+			return false;
+		for (size_t i = 0; i < count; i++)
+			if (path_within(writable[i], clean))
+				return false;
+		s += n;
+		if (!*s)
+			return true;
+	}
 }
 
 /* One folder of a list: in the workspace, or what the variable had before. */
@@ -80,13 +100,21 @@ bool traits_is_harmless(struct reading *r, size_t index, const char *name, const
 	}
 }
 
+/* The first one is named to whoever is asked. */
+static void note_variable(struct reading *r, const char *name)
+{
+	if (name && !r->facts->variable)
+		r->facts->variable = shell_arena_strndup(r->arena, name, strlen(name));
+}
+
 void traits_of_assignment(struct reading *r, size_t index, const char *name, const char *value)
 {
 	struct command_simple *c = reading_simple(r, index);
 
 	if (strcmp(name, "HOME") == 0)
 		r->home_changed = true;
-	if (changes_programs(name, value)) {
+	if (command_variable_matters(name, value)) {
+		note_variable(r, name);
 		c->flags |= COMMAND_EXECUTES;
 		c->unknown |= COMMAND_UNKNOWN(VARIABLE);
 	}
@@ -94,8 +122,9 @@ void traits_of_assignment(struct reading *r, size_t index, const char *name, con
 
 void traits_of_name(struct reading *r, const char *name)
 {
-	if (name && !changes_programs(name, NULL))
+	if (name && !command_variable_matters(name, NULL))
 		return;
+	note_variable(r, name);
 	r->facts->flags |= COMMAND_EXECUTES;
 	r->facts->unknown |= COMMAND_UNKNOWN(VARIABLE);
 }

@@ -125,6 +125,9 @@ struct command_facts {
 	enum command_harm harm;   /* the worst */
 	const char *impact;       /* of the worst */
 	const char *advice;
+	const char *variable;     /* the first that is set and makes programs run something else (exec_vars.def); NULL: none */
+	const char *const *env;   /* "NAME=value" of the caller's that do, to be shown with the command; the judge's to fill in */
+	size_t nenv;
 	char error[160];          /* "1:7: …" if the text is not well formed; the commands up to there are listed */
 	struct shell_arena *arena;
 };
@@ -144,6 +147,11 @@ void command_understand_line(const char *line, size_t len, const struct understa
 void command_understand_argv(const char *const *argv, size_t argc, const struct understand_options *o, struct command_facts *ret);
 void command_facts_done(struct command_facts *f);
 #define command_facts_auto __attribute__((cleanup(command_facts_done)))
+
+/* Would programs run or load something else with this variable? value NULL: it is not known. */
+bool command_variable_matters(const char *name, const char *value);
+/* Of a PATH: every folder is absolute and none is in (or is) a folder of `writable`, count of them. */
+bool command_path_is_fixed(const char *value, const char *const *writable, size_t count);
 
 const char *command_unknown_name(enum command_unknown bit);   /* "commandName" */
 const char *command_unknown_text(enum command_unknown bit);   /* "the name of the command is not known before it runs" */

@@ -8,6 +8,7 @@
 #include "runtime/base/path.h"
 #include "runtime/engine/confinement.h"
 #include "runtime/engine/engine_private.h"
+#include "runtime/engine/exec_env.h"
 #include "runtime/engine/hook.h"
 #include "runtime/engine/permission_private.h"
 #include "runtime/engine/policy_place.h"
@@ -246,8 +247,10 @@ int permission_confine(struct process *p, const struct start_request *r, const s
 bool permission_judge(struct process *p, const struct start_request *r, const struct confinement *f, const char *const *argv, size_t argc,
 		      const struct policy_rules *rules, const struct caller *c)
 {
+	exec_env_auto struct exec_env env = { 0 };
+	exec_env_make(p->engine, p->by.uid, r, f, &env);
 	const struct understand_options how = {
-		.cwd = p->cwd, .workspace = f->workspace.path[0] ? f->workspace.path : p->cwd, .home = p->home, .env = r->env_set, .nenv = r->nenv_set,
+		.cwd = p->cwd, .workspace = f->workspace.path[0] ? f->workspace.path : p->cwd, .home = p->home, .env = env.judged, .nenv = env.njudged,
 		.terminal = process_has_tty(p),
 	};
 	command_facts_auto struct command_facts facts = { 0 };
@@ -261,6 +264,15 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		command_understand_line(p->command_line, strlen(p->command_line), &how, &facts);
 	else
 		command_understand_argv(argv, argc, &how, &facts);
+	facts.env = env.shown;
+	facts.nenv = env.nshown;
+	if (env.nshown) {
+		struct buf text = BUF_INIT;
+
+		exec_env_text(&env, &text);
+		free(p->exec_env);
+		p->exec_env = buf_take(&text);
+	}
 	if (r->tool)
 		judged_paths_make(r, p->cwd, &paths);
 	if (!is_new_session(p, r))

@@ -126,10 +126,10 @@ static char *prompt_of(const struct process *p, const struct start_request *r)
 	struct buf out = BUF_INIT;
 
 	if (r->tool && r->stdin_text) {
-		buf_printf(&out, "%s in %s (profile %s): ", r->tool, p->cwd, p->profile);
+		buf_printf(&out, "%s in %s (profile %s%s%s): ", r->tool, p->cwd, p->profile, p->exec_env ? ") with (" : "", p->exec_env ? p->exec_env : "");
 		text_ends(r->stdin_text, strlen(r->stdin_text), PROMPT_SHOWN, &out);
 	} else {
-		buf_printf(&out, "run in %s (profile %s): %s", p->cwd, p->profile, p->display);
+		buf_printf(&out, "run in %s (profile %s%s%s): %s", p->cwd, p->profile, p->exec_env ? ") with (" : "", p->exec_env ? p->exec_env : "", p->display);
 	}
 	return buf_take(&out);
 }

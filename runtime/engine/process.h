@@ -129,6 +129,7 @@ struct process {
 
 	/* the request, as far as facts and limits need it */
 	char *decision_json, *judged_json; /* permission.evaluated's */
+	char *exec_env;           /* variables of the request's that change what runs, to be shown; NULL = there are none */
 	char *lasting_json;       /* which rules would answer for good; NULL = it is allowed */
 	int answer, mode;         /* enum policy_answer, enum permission_mode */
 	char *reason;             /* the decision's */

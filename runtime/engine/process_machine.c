@@ -298,6 +298,7 @@ void process_free(struct process *p)
 	hook_wait_free(p->hooks);
 	free(p->judged_json);
 	free(p->lasting_json);
+	free(p->exec_env);
 	free(p->command_json);
 	free(p->display);
 	free(p->prompt);

@@ -85,6 +85,13 @@ static void show_decision(struct jval d, struct buf *out)
 	show_line("advice", jval_get(d, "rollbackAdvice"), out);
 }
 
+/* Variables that change what the command runs. */
+static void show_environment(struct jval command, struct buf *out)
+{
+	for (struct jiter it = jiter_on(jval_get(command, "environment")); jiter_next(&it);)
+		show_line("with", jval_get(it.value, "text"), out);
+}
+
 /* ---- check ---- */
 
 static void place(const struct cli *c, struct jw *w)
@@ -95,6 +102,26 @@ static void place(const struct cli *c, struct jw *w)
 		jw_kstr(w, "cwd", opts_get(&c->opts, OPT_policy_CWD));
 	else if (getcwd(cwd, sizeof(cwd)))
 		jw_kstr(w, "cwd", cwd);
+}
+
+/* −1: one of them is none. */
+static int environment(const struct cli *c, struct jw *w)
+{
+	jw_kobj(w, "env");
+	for (size_t i = 0; i < c->opts.ngiven; i++) {
+		const char *text = c->opts.given[i].value, *equals = c->opts.given[i].option == OPT_policy_ENV ? strchr(text, '=') : NULL;
+
+		if (c->opts.given[i].option != OPT_policy_ENV)
+			continue;
+		if (!equals || equals == text) {
+			cli_error("check: option '--env' wants K=V, not '%s'", text);
+			return -1;
+		}
+		mem_auto char *name = mem_strndup(text, (size_t)(equals - text));
+		jw_kstr(w, name, equals + 1);
+	}
+	jw_obj_end(w);
+	return 0;
 }
 
 static int check(struct cli *c)
@@ -109,6 +136,8 @@ static int check(struct cli *c)
 	jw_kstrv(&w, "command", c->opts.args + 1, c->opts.nargs - 1);
 	place(c, &w);
 	jw_kopt(&w, "profile", opts_get(&c->opts, OPT_policy_PROFILE));
+	if (opts_has(&c->opts, OPT_policy_ENV) && environment(c, &w) < 0)
+		return EXIT_USAGE;
 	if (opts_has(&c->opts, OPT_policy_SESSION)) {
 		if (target_session(c, opts_get(&c->opts, OPT_policy_SESSION), id) < 0)
 			return EXIT_FAILED;
@@ -122,6 +151,7 @@ static int check(struct cli *c)
 		buf_append(&out, a.result.text, a.result.len);
 		buf_byte(&out, '\n');
 	} else {
+		show_environment(jval_get(a.result, "command"), &out);
 		show_decision(jval_get(a.result, "permissionDecision"), &out);
 		show_line("mode", jval_get(a.result, "mode"), &out);
 		show_refs("hook", jval_get(a.result, "hooks"), &out);
@@ -324,6 +354,7 @@ static void explain_event(struct cli *c, struct jval ev, struct buf *out)
 		explain_hook(payload, out);
 	} else if (jval_is_str(type, "permission.evaluated")) {
 		show_line("command", jval_path(payload, "command.display"), out);
+		show_environment(jval_get(payload, "command"), out);
 		show_decision(jval_get(payload, "permissionDecision"), out);
 		show_line("mode", jval_get(payload, "mode"), out);
 	} else if (jval_is_str(type, "permission.requested")) {

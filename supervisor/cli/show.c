@@ -109,17 +109,21 @@ static size_t columns_of(const char *s)
 	return n;
 }
 
-static void cut_to(char *s, size_t columns)
+/* What is cut says so, in its last column. */
+static void cut_to(char **text, size_t columns)
 {
-	size_t n = 0;
+	size_t n = 0, keep = 0;
 
-	for (; *s; s++) {
+	for (const char *s = *text; *s; s++) {
 		n += ((unsigned char)*s & 0xc0) != 0x80;
-		if (n > columns) {
-			*s = 0;
-			return;
-		}
+		if (n < columns)
+			keep = (size_t)(s - *text) + 1;
 	}
+	if (n <= columns)
+		return;
+	char *cut = mem_printf("%.*s%s", (int)keep, *text, columns ? "…" : "");
+	free(*text);
+	*text = cut;
 }
 
 static void render_row(const struct show_table *t, size_t row, const size_t *widths, bool coloured, unsigned width, struct buf *out)
@@ -132,7 +136,7 @@ static void render_row(const struct show_table *t, size_t row, const size_t *wid
 		bool last = c + 1 == t->ncolumns;
 
 		if (last && width)
-			cut_to(text, width > used ? width - used : 0);
+			cut_to(&text, width > used ? width - used : 0);
 		show_paint(out, coloured, cell->colour, text);
 		if (last)
 			break;

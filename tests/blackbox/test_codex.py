@@ -563,6 +563,16 @@ def test_what_policy_asks_about_waits_for_an_answer():
         until("nothing of it is left", lambda: live(rpc) == [] and not rpc.call("list_actions", status="pending")["actions"])
 
 
+def test_the_environment_that_codex_sends_along_does_not_ask():
+    """HOME and PATH come with every command; a rule about something else does not make each of them wait."""
+    with Policed({"permissions": {"deny": ["Bash(rm:*)"], "ask": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc, Codex(home) as c:
+        own = rpc.outputs(rpc.run(["printenv", "HOME"])[0]["processId"])["stdout"].decode().strip()
+        c.hello()
+        c.start("p", "ls", env={"HOME": own, "PATH": own + "/.local/bin:/opt/tools/bin:/usr/local/bin:/usr/bin:/bin"})
+        assert c.ended("p")[1]["exitCode"] == 0
+        assert not rpc.call("list_actions")["actions"]
+
+
 def test_nobody_answers():
     with Policed({"permissions": {"ask": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc, Codex(home, "--approval-timeout", "1s") as c:
         c.hello()

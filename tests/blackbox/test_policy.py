@@ -1,9 +1,12 @@
 """Policy: rules and modes decide before anything runs; people are asked, answer once, and what they allowed is what runs."""
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import sys
+import termios
 import threading
 
 import harness
@@ -627,6 +630,74 @@ def test_reload_answers_when_the_change_is_a_fact():
             told = rpc.call("reload_policy")
             changed = [e for e in rpc.events(after=told["sequence"] - 1) if e["type"] == "policy.changed"]
             assert [e["sequence"] for e in changed] == [told["sequence"]], "its own event, and it is there already"
+
+
+def own_home(rpc):
+    return rpc.outputs(rpc.run(["printenv", "HOME"])[0]["processId"])["stdout"].decode().strip()
+
+
+def test_variables_that_change_what_runs_are_shown_and_bound():
+    with Policed({"permissions": {"ask": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        start = {"command": ["touch", "made"], "cwd": home.work, "sessionId": session}
+        odd = {"LD_PRELOAD": home.work + "/evil one.so", "PATH": home.work + ":/usr/bin", "HARMLESS": "secret-value"}
+        asked = rpc.call("start_process", start, env=odd)
+        shown = [f"LD_PRELOAD='{home.work}/evil one.so'", f"PATH={home.work}:/usr/bin"]
+        action, = pending(rpc)
+        for text in (asked["prompt"], action["prompt"], home.cli("pending").text):
+            assert not [s for s in shown if s not in text] and "secret-value" not in text, text
+        said = home.cli("policy", "explain", action["actionId"]).text
+        assert f"with       LD_PRELOAD={home.work}/evil one.so\n" in said and f"with       PATH={home.work}:/usr/bin\n" in said, said
+        evaluated = [e["payload"]["command"] for e in rpc.events() if e["type"] == "permission.evaluated" and e.get("processId") == asked["processId"]]
+        assert [v["text"].split("=")[0] for v in evaluated[0]["environment"]] == ["LD_PRELOAD", "PATH"], evaluated
+        # What is allowed is the command with these, and no other.
+        rpc.call("respond_action", actionId=action["actionId"], decision="allow", scope="session")
+        until("it ran", lambda: rpc.call("get_process", processId=asked["processId"])["status"] == "completed")
+        for env in ({}, dict(odd, LD_PRELOAD="/another.so"), {"PATH": odd["PATH"], "HARMLESS": odd["HARMLESS"]}):
+            assert rpc.call("start_process", start, env=env)["status"] == "waiting_permission", env
+        assert rpc.call("start_process", start, env=odd)["status"] == "running"
+        valid(home, rpc)
+
+
+def test_a_prompt_that_does_not_fit_says_so():
+    with Policed({"permissions": {"ask": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc:
+        rpc.call("start_process", command=["touch", "x" * 300, "the-end"], cwd=home.work)
+        master, slave = pty.openpty()
+        termios.tcsetwinsize(slave, (24, 120))
+        with home.cli_start("pending", stdout=slave) as listing:
+            os.close(slave)
+            text = b""
+            with contextlib.suppress(OSError):
+                while part := os.read(master, 65536):
+                    text += part
+            assert listing.wait(harness.PATIENCE) == 0
+        os.close(master)
+        line = text.decode().splitlines()[1]
+        assert "the-end" not in line and "…" in line, line
+
+
+def test_the_users_own_home_and_a_path_that_cannot_be_written_change_nothing():
+    """As clients send them along with every command, a rule that denies something else does not make them ask."""
+    with Policed({"permissions": {"deny": ["Bash(rm:*)"], "ask": ["Bash(mv:*)"]}}) as home, home.rpc() as rpc:
+        usual = {"HOME": own_home(rpc), "PATH": "/opt/tools/bin:/usr/local/bin:/usr/bin:/bin:/nonexistent/bin"}
+
+        def answer(**env):
+            said = rpc.call("evaluate_permission", command=["ls"], cwd=home.work, env=env)["permissionDecision"]
+            return said["decision"], said["decisionReason"]
+        assert answer(**usual)[0] == "allow", answer(**usual)
+        assert rpc.run(["ls"], cwd=home.work, env=usual)[1]["exitCode"] == 0
+        rpc.fails("start_process", command=["rm", "x"], cwd=home.work, env=usual, code=-32010)
+        for name, value in (("HOME", home.work), ("PATH", home.work + "/bin:/usr/bin"), ("PATH", "/usr/bin:/tmp/x"), ("PATH", "bin:/usr/bin"), ("PATH", ":/usr/bin"),
+                            ("PATH", "/usr/bin:"), ("PATH", "/usr/../" + home.work), ("PATH", home.work), ("LD_PRELOAD", "/usr/lib/x.so")):
+            said, why = answer(**{name: value})
+            assert said == "ask" and f"the variable {name} is set" in why, (name, value, said, why)
+        # What is in a line is named, too, and the command line can be asked.
+        said = rpc.call("evaluate_permission", commandLine="PATH=. ls", cwd=home.work)["permissionDecision"]
+        assert said["decision"] == "ask" and "the variable PATH is set" in said["decisionReason"], said
+        home.cli("policy", "check", "--env", "HOME=" + usual["HOME"], "--env", "PATH=" + usual["PATH"], "--", "ls")
+        text = home.cli("policy", "check", "--env", f"PATH={home.work}", "--", "ls", status=1).text
+        assert f"with       PATH={home.work}\n" in text and "the variable PATH is set" in text, text
+        home.cli("policy", "check", "--env", "PATH", "--", "ls", status=2)
 
 
 if __name__ == "__main__":
