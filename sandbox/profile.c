@@ -13,6 +13,7 @@
 #include "runtime/base/path.h"
 #include "sandbox/nested.h"
 #include "sandbox/profile_private.h"
+#include "sandbox/root_place.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -430,6 +431,16 @@ int profile_compile(struct profile *p, const struct profile_place *place, struct
 	settle(p);
 	qsort(p->entry, p->count, sizeof p->entry[0], compare_entries);
 	return 0;
+}
+
+void profile_disown(struct profile *p)
+{
+	for (size_t i = 0; i < p->count; i++) {
+		struct profile_entry *en = &p->entry[i];
+
+		if (en->kind == PLAN_MOUNT_READ && root_place_is_system(en->path))
+			en->flags &= ~(uint32_t)PLAN_MOUNT_OWNED;
+	}
 }
 
 void profile_plan(const struct profile *p, struct profile_mounts *mounts, struct plan_spec *ret)

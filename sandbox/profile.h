@@ -108,6 +108,8 @@ int profile_compile(struct profile *p, const struct profile_place *place, struct
 struct profile_mounts {
 	struct plan_mount_spec mount[PLAN_MOUNTS_MAX];
 };
+/* For a root peer: what is shown of system folders is not shown with root's ids, so only what everybody may read there can be read. */
+void profile_disown(struct profile *p);
 void profile_plan(const struct profile *p, struct profile_mounts *mounts, struct plan_spec *ret);
 
 const char *profile_kind_name(uint32_t kind);       /* "read", "write", … */

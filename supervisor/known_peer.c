@@ -2,10 +2,12 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
+#include "runtime/base/mem.h"
 #include "supervisor/guard_link.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -27,6 +29,9 @@ void known_peers_done(struct known_peers *k)
 {
 	strmap_each(&k->by_name, close_one, NULL);
 	strmap_done(&k->by_name);
+	for (size_t i = 0; i < k->npresent; i++)
+		close(k->present[i]);
+	free(k->present);
 }
 
 static void name_of(uint32_t uid, char ret[PLAN_KEY_MAX])
@@ -42,10 +47,45 @@ void known_peers_take(struct known_peers *k, const char *name, int fd)
 		close_one(NULL, name, earlier);
 }
 
-int known_peers_of(const struct known_peers *k, uint32_t uid)
+static bool has_hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd };
+
+	return poll(&p, 1, 0) < 0 || p.revents;
+}
+
+static void forget_absent(struct known_peers *k)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->npresent; i++) {
+		if (has_hung_up(k->present[i]))
+			close(k->present[i]);
+		else
+			k->present[n++] = k->present[i];
+	}
+	k->npresent = n;
+}
+
+static void note_present(struct known_peers *k, int peer_fd)
+{
+	int fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+
+	forget_absent(k);
+	if (fd < 0)
+		return;
+	k->present = mem_realloc(k->present, (k->npresent + 1) * sizeof *k->present);
+	k->present[k->npresent++] = fd;
+}
+
+int known_peers_of(struct known_peers *k, uint32_t uid)
 {
 	char name[PLAN_KEY_MAX];
 
+	if (uid == 0)
+		forget_absent(k);
+	if (uid == 0 && k->npresent)
+		return k->present[0]; /* the one that has stayed longest is the least likely to leave now */
 	name_of(uid, name);
 	return (int)(intptr_t)strmap_get(&k->by_name, name) - 1;
 }
@@ -73,11 +113,14 @@ static bool same_groups(int a, int b)
 void known_peers_meet(struct known_peers *k, uint32_t uid, int peer_fd)
 {
 	struct plan_key key = { 0 };
-	int fds[GUARD_SLOT_COUNT], earlier = known_peers_of(k, uid);
+	int fds[GUARD_SLOT_COUNT];
 
+	name_of(uid, key.id);
+	int earlier = (int)(intptr_t)strmap_get(&k->by_name, key.id) - 1;
+	if (uid == 0)
+		note_present(k, peer_fd);
 	if (earlier >= 0 && same_groups(earlier, peer_fd))
 		return;
-	name_of(uid, key.id);
 	int fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0) {
 		log_warning("keep the socket of uid %u: %s", uid, strerror(errno));

@@ -312,6 +312,9 @@ static void spawner_args(const struct daemon *d, struct args *a)
 	args_add(a, "bailiffd: spawner", NULL);
 	args_add(a, "--role", "spawner");
 	args_add(a, "--cgroup-tag", d->tag);
+	args_add(a, "--run-dir", d->real[0]);
+	args_add(a, "--state-dir", d->real[1]);
+	args_add(a, "--config-dir", d->real[2]);
 	if (d->privileged)
 		args_add(a, "--user", d->runtime_user);
 	if (may_run_unconfined(d))

@@ -346,6 +346,21 @@ static void health(void *ctx, struct buf *members)
 	jw_obj_end(&w);
 }
 
+/* What root authorised must be noted before it may take its leave (root_grant.h). */
+static bool holds_root_back(void *world, int client)
+{
+	const struct world *w = world;
+
+	return root_grants_hold(&w->grants, client);
+}
+
+static void on_grants_settled(void *ctx)
+{
+	const struct runtime *r = ctx;
+
+	control_go_on(r->control);
+}
+
 static void control_start(struct runtime *r)
 {
 	const struct control_options o = {
@@ -357,11 +372,14 @@ static void control_start(struct runtime *r)
 		.config = &r->config,
 		.listen_fd = GUARD_FD_LISTEN,
 		.ctx = &r->world,
+		.holds_root_back = holds_root_back,
 		.started_real_us = clock_real_us(),
 		.health = health,
 		.audit_state = r->o->audit_state,
 	};
 	r->control = control_new(&o);
+	r->world.grants.settled = on_grants_settled;
+	r->world.grants.ctx = r;
 }
 
 static int runtime_set_up(struct runtime *r, struct err *e)
@@ -419,6 +437,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 static void runtime_tear_down(struct runtime *r)
 {
 	store_stop(r->store);
+	r->world.grants.settled = NULL;
 	control_free(r->control);
 	store_flush(r->store);
 	if (r->world.places) {

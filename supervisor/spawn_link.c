@@ -64,7 +64,7 @@ static void flush(struct spawn_link *l)
 		if (r->sent)
 			continue;
 		if (fd_send(l->fd, &r->msg, sizeof r->msg + r->msg.plan_len, r->fds, r->nfds, MSG_NOSIGNAL | MSG_DONTWAIT) == 0) {
-			if (r->msg.kind == SPAWN_LOOK) { /* answered elsewhere */
+			if (r->msg.kind == SPAWN_LOOK || r->msg.kind == SPAWN_GRANT) { /* answered elsewhere */
 				request_free(l, r);
 				continue;
 			}

@@ -70,6 +70,13 @@ static void port_meet_peer(void *world, uint32_t uid, int peer_fd)
 	known_peers_meet(&w->peers, uid, peer_fd);
 }
 
+static void port_authorise(void *world, int peer_fd, const char *paths, size_t len, bool hold)
+{
+	struct world *w = world;
+
+	root_grants_ask(&w->grants, peer_fd, paths, len, hold);
+}
+
 static void port_want_reload(void *world)
 {
 	struct world *w = world;
@@ -440,6 +447,7 @@ const struct ports world_ports = {
 	.base_env = port_base_env,
 	.meet_peer = port_meet_peer,
 	.peer_of = port_peer_of,
+	.authorise = port_authorise,
 	.want_reload = port_want_reload,
 	.policy_of = port_policy_of,
 	.nested_of = port_nested_of,
@@ -647,6 +655,7 @@ void world_init(struct world *w, struct event_base *base, struct store *store, i
 	guard_link_init(&w->guard, guard_fd, &guard_events, w);
 	known_peers_init(&w->peers, &w->guard);
 	spawn_link_init(&w->spawner, spawner_fd, &spawn_events, w);
+	root_grants_init(&w->grants, base, &w->spawner);
 	audit_reader_init(&w->audit, w, audit_fd);
 	proxy_link_init(&w->proxy, w);
 }
@@ -675,6 +684,7 @@ void world_done(struct world *w)
 	strmap_done(&w->holds);
 	strmap_each(&w->abandoned, free_abandoned, NULL);
 	strmap_done(&w->abandoned);
+	root_grants_done(&w->grants);
 	known_peers_done(&w->peers);
 	wake_done(&w->wake);
 	base_env_done(&w->base_env);

@@ -9,6 +9,7 @@
 #include "supervisor/base_env.h"
 #include "supervisor/guard_link.h"
 #include "supervisor/known_peer.h"
+#include "supervisor/root_grant.h"
 #include "supervisor/proxy_link.h"
 #include "supervisor/spawn_link.h"
 #include "supervisor/wake.h"
@@ -39,6 +40,7 @@ struct world {
 	struct strmap holds;        /* id → struct hold */
 	struct strmap abandoned;    /* id → struct abandoned: what the guard held when we began and nobody adopted */
 	struct known_peers peers;
+	struct root_grants grants;
 	struct wake wake;
 	uint64_t holds_made;
 	unsigned grown_pipes;

@@ -107,6 +107,8 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 	if ((r->own_program && f->profile.confined && profile_add(&f->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
 	    profile_compile(&f->profile, &place, e) < 0)
 		return -1;
+	if (c->uid == 0)
+		profile_disown(&f->profile);
 	return 0;
 }
 

@@ -242,14 +242,14 @@ static int making_check(struct making *k, struct err *e)
 		return err_field(e, "maxParallel", "must be 1 to %u", PARALLEL_MOST);
 	k->d.maxParallel = (uint64_t)n;
 	k->command = command_of(k->params, k->caller);
-	if (k->command && command_check(k->engine, k->command, e) < 0)
+	if (k->command && command_check(k->engine, k->command, k->caller, e) < 0)
 		return -1;
 	if (!k->command) {
 		/* Items may bring their own commands: what else is given belongs to those. */
 		json_auto_t *with = json_copy((json_t *)(uintptr_t)k->params);
 		json_object_set_new(with, "commandLine", json_string("true"));
 		k->command = command_of(with, k->caller);
-		if (command_check(k->engine, k->command, e) < 0)
+		if (command_check(k->engine, k->command, k->caller, e) < 0)
 			return -1;
 		json_object_del(k->command, "commandLine");
 	}

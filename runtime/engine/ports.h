@@ -111,6 +111,11 @@ struct ports {
 	/* Puts a rule into the user's own file. 0: engine_on_rule_kept follows. −1: it cannot. May be NULL. */
 	int (*keep_rule)(void *world, const struct port_rule *rule, struct err *e);
 	/*
+	 * A root client lets commands be run in these folders (each with its NUL), also when it has left. `hold`: it gets no reply until that is
+	 * noted, so that it does not leave too early. May be NULL.
+	 */
+	void (*authorise)(void *world, int peer_fd, const char *paths, size_t len, bool hold);
+	/*
 	 * There is a request, of which `launch` is likely to follow: what a sandbox of that sort (equal hints) needs can be looked at meanwhile. What
 	 * comes back goes to its launch, if that is within the same call. NULL: nobody wants to know.
 	 */

@@ -7,6 +7,7 @@
  * still being built; should READY then say less than was written, the command does not run.
  */
 
+#include "runtime/engine/authorise.h"
 #include "runtime/engine/engine_private.h"
 
 #include "policy/command.h"
@@ -472,6 +473,7 @@ static int find_rules(struct engine *g, const struct start_request *r, const str
 
 	if (found <= 0)
 		return found;
+	authorise_later(g, f, c, false);
 	struct start_hold *h = held ? held : start_hold_new(g, r, c, fn, ctx, e);
 	if (!h)
 		return -1;
@@ -570,6 +572,8 @@ static void start(struct engine *g, const struct start_request *r, const struct 
 		reply_keep(&p->start, c, fn, ctx);
 	if (p->owns_turn)
 		strmap_put(&g->busy_threads, p->thread_id, p);
+	if (hooks_first || p->answer == POLICY_ASK)
+		authorise_later(g, &f, c, true);
 	if (hooks_first)
 		hook_hold(p, r, c);
 	else if (p->answer == POLICY_DENY)

@@ -5,6 +5,7 @@
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/ref.h"
+#include "runtime/engine/authorise.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/engine/subagent_private.h"
 #include "runtime/engine/subagent_wait.h"
@@ -219,7 +220,7 @@ static void input_fact(struct deed *d, const struct subagent_doc *doc, const cha
 	fact_close(&f, d->batch);
 }
 
-static int spawn_check(struct engine *g, const json_t *params, const json_t *start, char **start_json, struct err *e)
+static int spawn_check(struct engine *g, const json_t *params, const json_t *start, const struct caller *c, char **start_json, struct err *e)
 {
 	start_spec_auto struct start_spec spec = { 0 };
 
@@ -231,6 +232,7 @@ static int spawn_check(struct engine *g, const json_t *params, const json_t *sta
 		return 0;
 	if (start_spec_of(g, start, &spec, e) < 0)
 		return -1;
+	authorise_request(g, &spec.request.sandbox, c, true);
 	*start_json = json_dumps(start, JSON_COMPACT);
 	if (strlen(*start_json) > START_MAX)
 		return err_field(e, "command", "the command with its environment must have at most %u bytes; put the rest into a file", START_MAX);
@@ -254,7 +256,7 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 		deed_refuse(d, &e);
 		return;
 	}
-	if (parent_of(g, params, c, &doc, &e) < 0 || spawn_check(g, params, start, &start_json, &e) < 0 ||
+	if (parent_of(g, params, c, &doc, &e) < 0 || spawn_check(g, params, start, c, &start_json, &e) < 0 ||
 	    (task && task_may_run(g, task, &e) < 0)) {
 		deed_refuse(d, &e);
 		return;

@@ -6,6 +6,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/ref.h"
+#include "runtime/engine/authorise.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/engine/tool.h"
 #include "runtime/view/view.h"
@@ -208,7 +209,7 @@ enum engine_role command_role(const json_t *command)
 	return role && strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT;
 }
 
-int command_check(struct engine *g, const json_t *command, struct err *e)
+int command_check(struct engine *g, const json_t *command, const struct caller *c, struct err *e)
 {
 	mem_auto char *text = dump(command);
 	struct start_spec s;
@@ -217,6 +218,7 @@ int command_check(struct engine *g, const json_t *command, struct err *e)
 		return err_field(e, "command", "must have at most %u bytes as JSON, with everything that belongs to it", TASK_COMMAND_MAX);
 	if (start_spec_of(g, command, &s, e) < 0)
 		return -1;
+	authorise_request(g, &s.request.sandbox, c, true);
 	start_spec_done(&s);
 	return 0;
 }
@@ -393,7 +395,7 @@ static int creation_check(struct creation *k, struct err *e)
 	k->command = command_of(k->params, k->caller);
 	if (e->code)
 		return -1;
-	return k->command ? command_check(k->engine, k->command, e) : 0;
+	return k->command ? command_check(k->engine, k->command, k->caller, e) : 0;
 }
 
 static void write_described(const json_t *params, struct jw *w)
@@ -602,7 +604,7 @@ static int updated_fact(struct engine *g, const struct task *t, const json_t *pa
 		*artifacts = json_object_get(params, "artifacts") ? param_refs(params, "artifacts", "artifactId", e) : NULL;
 	struct fact f;
 
-	if (e->code || (command && command_check(g, command, e) < 0))
+	if (e->code || (command && command_check(g, command, c, e) < 0))
 		return -1;
 	task_fact_open(&f, EVENT_TASK_UPDATED, &t->d, c);
 	jw_kobj(&f.w, "changes");

@@ -577,7 +577,7 @@ static int take_start(struct engine *g, const struct task *t, const json_t *para
 	struct fact f;
 
 	*ret_command = command || has_command(t);
-	if (command && command_check(g, command, e) < 0)
+	if (command && command_check(g, command, c, e) < 0)
 		return -1;
 	if (!command && !json_object_get(params, "heartbeatMs"))
 		return 0;

@@ -60,7 +60,7 @@ void param_hash(const json_t *params, char ret[65]);                            
 
 /* What to run, as create_task, start_task and create_job take it: a JSON object for start_spec_of, or NULL. New reference. */
 json_t *command_of(const json_t *params, const struct caller *c);
-int command_check(struct engine *g, const json_t *command, struct err *e);
+int command_check(struct engine *g, const json_t *command, const struct caller *c, struct err *e);
 enum engine_role command_role(const json_t *command);
 /* `"command":{…}`, without the values of its variables; what is long or has such is whole behind `"commandRef":"…"`. */
 int command_write(struct fact *f, const json_t *command, struct store_batch *b, struct err *e);

@@ -11,6 +11,7 @@
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/hook.h"
 #include "runtime/engine/place.h"
+#include "runtime/engine/authorise.h"
 #include "runtime/engine/routing.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/engine/tool.h"
@@ -302,6 +303,8 @@ static int check_command(struct engine *g, const json_t *options, const json_t *
 	if (r == 0) {
 		/* Whether it may run there is asked again when it does; a plain mistake is better told at once. */
 		r = confinement_make(g, &spec.request.sandbox, c, &f, e);
+		if (r == 0)
+			authorise_later(g, &f, c, false);
 		start_spec_done(&spec);
 	}
 	json_decref(merged);
@@ -532,6 +535,16 @@ static void submit(struct engine *g, struct deed *d, const struct turn_request *
 	deed_commit(d);
 }
 
+/* Its tools and hooks may run when the client has left. */
+static void authorise_turn(struct engine *g, const struct turn_request *r, const struct caller *c)
+{
+	sandbox_spec_auto struct sandbox_spec spec = { 0 };
+	struct err e = ERR_INIT;
+
+	if (c->uid == 0 && r->options && sandbox_spec_of(r->options, &spec, &e) == 0)
+		authorise_request(g, &spec.request, c, false);
+}
+
 void engine_submit_turn(struct engine *g, const struct turn_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
@@ -543,6 +556,7 @@ void engine_submit_turn(struct engine *g, const struct turn_request *r, const st
 	else if (submit_again(g, d, r, &p) == 0) {
 		const struct requester by = requester_of(c);
 
+		authorise_turn(g, r, c);
 		submit(g, d, r, &p);
 		if (p.place.makes_session)
 			hook_session_started(g, p.place.session_id, p.place.uid, &by, json_string_value(json_object_get(r->options, "cwd")), NULL);

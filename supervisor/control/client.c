@@ -181,9 +181,15 @@ void client_call_done(struct client *cl)
 		client_wake(cl);
 }
 
+static bool is_held_back(const struct client *cl)
+{
+	const struct control *k = cl->control;
+	return cl->peer.uid == 0 && k->o.holds_root_back && k->o.holds_root_back(k->o.ctx, cl->fd);
+}
+
 static void flush(struct client *cl)
 {
-	while (cl->out && cl->writable) {
+	while (cl->out && cl->writable && !is_held_back(cl)) {
 		struct evbuffer_iovec vec[16];
 		int n = evbuffer_peek(cl->out, -1, NULL, vec, countof(vec));
 		if (n > (int)countof(vec))

@@ -243,6 +243,13 @@ struct control *control_new(const struct control_options *o)
 	return k;
 }
 
+void control_go_on(struct control *k)
+{
+	struct client *cl;
+	LIST_FOREACH(cl, &k->clients, entry)
+		client_wake(cl);
+}
+
 void control_stop_accepting(struct control *k)
 {
 	k->accepting = false;

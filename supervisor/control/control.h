@@ -41,6 +41,8 @@ struct control_options {
 	const struct config *config;
 	int listen_fd;            /* non-blocking, not closed by control */
 	void *ctx;
+	/* Replies to a root client, by its socket, have to wait; control_go_on is called when they need not any more. May be NULL. */
+	bool (*holds_root_back)(void *ctx, int client);
 	uint64_t started_real_us;
 	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
 	const char *audit_state;  /* "on": sandboxes' refusals are learnt from audit; else why not */
@@ -51,6 +53,8 @@ struct control *control_new(const struct control_options *o);
 /* Before engine_free, which then must call none of the callbacks that were given to it. */
 void control_free(struct control *k);
 void control_stop_accepting(struct control *k);
+/* Replies that were held back may go. */
+void control_go_on(struct control *k);
 /* Whether some client shows this process's terminal to somebody (resize_process with policy). */
 bool control_attends(void *control, const char *process_id);
 bool control_needed(const struct control *k);        /* by a client that does more than look on (embedded idle exit) */

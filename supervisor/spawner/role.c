@@ -26,6 +26,9 @@ int spawner_role(const struct options *o, struct title *t)
 		.zygotes = (unsigned)zygotes,
 		.audit = o->audit_state && strcmp(o->audit_state, "on") == 0,
 		.policy_file = o->policy_file,
+		.run_dir = o->run_dir,
+		.state_dir = o->state_dir,
+		.config_dir = o->config_dir,
 	};
 	return spawner_main(&s);
 }

@@ -1,12 +1,16 @@
 #include "supervisor/spawner/spawn_msg.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "sandbox/changes.h"
 #include "supervisor/spawner/look.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define START_FLAGS \
 	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY))
@@ -24,6 +28,7 @@ static const struct {
 	{ SPAWN_CHANGES, true, true },
 	{ SPAWN_LOOK, false, true },
 	{ SPAWN_EXPECT, false, false },
+	{ SPAWN_GRANT, false, true },
 };
 
 static size_t start_fds(const struct spawn_msg *m)
@@ -38,7 +43,24 @@ static size_t expected_fds(const struct spawn_msg *m)
 		return 2 + changes_op_needs_client((enum changes_op)m->op) + (m->op == CHANGES_OP_REVERT);
 	if (m->kind == SPAWN_LOOK)
 		return LOOK_FDS;
+	if (m->kind == SPAWN_GRANT)
+		return GRANT_FDS;
 	return start_fds(m);
+}
+
+int grant_read(int fd, struct buf *out, struct err *e)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || (seals & (F_SEAL_WRITE | F_SEAL_SHRINK)) != (F_SEAL_WRITE | F_SEAL_SHRINK) || fstat(fd, &st) < 0)
+		return err_field(e, "paths", "are not in a sealed memfd");
+	if (st.st_size > (off_t)GRANT_BYTES_MAX)
+		return err_field(e, "paths", "have more than %u bytes", GRANT_BYTES_MAX);
+	ssize_t n = pread(fd, buf_reserve(out, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
+	if (n != (ssize_t)st.st_size || (n && out->data[n - 1]))
+		return err_field(e, "paths", "do not end with a NUL");
+	out->len = (size_t)n;
+	return 0;
 }
 
 int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
@@ -56,6 +78,8 @@ int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
 			return err_set(e, ERR_INVALID, "a message of the runtime's with unknown flags");
 		if (m.kind == SPAWN_CHANGES && (m.op >= CHANGES_OP_COUNT || m.flags))
 			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown operation");
+		if (m.kind == SPAWN_GRANT && m.flags)
+			return err_set(e, ERR_INVALID, "a message of the runtime's with flags that it has none of");
 		if (m.kind == SPAWN_LOOK && (m.op >= LOOK_COUNT || m.flags))
 			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown file");
 		if (nfds != (permitted[i].has_fds ? expected_fds(&m) : 0))

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct err;
 
 enum spawn_kind {
@@ -28,6 +29,7 @@ enum spawn_kind {
 	SPAWN_LOOK = 6,     /* op: policy files, opened as the peer (look.h); descriptors: request (memfd), the client's socket, a socket for the answers */
 	SPAWN_CHANGES = 5,  /* key, op → CHANGED; descriptors: paths (memfd), result (memfd), the client's socket if op needs one, for REVERT the report */
 	SPAWN_EXPECT = 7,   /* token, hint: a START is likely to come, and what it may need can be looked at meanwhile; no answer */
+	SPAWN_GRANT = 8,    /* folders that a root client lets commands be run in later (authority.h); descriptors: enum grant_fd */
 	SPAWN_STARTED = 16, /* pid, start_time, layers + pidfd */
 	SPAWN_FAILED = 17,  /* step, error, path */
 	SPAWN_SYNCED = 18,
@@ -59,6 +61,11 @@ struct spawn_room {
 	_Alignas(uint64_t) char plan[SPAWN_INLINE_MAX];
 };
 _Static_assert(offsetof(struct spawn_room, plan) == sizeof(struct spawn_msg), "the plan follows the message");
+
+/* Of a GRANT: the client's socket, the folders (each with its NUL, in a sealed memfd), and what is closed once they are noted. */
+enum grant_fd { GRANT_FD_CLIENT, GRANT_FD_PATHS, GRANT_FD_DONE, GRANT_FDS };
+#define GRANT_BYTES_MAX (256u << 10)
+int grant_read(int fd, struct buf *out, struct err *e);
 
 /* What the runtime may send: the size with that of a plan, a kind that is permitted, known flags, its number of descriptors, a proper key. */
 int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e);

@@ -116,13 +116,31 @@ static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds
 		log_warning("mark the audit records: %s", strerror(errno));
 }
 
+/* Whether the client is one that came in; and, where files of the host's are changed in root's name, whether it is there. */
+static bool may_change(const struct spawner *s, enum changes_op op, const int *fds)
+{
+	struct ucred cred;
+	socklen_t len = sizeof cred;
+	if (!changes_op_needs_client(op))
+		return true;
+	if (!spawner_client_came_in(s, fds[2]) || getsockopt(fds[2], SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return false;
+	return op != CHANGES_OP_APPLY || !s->privileged || cred.uid != 0 || authority_is_present(fds[2]);
+}
+
 static void on_changes(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	struct spawn_msg answer = { .kind = SPAWN_CHANGED, .key = m->key };
-	bool genuine = !changes_op_needs_client((enum changes_op)m->op) || spawner_client_came_in(s, fds[2]);
-	answer.error = genuine ? cow_start(&s->cow, m, fds) : EPERM;
+	answer.error = may_change(s, (enum changes_op)m->op, fds) ? cow_start(&s->cow, m, fds) : EPERM;
 	if (answer.error)
 		answer_runtime(s, &answer, NULL, 0);
+}
+
+static int look_is_allowed(const struct spawner *s, const struct spawn_msg *m, const struct spawn_identity *peer, int client, struct err *e)
+{
+	if (m->op != LOOK_WRITE || !s->privileged || peer->peer_uid != 0 || authority_is_present(client))
+		return 0;
+	return err_set(e, ERR_NOT_ALLOWED, "root's policy is not written for a client that is gone");
 }
 
 /* Refused: the answer's socket is closed without a word. */
@@ -130,8 +148,20 @@ static void on_look(struct spawner *s, const struct spawn_msg *m, const int *fds
 {
 	struct spawn_identity peer;
 	struct err e = ERR_INIT;
-	if (spawner_peer(s, fds[LOOK_FD_CLIENT], &peer, &e) < 0 || look_start(s, (enum look_what)m->op, &peer, fds, &e) < 0)
+	if (spawner_peer(s, fds[LOOK_FD_CLIENT], &peer, &e) < 0 || look_is_allowed(s, m, &peer, fds[LOOK_FD_CLIENT], &e) < 0 ||
+	    look_start(s, (enum look_what)m->op, &peer, fds, &e) < 0)
 		log_warning("look for a policy file: %s", e.message);
+}
+
+/* Answered by closing the last descriptor: from then on it holds. */
+static void on_grant(struct spawner *s, const struct spawn_msg *m, const int *fds)
+{
+	struct spawn_identity peer;
+	struct err e = ERR_INIT;
+	buf_auto struct buf paths = BUF_INIT;
+	if (spawner_peer(s, fds[GRANT_FD_CLIENT], &peer, &e) < 0 || grant_read(fds[GRANT_FD_PATHS], &paths, &e) < 0 ||
+	    (s->privileged && peer.peer_uid == 0 && authority_grant(&s->authority, fds[GRANT_FD_CLIENT], paths.data, paths.len, &e) < 0))
+		log_info("what root authorises is not noted: %s", e.message);
 }
 
 static void on_expect(struct spawner *s, const struct spawn_msg *m, const int *fds)
@@ -157,6 +187,7 @@ static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fd
 		[SPAWN_MARK] = on_mark,
 		[SPAWN_LOOK] = on_look,
 		[SPAWN_EXPECT] = on_expect,
+		[SPAWN_GRANT] = on_grant,
 	};
 	handlers[m->kind](s, m, fds);
 }
@@ -289,6 +320,7 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 	cow_init(&s->cow, fcntl(GUARD_FD_COW, F_GETFD) < 0 ? -1 : GUARD_FD_COW, s->privileged);
 	if (s->cow.fd >= 0)
 		fd_cloexec(s->cow.fd, true);
+	authority_init(&s->authority, o->run_dir, o->state_dir, o->config_dir);
 	fd_cloexec(s->guard_fd, true);
 	fd_cloexec(s->peer_fd, true);
 	fd_cloexec(s->guard_pidfd, true);
@@ -385,6 +417,7 @@ int spawner_main(const struct spawner_options *o)
 	sysfilter_done(&s.filter);
 	fd_close(&s.audit_fd);
 	idmap_done(&s.idmap);
+	authority_done(&s.authority);
 	netpool_done(&s.netpool);
 	free(s.spawn_room);
 	free(s.order_room);

@@ -11,6 +11,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/tree_limit.h"
 #include "supervisor/spawner/apart.h"
+#include "supervisor/spawner/authority.h"
 #include "supervisor/spawner/cow.h"
 #include "supervisor/spawner/idmap.h"
 #include "supervisor/spawner/netpool.h"
@@ -32,6 +33,7 @@ struct spawner_options {
 	unsigned zygotes;        /* sandboxes built ahead, of each shape in use */
 	bool allow_host;         /* plans without a private root are carried out, too */
 	uid_t runtime_uid;       /* never a sandbox's */
+	const char *run_dir, *state_dir, *config_dir; /* the daemon's own folders; NULL = none */
 	const char *policy_file; /* the user's, of a daemon that is one user's own; NULL = each peer has one in its home */
 };
 
@@ -55,6 +57,7 @@ struct spawner {
 	struct idmap idmap;                 /* ids that stand for root */
 	struct netpool netpool;             /* network namespaces, made ahead */
 	struct zygotes zygotes;             /* sandboxes, built ahead */
+	struct authority authority;         /* what root peers may have */
 	struct cow cow;                     /* copy-on-write runs and what is done about them */
 	struct sysfilter filter;            /* of system calls, for all confined plans */
 	bool has_filter;

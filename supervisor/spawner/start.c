@@ -1,9 +1,10 @@
 /*
  * One START, from a message of somebody who may have been taken over to a cloned init.
  *
- * What is not taken on trust: who asks (read from the client's socket by the kernel's word), the plan (every length and
- * offset), that the plan cannot change under our feet (seals), and what the descriptors are: ownership of pipes is given
- * to the command's user below, which must never happen to a file.
+ * What is not taken on trust: who asks (read from the client's socket by the kernel's word), what a root peer may have (authority.c),
+ * the plan (every length and offset), that the plan cannot change under our feet (seals), and what the descriptors are: ownership of pipes is
+ * given to the command's user below, which must never happen to a file. That a private root has a filter of system calls, no
+ * capabilities, no_new_privs and, where the kernel has it, Landlock, is not the plan's to say at all (init.c, steps/seccomp.c).
  */
 
 #include "supervisor/spawner/spawner.h"
@@ -16,6 +17,7 @@
 #include "supervisor/spawner/init.h"
 #include "supervisor/spawner/keeper.h"
 #include "supervisor/spawner/order.h"
+#include "supervisor/spawner/proc_stat.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -113,14 +115,17 @@ int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, stru
 	return 0;
 }
 
-/* The one place that decides as whom a command runs: as the peer. Without privileges the groups are what the kernel leaves us. */
-static int spawn_identity(struct spawner *s, const struct spawn_msg *m, int client, struct spawn_identity *ret, struct err *e)
+/* The one place that decides as whom a command runs: as the peer, if that is what root lets it have. Without privileges the groups are what the kernel leaves us. */
+static int spawn_identity(struct spawner *s, const struct spawn_msg *m, const struct plan_head *plan, int client, struct spawn_identity *ret,
+			  struct err *e)
 {
 	struct spawn_identity id;
 	if (spawner_peer(s, client, &id, e) < 0)
 		return -1;
 	if (!(m->flags & PLAN_PRIVATE_ROOT) && !s->allow_host)
 		return err_set(e, ERR_NOT_ALLOWED, "commands without a sandbox need a daemon with --allow-host");
+	if (s->privileged && id.peer_uid == 0 && authority_check(&s->authority, plan, client, e) < 0)
+		return -1;
 	*ret = id;
 	return 0;
 }
@@ -200,21 +205,6 @@ static int check_descriptors(const struct start_fds *f, const struct spawn_ident
 	    give_pipe(f->err, id, 0200, "stderr", e) < 0 || give_pipe(f->in, id, 0400, "stdin", e) < 0)
 		return -1;
 	return 0;
-}
-
-static uint64_t start_time_of(pid_t pid)
-{
-	char name[32], text[1024];
-	snprintf(name, sizeof name, "/proc/%d/stat", pid);
-	fd_auto int fd = open(name, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
-	const char *p = strrchr(text, ')');
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	return p ? strtoull(p, NULL, 10) : 0;
 }
 
 static uint64_t namespaces(const struct spawner *s, const struct step_context *c)
@@ -337,7 +327,7 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 		return err_sys(e, error, "clone");
 	}
 	t->answer->pid = pid;
-	t->answer->start_time = start_time_of(pid);
+	t->answer->start_time = proc_start_time(pid);
 	t->answer->layers = c->layers;
 	return 0;
 }
@@ -517,7 +507,7 @@ static int clone_zygote(struct spawner *s, const struct zygote_kind *k, const st
 	if (one->pid < 0)
 		return err_sys(e, errno, "clone");
 	one->layers = in.steps.layers;
-	one->start_time = start_time_of(one->pid);
+	one->start_time = proc_start_time(one->pid);
 	one->mounts = mounts_of(one->pid);
 	return 0;
 }
@@ -546,7 +536,7 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 	size_t mapped = 0;
 	if (take_plan(s, m, f->plan, &plan, &mapped, e) < 0)
 		return -1;
-	int r = spawn_identity(s, m, f->client, &id, e);
+	int r = spawn_identity(s, m, plan, f->client, &id, e);
 	int fitted = r < 0 ? 0 : start_fitted(s, m, f, plan, &id, answer, ret_pidfd, e);
 	if (r == 0 && fitted <= 0 &&
 	    (fitted < 0 || stand_for_root(s, &m->key, m->flags, &id, e) < 0 || check_descriptors(f, &id, e) < 0 ||

@@ -61,6 +61,12 @@ static inline void setup(void)
 	folder(work, ".git/hooks");
 	put(work, ".git/config", "config\n");
 	put(work, "file", "text\n");
+	/* As root the trees are in a system folder, which root must have listed. */
+	char config[80];
+	snprintf(config, sizeof config, "%s/config", place);
+	folder(place, "config");
+	put(config, "root-write-roots", "# everything\n/\n");
+	setenv("RIG_CONFIG", config, 1);
 	rig_start(&rig);
 }
 
@@ -87,6 +93,7 @@ static inline void teardown(void)
 	rig_stop(&rig);
 	nftw(place, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
 	unsetenv("RIG_ZYGOTES");
+	unsetenv("RIG_CONFIG");
 	ahead = false;
 }
 

@@ -183,7 +183,8 @@ START_TEST(bad_plans_are_refused)
 		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = "/dev/shm" } },
 		{ SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = absent } },
 	};
-	for (size_t i = 0; i < countof(bad); i++) {
+	/* That first one is not even tried for root: the daemon's own folder would be in it. */
+	for (size_t i = geteuid() == 0; i < countof(bad); i++) {
 		struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = bad[i], .nmounts = 2,
 								   .network = PLAN_NET_NONE });
 		ck_assert_int_eq(m.error, i + 1 < countof(bad) ? EINVAL : ENOENT);

@@ -1,0 +1,32 @@
+#include "supervisor/spawner/proc_stat.h"
+
+#include "runtime/base/fd.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+ssize_t proc_read(pid_t pid, const char *file, char *text, size_t cap)
+{
+	char name[64];
+	snprintf(name, sizeof name, "/proc/%d/%.32s", pid, file);
+	fd_auto int fd = open(name, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, cap - 1);
+	if (n <= 0)
+		return -1;
+	text[n] = 0;
+	return n;
+}
+
+uint64_t proc_start_time(pid_t pid)
+{
+	char text[1024];
+	if (proc_read(pid, "stat", text, sizeof text) < 0)
+		return 0;
+	const char *p = strrchr(text, ')');
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p, NULL, 10) : 0;
+}

@@ -1,0 +1,99 @@
+"""What a root client's commands may write, and what may be run for it when it has left. Only for root: others have just their own rights."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+
+import harness
+from harness import Home, Skip, until
+
+ROOT = os.geteuid() == 0
+
+
+@contextlib.contextmanager
+def system_folder():
+    folder = tempfile.mkdtemp(prefix="bl-root-", dir="/var/lib")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_list(home, text, mode=0o644):
+    path = os.path.join(home.dir, "root-write-roots")
+    with open(path, "w") as f:
+        f.write(text)
+    os.chmod(path, mode)
+
+
+def only_root():
+    if not ROOT:
+        raise Skip("root has more to lose")
+
+
+def test_system_folders_are_written_only_where_root_lists_them(home):
+    only_root()
+    with system_folder() as folder:
+        def attempt():
+            return home.cli("run", "--", "touch", "made", cwd=folder, status=None)
+        done = attempt()
+        assert done.status == 125 and b"root-write-roots" in done.err and folder.encode() in done.err, done.err
+        assert os.listdir(folder) == []
+        write_list(home, f"# for this test\n{folder}\n", mode=0o666)
+        assert attempt().status == 125, "a list that everybody can write counted"
+        write_list(home, f"{folder}\n")
+        assert attempt().status == 0 and os.listdir(folder) == ["made"]
+        for path in ("/etc", "/usr/local/bin", "/root"):
+            done = home.cli("run", "--rw", path, "--", "true", status=None)
+            assert done.status == 125 and b"root-write-roots" in done.err, (path, done.err)
+
+
+def test_nothing_of_a_system_folder_is_read_with_roots_rights(home):
+    only_root()
+    done = home.cli("run", "--ro", "/etc/shadow", "--", "cat", "/etc/shadow", status=None)
+    assert done.status == 1 and not done.out, done.out[:100]
+
+
+def test_work_goes_on_after_the_client_has_left(home):
+    """A task in a folder that nothing was started in before, made by a client that leaves at once; also over deaths of the parts."""
+    only_root()
+    for part in (None, "spawner", "runtime"):
+        tree = os.path.join(home.work, f"of-{part}")
+        os.mkdir(tree)
+        with home.rpc() as rpc:
+            task = rpc.call("create_task", objective="later", commandLine="while ! test -e go; do sleep 0.02; done; echo done >made", cwd=tree,
+                            retryPolicy={"maxAttempts": 3})["taskId"]
+            rpc.call("start_task", taskId=task)
+        if part:
+            home.kill_part(part)
+        with open(os.path.join(tree, "go"), "w"):
+            pass
+        until(f"the task of {tree} was done", lambda: os.path.exists(os.path.join(tree, "made")))
+
+
+def test_a_start_that_waited_for_permission_needs_no_client():
+    only_root()
+    with Home(start=False) as home:
+        with open(os.path.join(home.dir, "policy.json"), "w") as f:
+            f.write('{"permissions": {"ask": ["Bash(touch:*)"]}}')
+        home.start()
+        with home.rpc() as rpc:
+            started = rpc.start(["touch", "made"], cwd=home.work)
+            assert started["status"] == "waiting_permission", started
+        home.cli("approve", started["actionId"])
+        until("it was run", lambda: os.path.exists(os.path.join(home.work, "made")))
+
+
+def test_the_list_of_what_was_authorised_is_out_of_reach(home):
+    only_root()
+    home.cli("run", "--", "true")
+    path = os.path.join(home.dir, "root-authority")
+    assert os.stat(path).st_uid == 0 and os.stat(path).st_mode & 0o777 == 0o600
+    done = home.cli("run", "--rw", path, "--", "true", status=None)
+    assert done.status == 125, done.err
+    assert home.cli("run", "--", "cat", path, status=None).status != 0
+
+
+if __name__ == "__main__":
+    harness.main(globals())

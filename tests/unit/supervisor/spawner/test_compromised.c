@@ -1,0 +1,651 @@
+/*
+ * A runtime that was taken over: the test has the runtime's links to a real guard and a real spawner, and asks for all that it should
+ * not get. First by hand, one claim each; then at random, MESSAGES of them (default 100,000; SEED repeats a run), with a check of every
+ * answer that the spawner gave.
+ */
+
+#include "tests/unit/supervisor/rig.h"
+
+#include "sandbox/changes.h"
+#include "sandbox/landlock.h"
+#include "supervisor/spawner/look.h"
+
+#include <ftw.h>
+#include <grp.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define SYSTEM_MOUNT { .kind = PLAN_MOUNT_SYSTEM, .path = "/" }
+
+static struct rig rig;
+static char top[64], work[80], other[80], config[80], state[80], out[16384];
+
+static int unlink_one(const char *path, const struct stat *st, int type, struct FTW *f)
+{
+	return remove(path);
+}
+
+static void make_folder(char ret[80], const char *name)
+{
+	snprintf(ret, 80, "%s/%s", top, name);
+	ck_assert_int_eq(mkdir(ret, 0755), 0);
+}
+
+static void setup(void)
+{
+	snprintf(top, sizeof top, "/tmp/rig-taken-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(top));
+	ck_assert_int_eq(chmod(top, 0755), 0);
+	make_folder(work, "work");
+	make_folder(other, "other");
+	make_folder(config, "config");
+	make_folder(state, "state");
+	setenv("RIG_CONFIG", config, 1);
+	setenv("RIG_STATE", state, 1);
+	setenv("RIG_NO_HOST", "1", 1);
+	rig_start(&rig);
+}
+
+static void teardown(void)
+{
+	rig_stop(&rig);
+	nftw(top, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
+	unsetenv("RIG_CONFIG");
+	unsetenv("RIG_STATE");
+	unsetenv("RIG_NO_HOST");
+}
+
+static void list_for_root(const char *text, mode_t mode)
+{
+	char path[128];
+	snprintf(path, sizeof path, "%s/root-write-roots", config);
+	fd_auto int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ck_assert_int_eq(fd_write_all(fd, text, strlen(text)), 0);
+	ck_assert_int_eq(fchmod(fd, mode), 0);
+}
+
+/* The spawner's answer to a plan with this one mount on top of the system; what ran, if it did, is gone afterwards. */
+static struct spawn_msg ask(uint32_t kind, uint32_t flags, const char *path, const char *script)
+{
+	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = kind, .flags = flags, .path = path } };
+	struct run run;
+	run_send(&rig, &run, &(struct run_spec){ .argv = SH(script), .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts,
+						 .nmounts = countof(mounts), .network = PLAN_NET_NONE });
+	run_answer(&rig, &run);
+	if (run.answer.kind == SPAWN_STARTED) {
+		run_open_gate(&run);
+		run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	}
+	run_release(&rig, &run);
+	run_close(&run);
+	return run.answer;
+}
+
+static bool started(uint32_t kind, uint32_t flags, const char *path)
+{
+	return ask(kind, flags, path, "true").kind == SPAWN_STARTED;
+}
+
+static bool writes(const char *path)
+{
+	return started(PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path);
+}
+
+static bool reads(const char *path)
+{
+	return started(PLAN_MOUNT_READ, PLAN_MOUNT_OWNED, path);
+}
+
+static void leave(void)
+{
+	fd_close(&rig.client[1]);
+}
+
+static void connect_again(void)
+{
+	fd_close(&rig.client[0]);
+	fd_close(&rig.client[1]);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, rig.client), 0);
+}
+
+/* ---- by hand ---- */
+
+/* Neither the filter, nor Landlock, nor the loss of privileges is the plan's to leave out, for whomever it is. */
+START_TEST(no_layer_can_be_left_out)
+{
+	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED } };
+	const uint32_t wanted = PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES | (landlock_abi() ? PLAN_LAYER_LANDLOCK : 0);
+	struct run run;
+	run_send(&rig, &run, &(struct run_spec){
+		.argv = SH("test -e /proc/self || exit 0; s=$(cat /proc/self/status); for w in 'Seccomp:.2' 'NoNewPrivs:.1' 'CapEff:.0*$' 'CapPrm:.0*$' "
+			   "'CapBnd:.0*$' 'CapAmb:.0*$'; do echo \"$s\" | grep -q \"$w\" || echo no $w; done; test $(id -u) != 0 || echo root; "
+			   "chmod u+s /bin/sh 2>/dev/null && echo chmod; touch x; chmod 4755 x 2>/dev/null && echo setuid; true"),
+		.cwd = work, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts, .nmounts = countof(mounts), .less_layers = ~0u });
+	run_answer(&rig, &run);
+	ck_assert_msg(run.answer.kind == SPAWN_STARTED, "%s", run.answer.path);
+	struct status_msg m = run_status(&run);
+	ck_assert_uint_eq(m.kind, STATUS_READY);
+	ck_assert_uint_eq(m.layers & wanted, wanted);
+	run_open_gate(&run);
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	ck_assert_str_eq(out, "");
+	run_release(&rig, &run);
+	run_close(&run);
+}
+END_TEST
+
+START_TEST(root_writes_no_system_folder_and_no_home)
+{
+	static const char *const shut[] = { "/etc", "/etc/cron.d", "/usr", "/usr/bin", "/usr/local/bin", "/var", "/var/lib", "/var/spool/cron", "/opt",
+					    "/boot", "/run", "/root", "/root/.ssh", "/root/project", "/home", "/home/somebody", "/etc/passwd", "/lib", "/" };
+	if (geteuid() != 0)
+		return;
+	ck_assert(writes(work));
+	for (size_t i = 0; i < countof(shut); i++)
+		ck_assert_msg(!writes(shut[i]), "%s", shut[i]);
+	struct spawn_msg m = ask(PLAN_MOUNT_WRITE, 0, "/root/project", "true");
+	ck_assert_int_eq(m.error, EPERM);
+	ck_assert_msg(strstr(m.path, "/root/project") && strstr(m.path, "root-write-roots"), "%s", m.path);
+	/* Nor is anything shown there as its own, which would be as good as reading it as root. */
+	ck_assert(!reads("/etc/shadow") && !reads("/etc") && !reads("/run") && !reads("/var/lib"));
+	ck_assert(started(PLAN_MOUNT_READ, 0, "/etc"));
+}
+END_TEST
+
+/* A file that others could write, or in a folder that they could, is no word of root's. */
+START_TEST(root_can_list_more)
+{
+	char listed[] = "/var/lib/rig-taken-XXXXXX", text[128];
+	if (geteuid() != 0)
+		return;
+	ck_assert_ptr_nonnull(mkdtemp(listed));
+	snprintf(text, sizeof text, "# for CI\n\n  %s/  # and below\nnot/absolute\n", listed);
+	ck_assert(!writes(listed));
+	list_for_root(text, 0644);
+	ck_assert(writes(listed));
+	ck_assert(!writes("/var/lib"));
+	list_for_root(text, 0664);
+	ck_assert(!writes(listed));
+	list_for_root(text, 0600);
+	ck_assert(writes(listed));
+	ck_assert_int_eq(chmod(config, 0777), 0);
+	ck_assert(!writes(listed));
+	ck_assert_int_eq(chmod(config, 0755), 0);
+	/* The daemon's own folders are not root's to list. */
+	list_for_root("/\n", 0600);
+	ck_assert(writes(listed));
+	ck_assert(!writes(config) && !writes(state) && !writes(top));
+	snprintf(text, sizeof text, "%s/root-write-roots", config);
+	ck_assert(!writes(text) && !reads(text) && !reads(config));
+	rmdir(listed);
+}
+END_TEST
+
+START_TEST(a_socket_is_no_authority_once_its_client_has_left)
+{
+	if (geteuid() != 0)
+		return;
+	ck_assert(writes(work));
+	leave();
+	struct spawn_msg m = ask(PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, other, "true");
+	ck_assert_uint_eq(m.kind, SPAWN_FAILED);
+	ck_assert_int_eq(m.error, EPERM);
+	ck_assert(!reads(other) && !reads("/root") && !reads("/root/.ssh"));
+	ck_assert(writes(work)); /* what it authorised while it was there */
+	connect_again();
+	ck_assert(writes(other));
+}
+END_TEST
+
+/* The same where commands without a sandbox are permitted. */
+START_TEST(nothing_is_run_without_a_sandbox_for_who_has_left)
+{
+	struct run run;
+	if (geteuid() != 0)
+		return;
+	rig_stop(&rig);
+	unsetenv("RIG_NO_HOST");
+	rig_start(&rig);
+	run_start(&rig, &run, &(struct run_spec){ .argv = SH("true") });
+	run_release(&rig, &run);
+	run_close(&run);
+	leave();
+	run_send(&rig, &run, &(struct run_spec){ .argv = SH("true") });
+	run_answer(&rig, &run);
+	ck_assert_uint_eq(run.answer.kind, SPAWN_FAILED);
+	ck_assert_int_eq(run.answer.error, EPERM);
+	run_release(&rig, &run);
+	run_close(&run);
+}
+END_TEST
+
+/* Waits until it is noted. */
+static void grant(const char *paths, size_t len)
+{
+	struct spawn_msg m = { .kind = SPAWN_GRANT };
+	int done[2];
+	char byte;
+	ck_assert_int_eq(pipe2(done, O_CLOEXEC), 0);
+	int fds[GRANT_FDS] = { rig.client[0], fd_memfd_sealed("paths", paths, len), done[1] };
+	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, fds, GRANT_FDS, 0), 0);
+	close(done[1]);
+	close(fds[GRANT_FD_PATHS]);
+	rig_readable(done[0], "the end of the grant");
+	ck_assert_int_eq(read(done[0], &byte, 1), 0);
+	close(done[0]);
+}
+
+START_TEST(what_root_authorised_survives_the_spawner)
+{
+	char paths[200];
+	if (geteuid() != 0)
+		return;
+	int n = snprintf(paths, sizeof paths, "%s%c/etc%c%s/../etc", other, 0, 0, top);
+	grant(paths, (size_t)n + 1);
+	leave();
+	ck_assert(writes(other) && !writes(work) && !writes("/etc"));
+	grant(work, strlen(work) + 1); /* by one that has left */
+	ck_assert(!writes(work));
+	kill(rig_spawner_pid(&rig), SIGKILL);
+	rig_take_new_peer(&rig);
+	rig_sync(&rig);
+	ck_assert(writes(other) && !writes(work));
+	/* A list that is not understood authorises nothing. */
+	char list[128];
+	snprintf(list, sizeof list, "%s/root-authority", state);
+	fd_auto int fd = open(list, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fd_write_all(fd, "99999999999 /\0/\0x /\0", 20), 0);
+	kill(rig_spawner_pid(&rig), SIGKILL);
+	rig_take_new_peer(&rig);
+	rig_sync(&rig);
+	ck_assert(!writes(other));
+}
+END_TEST
+
+/* A socket of a process that was root when it made it, as the daemon's exporter is, and gave that up; it lives until the test ends. */
+static int socket_of_former_root(void)
+{
+	int meet[2], fd = -1;
+	size_t n = 1;
+	char byte;
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, meet), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		int pair[2];
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || setgroups(0, NULL) < 0 || setresgid(65533, 65533, 65533) < 0 ||
+		    setresuid(65533, 65533, 65533) < 0 || fd_send(meet[1], "", 1, pair, 1, 0) < 0)
+			_exit(1);
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(fd_recv(meet[0], &byte, 1, &fd, &n, 0), 1);
+	close(meet[0]);
+	close(meet[1]);
+	return fd;
+}
+
+START_TEST(who_gave_root_up_has_no_authority)
+{
+	if (geteuid() != 0)
+		return;
+	close(rig.client[0]);
+	rig.client[0] = socket_of_former_root();
+	ck_assert(!writes(work));
+	ck_assert(started(PLAN_MOUNT_READ, 0, work)); /* where nothing of root's is needed */
+}
+END_TEST
+
+/* Neither root's policy nor files of the host's are written in the name of a root that has left. */
+START_TEST(other_requests_need_a_client_too)
+{
+	struct look_write w = { 0 };
+	int answer[2];
+	if (geteuid() != 0)
+		return;
+	leave();
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer), 0);
+	int look[LOOK_FDS] = { fd_memfd_sealed("request", &w, sizeof w), rig.client[0], answer[1] };
+	struct spawn_msg m = { .kind = SPAWN_LOOK, .op = LOOK_WRITE };
+	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, look, LOOK_FDS, 0), 0);
+	close(answer[1]);
+	char byte;
+	rig_readable(answer[0], "the end of the look");
+	ck_assert_int_eq(recv(answer[0], &byte, 1, 0), 0);
+	int changes[3] = { look[0], memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING), rig.client[0] };
+	m = (struct spawn_msg){ .kind = SPAWN_CHANGES, .op = CHANGES_OP_APPLY, .key = { .id = "proc_x" } };
+	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, changes, 3, 0), 0);
+	rig_readable(rig.peer, "an answer");
+	ck_assert_int_eq(fd_recv(rig.peer, &m, sizeof m, NULL, NULL, 0), sizeof m);
+	ck_assert_int_eq(m.error, EPERM);
+	close(look[0]);
+	close(changes[1]);
+	close(answer[0]);
+}
+END_TEST
+
+/* ---- at random ---- */
+
+static uint64_t chance_state;
+
+/* xorshift64*: the same everywhere, from one seed. */
+static uint32_t chance(uint32_t below)
+{
+	chance_state ^= chance_state >> 12;
+	chance_state ^= chance_state << 25;
+	chance_state ^= chance_state >> 27;
+	return (uint32_t)((chance_state * 2685821657736338717ull) >> 33) % below;
+}
+
+struct fuzz {
+	int out[2], gate[2], status[2], request, result, clients[3]; /* present root (or the user), one that has left, somebody else */
+	char canary[64];             /* a system folder that nobody may write */
+	struct buf plan;
+	struct buf authorised;       /* what a present root had, each with its NUL */
+	uint64_t refused, accepted, fatal, others;
+};
+
+static void open_ends(struct fuzz *f)
+{
+	ck_assert(pipe2(f->out, O_CLOEXEC) == 0 && pipe2(f->gate, O_CLOEXEC) == 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, f->status), 0);
+}
+
+static void close_ends(struct fuzz *f)
+{
+	for (int i = 0; i < 2; i++) {
+		fd_close(&f->out[i]);
+		fd_close(&f->gate[i]);
+		fd_close(&f->status[i]);
+	}
+}
+
+static const char *any_path(const struct fuzz *f)
+{
+	const char *const paths[] = { work, other, work, f->canary, "/etc", "/usr/bin", "/root", "/root/.ssh", "/home", "/", "//etc", "/tmp/../etc", "/var/spool/cron",
+				      "/proc/self/fd/0", "/dev/shm", "/tmp", config, state, top, "/etc/shadow", "/run", "/sys/fs/cgroup", "relative", "", "/opt",
+				      "/usr", "/proc/1/root/etc", "/root/.cargo", "/nonexistent/x", "/bin" };
+	return paths[chance(countof(paths))];
+}
+
+/* What a root peer is not given, wherever else the plan may be right. */
+static struct plan_mount_spec too_far(const struct fuzz *f)
+{
+	const char *const written[] = { f->canary, "/etc", "/etc/cron.d", "/usr/bin", "/root", "/root/.ssh", "/home", "/", "/var/spool/cron", config, state, top, "/opt", "/run" };
+	const char *const read[] = { "/etc/shadow", "/etc", "/run", "/var/lib", config };
+	if (chance(3))
+		return (struct plan_mount_spec){ .kind = PLAN_MOUNT_WRITE, .flags = chance(8), .path = written[chance(countof(written))] };
+	return (struct plan_mount_spec){ .kind = PLAN_MOUNT_READ, .flags = PLAN_MOUNT_OWNED | chance(8), .path = read[chance(countof(read))] };
+}
+
+static void damage(struct buf *plan, size_t from, uint32_t times)
+{
+	for (; times > 0; times--) {
+		size_t at = chance((uint32_t)from);
+		plan->data[at] = chance(2) ? (char)chance(256) : (char)(plan->data[at] ^ (1 << chance(8)));
+	}
+}
+
+/* A plan that reaches too far, is damaged, or both; a tame one is neither on purpose. */
+static void any_plan(struct fuzz *f, uint32_t flags, bool tame)
+{
+	static const char script[] = "for d in \"$@\"; do touch \"$d/taken\" 2>/dev/null; chmod 4755 \"$d\" 2>/dev/null; done";
+	const char *const argv[] = { "sh", "-c", script, "sh", f->canary, "/etc", "/usr/bin", "/root" };
+	const char *const envv[] = { "HOME=/root", "PATH=/bin:/usr/bin", "LD_PRELOAD=/tmp/x.so" };
+	struct plan_mount_spec mounts[8];
+	size_t n = 2 + chance(5);
+	bool harmed = !tame && (geteuid() != 0 || chance(3) == 0);
+	mounts[0] = (struct plan_mount_spec)SYSTEM_MOUNT;
+	for (size_t i = 1; i < n; i++)
+		mounts[i] = (struct plan_mount_spec){ .kind = 1 + chance(6), .flags = chance(8), .path = any_path(f) };
+	if (!tame && !harmed)
+		mounts[1 + chance((uint32_t)n - 1)] = too_far(f);
+	struct plan_spec p = { .flags = flags, .layers = chance(128), .cwd = chance(4) ? "/" : work, .argv = argv, .argc = countof(argv), .envv = envv,
+			       .envc = countof(envv), .mounts = mounts, .nmounts = n, .network = chance(3), .tmp_bytes = chance(2) ? 0 : chance(UINT32_MAX),
+			       .cpu_ms = PLAN_UNLIMITED, .open_files = PLAN_UNLIMITED, .file_bytes = PLAN_UNLIMITED };
+	struct err e = ERR_INIT;
+	p.require = chance(4) ? 0 : p.layers & chance(128);
+	buf_reset(&f->plan);
+	for (size_t i = 1; plan_build(&p, &f->plan, &e) < 0; i = i % (n - 1) + 1) /* a path that the builder itself refuses */
+		mounts[i].path = geteuid() == 0 ? "/etc" : work;
+	if (harmed)
+		damage(&f->plan, sizeof(struct plan_head), 3 + chance(8));
+	else if (chance(4) == 0)
+		damage(&f->plan, f->plan.len, 1 + chance(4));
+}
+
+static bool is_inside(const char *path, const char *folder)
+{
+	return plan_path_inside(path, folder);
+}
+
+static bool was_authorised(const struct fuzz *f, const char *path)
+{
+	for (const char *p = f->authorised.data; p && p < f->authorised.data + f->authorised.len; p += strlen(p) + 1) {
+		if (is_inside(path, p))
+			return true;
+	}
+	return false;
+}
+
+/* What must not have been accepted, said in other words than the spawner's. */
+static void check_accepted(struct fuzz *f, const struct plan_head *plan, int client)
+{
+	static const char *const shut[] = { "/etc", "/usr", "/root", "/home", "/var/lib", "/var/spool", "/opt", "/bin", "/run" };
+	ck_assert_msg(plan->flags & PLAN_PRIVATE_ROOT, "a command without a sandbox");
+	for (uint32_t i = 0; geteuid() == 0 && client != 2 && i < plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(plan, i);
+		const char *path = plan_string(plan, m->path_off);
+		bool own = m->kind == PLAN_MOUNT_READ && m->flags & PLAN_MOUNT_OWNED;
+		if (client == 0 && (own || m->kind == PLAN_MOUNT_WRITE) && !was_authorised(f, path))
+			buf_append(&f->authorised, path, strlen(path) + 1);
+		if (own && client == 1)
+			ck_assert_msg(was_authorised(f, path) || strcmp(path, "/root/.cargo") == 0, "%s is shown for a root that has left", path);
+		if (m->kind != PLAN_MOUNT_WRITE)
+			continue;
+		for (size_t k = 0; k < countof(shut); k++)
+			ck_assert_msg(!is_inside(path, shut[k]), "%s can be written", path);
+		ck_assert_msg(strcmp(path, config) != 0 && strcmp(path, state) != 0 && strcmp(path, "/") != 0, "%s can be written", path);
+		ck_assert_msg(client == 0 || was_authorised(f, path), "%s can be written for a root that has left", path);
+	}
+}
+
+static void send_start(struct fuzz *f, uint64_t serial)
+{
+	uint32_t flags = (chance(16) ? PLAN_PRIVATE_ROOT : 0) | PLAN_STDERR_MERGE | (chance(8) ? 0 : PLAN_KEEP_TREE);
+	bool tame = chance(150) == 0;
+	int client = (int)chance(tame ? 3 : 2);
+	any_plan(f, flags, tame);
+	bool in_file = chance(8) == 0;
+	struct { struct spawn_msg m; char plan[SPAWN_INLINE_MAX]; } room = {
+		.m = { .kind = SPAWN_START, .flags = flags, .cpu = chance(8) ? -1 : (int32_t)chance(UINT32_MAX), .hint = chance(4), .token = chance(4),
+		       .plan_len = in_file ? 0 : (uint32_t)f->plan.len } };
+	snprintf(room.m.key.id, sizeof room.m.key.id, "fuzz_%llu", (unsigned long long)serial);
+	memcpy(room.plan, f->plan.data, f->plan.len);
+	int fds[5], plan = -1;
+	size_t n = 0;
+	if (in_file)
+		fds[n++] = plan = fd_memfd_sealed("plan", f->plan.data, f->plan.len);
+	fds[n++] = f->clients[client];
+	fds[n++] = f->status[1];
+	fds[n++] = f->gate[0];
+	fds[n++] = f->out[1];
+	ck_assert_int_eq(fd_send(rig.peer, &room, sizeof room.m + room.m.plan_len, fds, n, 0), 0);
+	fd_close(&plan);
+	struct run run = { .key = room.m.key };
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		run.fd[i] = -1;
+	run_answer(&rig, &run);
+	if (run.answer.kind == SPAWN_STARTED) {
+		const uint32_t wanted = PLAN_LAYER_NAMESPACES | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES | (landlock_abi() ? PLAN_LAYER_LANDLOCK : 0);
+		f->accepted++;
+		check_accepted(f, (const struct plan_head *)(const void *)f->plan.data, client);
+		run.fd[GUARD_SLOT_STATUS] = f->status[0];
+		close(f->status[1]);
+		f->status[1] = -1;
+		struct status_msg m = run_status(&run);
+		if (m.kind == STATUS_READY) {
+			ck_assert_uint_eq(m.layers & wanted, wanted);
+			(void)!write(f->gate[1], "g", 1);
+			for (m = run_status(&run); m.kind == STATUS_EXECED; m = run_status(&run))
+				continue;
+		}
+		run.fd[GUARD_SLOT_STATUS] = -1;
+		run_release(&rig, &run);
+		close_ends(f);
+		open_ends(f);
+	} else {
+		ck_assert_uint_eq(run.answer.kind, SPAWN_FAILED);
+		f->refused++;
+	}
+	fd_close(&run.fd[GUARD_SLOT_PIDFD]);
+	fd_close(&run.fd[GUARD_SLOT_NET]);
+}
+
+/* Messages that are whole, but ask for what is not there, or in the wrong name. */
+static void send_other(struct fuzz *f)
+{
+	static const uint32_t kinds[] = { SPAWN_CLEAN, SPAWN_EXPECT, SPAWN_MARK, SPAWN_LOOK, SPAWN_CHANGES, SPAWN_GRANT };
+	struct spawn_msg m = { .kind = kinds[chance(countof(kinds))], .token = chance(UINT32_MAX), .hint = chance(8), .cpu = (int32_t)chance(UINT32_MAX),
+			       .error = (int32_t)chance(256), .step = chance(64), .layers = chance(256), .pid = (int32_t)chance(65536) };
+	int fds[3] = { -1, -1, -1 }, answer[2] = { -1, -1 };
+	size_t n = 0;
+	char text[256];
+	for (size_t i = 0; i < sizeof text; i++)
+		text[i] = (char)(chance(4) ? "/etc./root\0tmp"[chance(14)] : (char)chance(256));
+	snprintf(m.key.id, sizeof m.key.id, "fuzz_%u", chance(1000));
+	fd_auto int bytes = fd_memfd_sealed("bytes", text, chance(sizeof text));
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer), 0);
+	int client = f->clients[m.kind == SPAWN_GRANT ? 1 : chance(3)]; /* a present root may grant what it likes */
+	if (m.kind == SPAWN_LOOK) {
+		m.op = chance(LOOK_COUNT);
+		if (m.op == LOOK_WRITE) /* for a present root this would write its policy */
+			client = f->clients[1];
+		if (m.op == LOOK_WRITE && geteuid() != 0)
+			m.op = LOOK_USER;
+		fds[n++] = chance(8) ? bytes : f->out[0];
+		fds[n++] = client;
+		fds[n++] = answer[1];
+	} else if (m.kind == SPAWN_CHANGES) {
+		m.op = chance(CHANGES_OP_COUNT);
+		fds[n++] = chance(8) ? bytes : f->out[0];
+		fds[n++] = chance(8) ? f->result : f->out[1];
+		if (changes_op_needs_client((enum changes_op)m.op))
+			fds[n++] = client;
+	} else if (m.kind == SPAWN_GRANT) {
+		fds[n++] = client;
+		fds[n++] = chance(8) ? bytes : f->out[0];
+		fds[n++] = answer[1];
+	}
+	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, fds, n, 0), 0);
+	f->others++;
+	if (m.kind == SPAWN_CHANGES) {
+		rig_readable(rig.peer, "an answer");
+		ck_assert_int_eq(fd_recv(rig.peer, &m, sizeof m, NULL, NULL, 0), sizeof m);
+		ck_assert_uint_eq(m.kind, SPAWN_CHANGED);
+		ck_assert_int_ne(m.error, 0);
+	}
+	close(answer[0]);
+	close(answer[1]);
+}
+
+/* Something that is no message: the spawner leaves, and another one comes. */
+static void send_malformed(struct fuzz *f)
+{
+	union { struct spawn_msg m; char bytes[sizeof(struct spawn_msg) + 64]; } u = { .m = { .kind = SPAWN_START, .key = { .id = "fuzz_bad" } } };
+	size_t len = sizeof u.m, n = 0;
+	int fds[3] = { f->out[0], f->out[0], f->out[0] };
+	switch (chance(6)) {
+	case 0: len = 1 + chance(sizeof u.m - 1); break;
+	case 1: len = sizeof u.m + 1 + chance(63); break;
+	case 2: u.m.kind = chance(2) ? 9 + chance(100) : chance(UINT32_MAX) | 256; break;
+	case 3: n = chance(3); break; /* too few descriptors */
+	case 4: u.m.kind = SPAWN_CLEAN; memset(u.m.key.id, chance(2) ? '/' : 'x', sizeof u.m.key.id); break;
+	default: u.m.flags = 1u << (6 + chance(26)); u.m.kind = SPAWN_SYNC; break;
+	}
+	ck_assert_int_eq(fd_send(rig.peer, &u, len, fds, n, 0), 0);
+	rig_take_new_peer(&rig);
+	f->fatal++;
+}
+
+static int socket_of_somebody(void)
+{
+	int meet[2], fd = -1;
+	size_t n = 1;
+	char byte;
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, meet), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		int pair[2];
+		if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(65533, 65533, 65533) < 0 || setresuid(65533, 65533, 65533) < 0))
+			_exit(1);
+		_exit(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || fd_send(meet[1], "", 1, pair, 1, 0) < 0);
+	}
+	ck_assert_int_eq(fd_recv(meet[0], &byte, 1, &fd, &n, 0), 1);
+	waitpid(pid, NULL, 0);
+	close(meet[0]);
+	close(meet[1]);
+	return fd;
+}
+
+START_TEST(no_message_gets_more_than_it_may)
+{
+	uint64_t messages = getenv("MESSAGES") ? strtoull(getenv("MESSAGES"), NULL, 10) : 100000;
+	uint64_t seed = getenv("SEED") ? strtoull(getenv("SEED"), NULL, 10) : (uint64_t)time(NULL);
+	struct fuzz f = { .plan = BUF_INIT, .authorised = BUF_INIT, .clients = { rig.client[0], -1, -1 } };
+	struct stat before, after;
+	int gone[2];
+	chance_state = seed * 2 + 1;
+	printf("# SEED=%llu MESSAGES=%llu\n", (unsigned long long)seed, (unsigned long long)messages);
+	fflush(stdout);
+	snprintf(f.canary, sizeof f.canary, "%s/rig-canary-XXXXXX", geteuid() == 0 ? "/var/lib" : "/var/tmp");
+	ck_assert_ptr_nonnull(mkdtemp(f.canary));
+	ck_assert_int_eq(stat(f.canary, &before), 0);
+	buf_append(&f.authorised, work, strlen(work) + 1);
+	ck_assert(writes(work)); /* is authorised, so that this is possible for one that has left */
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gone), 0);
+	close(gone[1]);
+	f.clients[1] = gone[0];
+	f.clients[2] = socket_of_somebody();
+	f.result = memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	open_ends(&f);
+	for (uint64_t i = 0; i < messages; i++) {
+		uint32_t what = chance(500);
+		if (what == 0)
+			send_malformed(&f);
+		else if (what < 470)
+			send_start(&f, i);
+		else
+			send_other(&f);
+	}
+	rig_sync(&rig);
+	printf("# %llu starts refused, %llu accepted and confined, %llu other requests, %llu malformed\n", (unsigned long long)f.refused,
+	       (unsigned long long)f.accepted, (unsigned long long)f.others, (unsigned long long)f.fatal);
+	ck_assert_uint_gt(f.accepted, 0);
+	ck_assert_uint_gt(f.refused, f.accepted);
+	if (geteuid() == 0) {
+		ck_assert_int_eq(stat(f.canary, &after), 0);
+		ck_assert(before.st_mtim.tv_sec == after.st_mtim.tv_sec && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec && before.st_mode == after.st_mode);
+		ck_assert(access("/etc/taken", F_OK) < 0 && access("/usr/bin/taken", F_OK) < 0 && access("/root/taken", F_OK) < 0);
+	}
+	ck_assert(writes(work)); /* and it serves as before */
+	nftw(f.canary, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
+	close_ends(&f);
+	for (int i = 1; i < 3; i++)
+		close(f.clients[i]);
+	close(f.result);
+	buf_done(&f.plan);
+	buf_done(&f.authorised);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	return RIG_SUITE(argc, argv, "compromised", "runtime", setup, teardown, 3000,
+		no_layer_can_be_left_out, root_writes_no_system_folder_and_no_home, root_can_list_more,
+		a_socket_is_no_authority_once_its_client_has_left, nothing_is_run_without_a_sandbox_for_who_has_left,
+		what_root_authorised_survives_the_spawner, who_gave_root_up_has_no_authority, other_requests_need_a_client_too,
+		no_message_gets_more_than_it_may);
+}
