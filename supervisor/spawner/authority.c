@@ -13,7 +13,8 @@
  *   tasks, hooks, retries and what a crash interrupted can run after the client has left; but such a copy proves no more than who it was. What
  *   may be run then is what root authorised while it was there: each start of a present root client, and each GRANT (sent when one asks for work that will
  *   be done later), adds its folders to a list, and a start without a present client must keep to that list, and to the toolchains of the shipped
- *   profiles, with the credentials in them hidden. The list is kept in a file that only root may enter, so it survives spawner and daemon; a folder that root has not worked in for 30 days is dropped.
+ *   profiles, with the credentials in them hidden. The list is kept in a file that only root can write, so it survives spawner and daemon; a
+ *   folder that root has not worked in for 30 days is dropped.
  *   Without a sandbox, nothing is run for a root that is not there; nor are changes applied or its policy written.
  *
  * The daemon's exporter is connected as root for as long as it runs, but its process has given that up: it does not count as present.

@@ -125,7 +125,7 @@ static bool may_change(const struct spawner *s, enum changes_op op, const int *f
 		return true;
 	if (!spawner_client_came_in(s, fds[2]) || getsockopt(fds[2], SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return false;
-	return op != CHANGES_OP_APPLY || !s->privileged || cred.uid != 0 || authority_is_present(fds[2]);
+	return op == CHANGES_OP_DISCARD || !s->privileged || cred.uid != 0 || authority_is_present(fds[2]);
 }
 
 static void on_changes(struct spawner *s, const struct spawn_msg *m, const int *fds)

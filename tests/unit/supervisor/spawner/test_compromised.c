@@ -314,12 +314,15 @@ START_TEST(other_requests_need_a_client_too)
 	char byte;
 	rig_readable(answer[0], "the end of the look");
 	ck_assert_int_eq(recv(answer[0], &byte, 1, 0), 0);
-	int changes[3] = { look[0], memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING), rig.client[0] };
-	m = (struct spawn_msg){ .kind = SPAWN_CHANGES, .op = CHANGES_OP_APPLY, .key = { .id = "proc_x" } };
-	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, changes, 3, 0), 0);
-	rig_readable(rig.peer, "an answer");
-	ck_assert_int_eq(fd_recv(rig.peer, &m, sizeof m, NULL, NULL, 0), sizeof m);
-	ck_assert_int_eq(m.error, EPERM);
+	int changes[4] = { look[0], memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING), rig.client[0], look[0] };
+	static const enum changes_op ops[] = { CHANGES_OP_APPLY, CHANGES_OP_REVERT };
+	for (size_t i = 0; i < countof(ops); i++) {
+		m = (struct spawn_msg){ .kind = SPAWN_CHANGES, .op = ops[i], .key = { .id = "proc_x" } };
+		ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, changes, 3 + i, 0), 0);
+		rig_readable(rig.peer, "an answer");
+		ck_assert_int_eq(fd_recv(rig.peer, &m, sizeof m, NULL, NULL, 0), sizeof m);
+		ck_assert_int_eq(m.error, EPERM);
+	}
 	close(look[0]);
 	close(changes[1]);
 	close(answer[0]);
@@ -510,7 +513,7 @@ static void send_other(struct fuzz *f)
 	static const uint32_t kinds[] = { SPAWN_CLEAN, SPAWN_EXPECT, SPAWN_MARK, SPAWN_LOOK, SPAWN_CHANGES, SPAWN_GRANT };
 	struct spawn_msg m = { .kind = kinds[chance(countof(kinds))], .token = chance(UINT32_MAX), .hint = chance(8), .cpu = (int32_t)chance(UINT32_MAX),
 			       .error = (int32_t)chance(256), .step = chance(64), .layers = chance(256), .pid = (int32_t)chance(65536) };
-	int fds[3] = { -1, -1, -1 }, answer[2] = { -1, -1 };
+	int fds[4] = { -1, -1, -1, -1 }, answer[2] = { -1, -1 };
 	size_t n = 0;
 	char text[256];
 	for (size_t i = 0; i < sizeof text; i++)
@@ -534,6 +537,8 @@ static void send_other(struct fuzz *f)
 		fds[n++] = chance(8) ? f->result : f->out[1];
 		if (changes_op_needs_client((enum changes_op)m.op))
 			fds[n++] = client;
+		if (m.op == CHANGES_OP_REVERT)
+			fds[n++] = bytes;
 	} else if (m.kind == SPAWN_GRANT) {
 		fds[n++] = client;
 		fds[n++] = chance(8) ? bytes : f->out[0];
