@@ -9,6 +9,7 @@
  * EXECED or FAILED, then EXITED once, with a report on autorun files (sandbox/autorun.h) if there is something to report.
  * With PLAN_KEEP_TREE a command that ends before the rest of its tree is reported by COMMAND_EXITED; it may be taken at sight,
  * because a SIGNAL of 0 has the init say it again.
+ * LOOKUP, at any time after EXECED: a name was looked up for the first time; may be lost.
  * The runtime *peeks* FAILED and EXITED and takes them off the socket only after their events are committed: whoever
  * comes after a crash finds them again. READY and EXECED may be taken at sight; a READY that brings descriptors (the terminal's
  * master; with PLAN_NET_ALLOW the socket that the proxy serves), once those are deposited with the guard. End of file without
@@ -28,6 +29,7 @@ enum status_kind {
 	STATUS_FAILED = 3,
 	STATUS_EXITED = 4,
 	STATUS_COMMAND_EXITED = 5,
+	STATUS_LOOKUP = 6,
 	STATUS_SIGNAL = 16,
 	STATUS_KILL_TREE = 17,
 };
@@ -55,7 +57,7 @@ struct status_msg {
 	uint64_t user_us, system_us, max_rss_bytes;   /* EXITED: of the whole tree */
 	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
 	uint64_t oom_kills, pids_refused; /* EXITED: what the tree's limits stopped */
-	char path[128];          /* FAILED: what it was about, "" if nothing */
+	char path[128];          /* FAILED: what it was about, "" if nothing; LOOKUP: the name */
 };
 
 #endif

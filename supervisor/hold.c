@@ -9,6 +9,7 @@
 #include "runtime/store/store.h"
 #include "sandbox/autorun.h"
 #include "sandbox/autorun_report.h"
+#include "sandbox/violation.h"
 #include "supervisor/screens.h"
 #include "supervisor/world.h"
 
@@ -335,6 +336,14 @@ static void take_report(struct hold *h)
 		engine_on_autorun(h->world->engine, h->key.id, report.data, (size_t)n);
 }
 
+static void tell_lookup(struct engine *g, const char *id, const char *host)
+{
+	struct violation v = { .kind = "network", .operation = "lookup", .source = "resolver", .port = -1 };
+
+	snprintf(v.host, sizeof v.host, "%s", host);
+	engine_on_violation(g, id, &v);
+}
+
 /* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the hold is freed. */
 static int status_pump(struct hold *h, struct status_msg *ret_last)
 {
@@ -353,7 +362,7 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 			return 0;
 		}
 		m.path[sizeof m.path - 1] = '\0';
-		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED) {
+		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED && m.kind != STATUS_LOOKUP) {
 			event_drop(&h->status_ev); /* stays readable; nothing more to wait for */
 			if (m.kind == STATUS_EXITED && m.autorun == AUTORUN_REPORT)
 				take_report(h);
@@ -370,6 +379,8 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 			engine_on_ready(g, name.key.id, m.layers);
 		else if (m.kind == STATUS_EXECED)
 			engine_on_execed(g, name.key.id);
+		else if (m.kind == STATUS_LOOKUP)
+			tell_lookup(g, name.key.id, m.path);
 		else if (read_streams(h))
 			engine_on_command_exited(g, name.key.id, m.wait_status);
 		if (!is_there(&name))

@@ -20,6 +20,7 @@
 #define DIFFERENT_MAX 64
 #define AGAIN_NS 1000000000ull /* between two events that say the same */
 #define OPENING_MAX 8192u      /* of a terminal event */
+#define RESOLVER_PORT 53
 #define UNCOMMITTED_NS 20000000ull
 
 /* One thing that was refused. */
@@ -137,7 +138,7 @@ static const char *network_reason(struct jval made, const struct violation *v)
 
 	if (binds && v->port > 0 && v->port < IPPORT_RESERVED)
 		return "a port below 1024";
-	if (v->error != ENETUNREACH)
+	if (v->error != ENETUNREACH && strcmp(v->operation, "lookup") != 0)
 		return NULL;
 	return jval_is_str(jval_get(made, "network"), "host") ? "the host has no route there" :
 	       jval_is_str(jval_get(made, "network"), "allow") ? "only through the proxy" : "no network";
@@ -201,8 +202,10 @@ static void open_path(struct opening *o, const struct open_one *one)
 static void open_host(struct opening *o, const struct violation *v)
 {
 	char what[sizeof o->hosts[0]];
+	const char *host = v->host[0] ? v->host : v->address;
+	bool six = !v->host[0] && strchr(host, ':');
 
-	snprintf(what, sizeof what, v->port > 0 ? "%s:%d" : "%s", v->host, v->port);
+	snprintf(what, sizeof what, v->port > 0 ? "%s%s%s:%d" : "%s%s%s", six ? "[" : "", host, six ? "]" : "", v->port);
 	for (size_t i = 0; i < o->nhosts; i++)
 		if (strcmp(o->hosts[i], what) == 0)
 			return;
@@ -227,7 +230,10 @@ static void open_for(const struct process *p, const struct violation *v, struct 
 
 	if (!why)
 		return;
-	if (strcmp(v->kind, "network") == 0 && v->host[0] && strcmp(why, "not in the allowed hosts") == 0) {
+	/* A host that nobody has named, or one that was tried without any network; resolvers are not reached through the proxy. */
+	bool unnamed = v->host[0] && strcmp(why, "not in the allowed hosts") == 0;
+	bool unconnected = (v->host[0] || (v->address[0] && v->port > 0 && v->port != RESOLVER_PORT)) && strcmp(why, "no network") == 0;
+	if (strcmp(v->kind, "network") == 0 && (unnamed || unconnected)) {
 		open_host(o, v);
 	} else if (strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && v->path[1]) {
 		one.write = strcmp(why, "outside the write roots") == 0;

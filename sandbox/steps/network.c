@@ -24,6 +24,16 @@ static int listen_inside(struct step_context *c)
 	return 0;
 }
 
+/*
+ * Where lookups are refused by name. Only the reason that people are told depends on it: without it a lookup fails all the same.
+ */
+static int open_resolver(void)
+{
+	const struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(53), .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	fd_auto int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 ? -1 : fd_take(&fd);
+}
+
 /* Enters a network namespace that was made ahead, or readies the one that came with the clone. */
 int step_network(struct step_context *c)
 {
@@ -34,5 +44,6 @@ int step_network(struct step_context *c)
 		return -1;
 	}
 	fd_close(&c->net_fd);
+	c->lookup_fd = open_resolver();
 	return c->plan->network == PLAN_NET_ALLOW ? listen_inside(c) : 0;
 }

@@ -162,11 +162,30 @@ static int bind_processors(struct step_context *c, int tree)
 	return tree_attach_at(tree, c->root_fd, folders[2]);
 }
 
+/*
+ * Elsewhere names are looked up at the resolver that refuses and reports them (sandbox/lookup.h). Where the host's file is a link to what the
+ * sandbox does not show, there is nothing to be replaced, and the C library asks there by itself.
+ */
+static int replace_resolver(struct step_context *c)
+{
+	static const char text[] = "nameserver 127.0.0.1\noptions attempts:1\n", copy[] = ".resolver";
+	fd_auto int place = tree_find_through_links(c, "/etc/resolv.conf");
+	if (place < 0 || tree_is_folder(place))
+		return 0;
+	fd_auto int out = openat(c->root_fd, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (out < 0 || fd_write_all(out, text, sizeof text - 1) < 0)
+		return -1;
+	fd_auto int tree = tree_clone(c->root_fd, copy);
+	return tree < 0 || tree_attach(tree, place) < 0 ? -1 : unlinkat(c->root_fd, copy, 0);
+}
+
 /* Where the host's network is used, its resolver's file is needed, and that is often a link into /run. */
 static int bind_resolver(struct step_context *c)
 {
 	char link[32], path[PATH_MAX];
-	fd_auto int host = c->plan->network == PLAN_NET_HOST ? tree_source("/etc/resolv.conf", true) : -1;
+	if (c->plan->network != PLAN_NET_HOST)
+		return replace_resolver(c);
+	fd_auto int host = tree_source("/etc/resolv.conf", true);
 	if (host < 0)
 		return 0;
 	snprintf(link, sizeof link, "/proc/self/fd/%d", host);

@@ -33,11 +33,15 @@ bool denied_take(struct denied *d, struct jval event)
 
 	if (!jval_is_str(jval_get(event, "type"), "sandbox.violation"))
 		return false;
+	bool lookup = refusal_is_lookup(v);
 	refusal_words(v, &line);
 	refusal_note(&d->needs, v);
+	if (!lookup)
+		refusal_note(&d->needs_without_lookups, v);
 	char *text = buf_take(&line);
 	if (!known(d, text)) {
 		if (d->count < DENIED_LINES) {
+			d->is_lookup[d->count] = lookup;
 			d->lines[d->count++] = text;
 			return true;
 		}
@@ -51,24 +55,31 @@ bool denied_take(struct denied *d, struct jval event)
 	return true;
 }
 
-void denied_tell(const struct denied *d, const char *process_id)
+static void tell_options(const struct refusal_needs *n)
 {
 	buf_auto struct buf options = BUF_INIT, host = BUF_INIT;
-	const struct refusal_needs *n = &d->needs;
 
-	for (size_t i = 0; i < d->count; i++)
-		cli_error("denied: %s", d->lines[i]);
-	if (d->nlater)
-		cli_hint("and %zu%s more; bailiff events --process %s --type sandbox.violation", d->nlater, d->many ? " or" : "", process_id);
 	if (n->write)
 		buf_printf(&options, "--rw %s to let it write there", n->folder[0] == '/' ? n->folder : "PATH");
 	if (n->read)
 		buf_printf(&options, "%s--ro PATH to let it read", options.len ? ", " : "");
-	if (n->network)
-		buf_printf(&options, "%s--net host to let it reach the network", options.len ? ", " : "");
 	refusal_host(n, &host);
+	if (!host.len && n->network)
+		buf_str(&host, "HOST");
 	if (host.len)
 		buf_printf(&options, "%s--allow-host %s to let it reach that", options.len ? ", " : "", host.data);
+	else if (n->proxy)
+		buf_printf(&options, "%sthe proxy that HTTP_PROXY names, or --net host for what cannot use one", options.len ? ", " : "");
 	if (options.len)
 		cli_hint("%s (where the policy permits it)", options.data);
+}
+
+void denied_tell(const struct denied *d, const char *process_id, bool succeeded)
+{
+	for (size_t i = 0; i < d->count; i++)
+		if (!succeeded || !d->is_lookup[i])
+			cli_error("denied: %s", d->lines[i]);
+	if (d->nlater)
+		cli_hint("and %zu%s more; bailiff events --process %s --type sandbox.violation", d->nlater, d->many ? " or" : "", process_id);
+	tell_options(succeeded ? &d->needs_without_lookups : &d->needs);
 }

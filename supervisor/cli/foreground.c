@@ -405,7 +405,7 @@ static int conclude(struct follow *f)
 		return f->leave;
 	flow_tell_omitted(f->flow);
 	if (!f->o.json && !f->o.observer)
-		denied_tell(&f->denied, f->o.process_id);
+		denied_tell(&f->denied, f->o.process_id, f->outcome.status == 0);
 	if (f->autorun && !f->o.json && !f->o.observer)
 		outcome_tell_autorun(jval_of(f->autorun, strlen(f->autorun)), f->o.process_id, f->o.cow);
 	if (f->outcome.note[0] && f->status != 128 + SIGPIPE)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#define RESOLVER_PORT 53
+
 /* A path that does not begin at the root begins at an open folder, and where there is none, that folder or an open file is all that was named. */
 static void write_path(struct jval path, bool directory, struct buf *out)
 {
@@ -78,13 +80,28 @@ void refusal_words(struct jval v, struct buf *out)
 	write_reason(v, out);
 }
 
-/* Only of hosts that nobody has named: what a rule denies, or what two names disagree about, nothing opens. */
+bool refusal_is_lookup(struct jval v)
+{
+	return jval_is_str(jval_get(v, "operation"), "lookup") ||
+	       (jval_is_str(jval_get(v, "kind"), "network") && jval_int(jval_get(v, "port"), 0) == RESOLVER_PORT);
+}
+
+/*
+ * Of hosts that nobody has named, and of those that were tried without any network: what a rule denies, or what two names disagree about, nothing
+ * opens. A name that was looked up says more than the address of a resolver, which the proxy does not reach anyway.
+ */
 static void note_host(struct refusal_needs *n, struct jval v)
 {
-	bool listed = !jval_is_str(jval_get(v, "reason"), "not in the allowed hosts");
+	struct jval reason = jval_get(v, "reason"), host = jval_get(v, "host");
+	bool opens = jval_is_str(reason, "not in the allowed hosts") || jval_is_str(reason, "no network");
+	char found[sizeof n->host];
 
-	if (listed || n->host[0] || jval_str(jval_get(v, "host"), n->host, sizeof n->host) >= sizeof n->host)
+	if (!opens || n->host[0] || (host.type != JT_STRING && refusal_is_lookup(v)))
 		return;
+	size_t len = jval_str(host.type == JT_STRING ? host : jval_get(v, "address"), found, sizeof found);
+	if (!len || len >= sizeof found)
+		return;
+	memcpy(n->host, found, len + 1);
 	n->port = (int)jval_int(jval_get(v, "port"), 0);
 }
 
@@ -111,10 +128,9 @@ void refusal_note(struct refusal_needs *n, struct jval v)
 	/* The sandbox had no part in it, or it stands whatever is asked for: nothing would help. */
 	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") || jval_is_str(jval_get(v, "reason"), "protected"))
 		return;
-	if (jval_is_str(jval_get(v, "source"), "proxy"))
-		note_host(n, v);
-	else
-		n->network |= jval_is_str(jval_get(v, "reason"), "no network") || jval_is_str(jval_get(v, "reason"), "only through the proxy");
+	note_host(n, v);
+	n->network |= jval_is_str(jval_get(v, "reason"), "no network");
+	n->proxy |= jval_is_str(jval_get(v, "reason"), "only through the proxy");
 	n->read |= file && read;
 	if (!file || read)
 		return;
@@ -127,6 +143,9 @@ void refusal_host(const struct refusal_needs *n, struct buf *out)
 {
 	bool six = strchr(n->host, ':');
 
-	if (n->host[0] && n->host[0] != '(')
-		buf_printf(out, "%s%s%s:%d", six ? "[" : "", n->host, six ? "]" : "", n->port);
+	if (!n->host[0] || n->host[0] == '(')
+		return;
+	buf_printf(out, "%s%s%s", six ? "[" : "", n->host, six ? "]" : "");
+	if (n->port > 0)
+		buf_printf(out, ":%d", n->port);
 }

@@ -11,14 +11,20 @@ struct buf;
 
 /* What several refusals of one process would take; zeroed = nothing. */
 struct refusal_needs {
-	bool write, read, network;
+	bool write, read;
+	bool network;     /* something was tried without any network */
+	bool proxy;       /* something was tried past the proxy */
 	char folder[256]; /* of the first path that was to be written; "" = none was told */
-	char host[256];   /* the first that is not among the allowed ones; "" = none */
-	int port;
+	char host[256];   /* the first that is not among the allowed ones, a name or an address; "" = none */
+	int port;         /* 0 = any */
 };
 
 /* "write /etc/hosts (outside the write roots)"; `violation` is the event's payload, or a row of a process's violations. */
 void refusal_words(struct jval violation, struct buf *out);
+/*
+ * A name was looked up, or a resolver tried. Many programs do that and go on without: a command that succeeded did not need it, and nobody is told.
+ */
+bool refusal_is_lookup(struct jval violation);
 /* Adds what this one would take, if anything could be granted at all. */
 void refusal_note(struct refusal_needs *n, struct jval violation);
 /* "example.org:443", "[::1]:80"; "" when no host is missing that could be named. */

@@ -22,6 +22,7 @@
 #include "sandbox/audit.h"
 #include "sandbox/autorun.h"
 #include "sandbox/init_name.h"
+#include "sandbox/lookup.h"
 #include "sandbox/plan.h"
 #include "sandbox/sight.h"
 #include "sandbox/status.h"
@@ -31,20 +32,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define CPU_LOOK_MS 100
+#define NAMES_MAX 64
+#define LOOKUPS_A_TURN 16
 #define REAP_MAX 64 /* in a turn: orphans may come as fast as they are reaped, and requests must get through */
 
 struct watch {
@@ -59,6 +65,8 @@ struct watch {
 	struct autorun *autorun; /* NULL = autorun files are not compared */
 	enum autorun_state autorun_state;
 	int report;          /* on autorun files; −1 = none */
+	uint64_t names[NAMES_MAX]; /* hashes of what was looked up */
+	size_t nnames;
 };
 
 /* With descriptors, those of them that are any. */
@@ -262,6 +270,49 @@ static void report_command_exit(const struct watch *w)
 	send_status(w->in->steps.status_fd, &m);
 }
 
+/* Each name once, and only so many: what a command can make us say is bounded. */
+static bool is_new_name(struct watch *w, const char *name)
+{
+	uint64_t hash = 14695981039346656037u;
+	for (const char *p = name; *p; p++)
+		hash = (hash ^ (unsigned char)*p) * 1099511628211u;
+	for (size_t i = 0; i < w->nnames; i++) {
+		if (w->names[i] == hash)
+			return false;
+	}
+	if (w->nnames == NAMES_MAX)
+		return false;
+	w->names[w->nnames++] = hash;
+	return true;
+}
+
+/* Programs ask who they are at their start, and for names of addresses when they log: nobody misses the answer. */
+static bool is_own_name(const char *name)
+{
+	struct utsname own;
+	size_t n = strlen(name);
+	return (n > 5 && strcmp(name + n - 5, ".arpa") == 0) || (uname(&own) == 0 && strcasecmp(own.nodename, name) == 0);
+}
+
+/* Told before it is answered, so that whoever waits for the answer ends after that. Nobody waits for a runtime that does not read. */
+static void answer_lookups(struct watch *w)
+{
+	for (int i = 0; i < LOOKUPS_A_TURN; i++) {
+		unsigned char packet[LOOKUP_PACKET_MAX];
+		struct sockaddr_in from;
+		socklen_t len = sizeof from;
+		struct status_msg m = { .kind = STATUS_LOOKUP };
+		ssize_t n = recvfrom(w->in->steps.lookup_fd, packet, sizeof packet, MSG_DONTWAIT, (struct sockaddr *)&from, &len);
+		if (n < 0)
+			return;
+		size_t answer = lookup_refuse(packet, (size_t)n, m.path);
+		if (m.path[0] && !is_own_name(m.path) && is_new_name(w, m.path))
+			(void)!fd_send(w->in->steps.status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (answer)
+			(void)!sendto(w->in->steps.lookup_fd, packet, answer, MSG_DONTWAIT, (struct sockaddr *)&from, len);
+	}
+}
+
 /* A request of the runtime's. true = the tree was killed. */
 static bool take_request(struct watch *w)
 {
@@ -316,15 +367,16 @@ static void watch_tree(struct watch *w)
 	const struct init *in = w->in;
 	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED && (in->steps.cpu_fd >= 0 || in->steps.layers & PLAN_LAYER_MOUNTS);
 	bool keep = in->steps.plan->flags & PLAN_KEEP_TREE;
-	struct pollfd p[3] = {
+	struct pollfd p[4] = {
 		{ .fd = w->signal_fd, .events = POLLIN },
 		{ .fd = in->steps.status_fd, .events = POLLIN },
 		{ .fd = in->steps.guard_pidfd, .events = POLLIN },
+		{ .fd = in->steps.lookup_fd, .events = POLLIN },
 	};
 	bool more = false, told = false;
 	uint64_t look_ms = 0;
 	for (;;) {
-		int n = poll(p, 3, more ? 0 : cpu ? CPU_LOOK_MS : -1);
+		int n = poll(p, 4, more ? 0 : cpu ? CPU_LOOK_MS : -1);
 		if (n > 0 && p[2].revents)
 			_exit(1);
 		if (more || (n > 0 && p[0].revents)) {
@@ -345,6 +397,8 @@ static void watch_tree(struct watch *w)
 		}
 		if (n > 0 && p[1].revents && take_request(w))
 			return;
+		if (n > 0 && p[3].revents)
+			answer_lookups(w);
 		if (cpu && is_due(&look_ms) && past_cpu_limit(w)) {
 			if (!w->ended)
 				w->cause = STATUS_CAUSE_CPU;

@@ -258,7 +258,7 @@ static struct init init_base(const struct spawner *s)
 	struct init in = {
 		.steps = { .uid = geteuid(), .gid = getegid(), .privileged = s->privileged, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,
 			   .status_fd = -1, .gate_fd = -1, .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
-			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .order_fd = -1, .oom_fd = -1, .cpu_fd = -1, .keeper_fd = -1, .root_fd = -1,
+			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .lookup_fd = -1, .order_fd = -1, .oom_fd = -1, .cpu_fd = -1, .keeper_fd = -1, .root_fd = -1,
 			   .void_folder = -1, .void_file = -1, .master_fd = -1, .slave_fd = -1 },
 		.title = s->title,
 		.leaf_fd = -1,

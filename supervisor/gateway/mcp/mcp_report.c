@@ -176,7 +176,7 @@ static bool has(const json_t *array, const char *key, const char *text)
 }
 
 /* An array of {what}, each once; and what would allow them. */
-static json_t *denials_of(const json_t *violations, const char *profile, struct buf *ret_allow)
+static json_t *denials_of(const json_t *violations, const char *profile, bool succeeded, struct buf *ret_allow)
 {
 	struct refusal_needs needs = { 0 };
 	json_t *found = json_array();
@@ -188,6 +188,8 @@ static json_t *denials_of(const json_t *violations, const char *profile, struct 
 		struct jval violation = jval_of(text, strlen(text));
 		buf_auto struct buf words = BUF_INIT;
 
+		if (succeeded && refusal_is_lookup(violation))
+			continue;
 		refusal_words(violation, &words);
 		refusal_note(&needs, violation);
 		if (json_array_size(found) < DENIALS_MAX && !has(found, "what", buf_cstr(&words)))
@@ -370,7 +372,7 @@ json_t *mcp_report_result(const struct mcp_report *r)
 {
 	const json_t *violations = json_object_get(r->process, "violations");
 	buf_auto struct buf text = BUF_INIT, allow = BUF_INIT, next = BUF_INIT;
-	json_auto_t *denials = denials_of(violations, str(r->process, "sandboxProfile"), &allow);
+	json_auto_t *denials = denials_of(violations, str(r->process, "sandboxProfile"), is(r->process, "status", "completed") && !went_wrong(r), &allow);
 	json_t *content = json_array(), *structured;
 
 	tell_next(r, &next);

@@ -1,5 +1,6 @@
 #include "supervisor/cli/denied.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 #include "tests/unit/suite.h"
 
@@ -83,7 +84,31 @@ START_TEST(no_option_where_none_would_help)
 }
 END_TEST
 
+/* The narrowest that helps, and by name where one is known. */
+START_TEST(a_host_is_suggested_rather_than_the_network)
+{
+	buf_auto struct buf host = BUF_INIT;
+
+	d = (struct denied){ 0 };
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.53\",\"port\":53,\"reason\":\"no network\"}");
+	ck_assert(d.needs.network && !d.needs.host[0] && !d.needs_without_lookups.network);
+	take("{\"kind\":\"network\",\"operation\":\"lookup\",\"host\":\"example.test\",\"reason\":\"no network\"}");
+	refusal_host(&d.needs, &host);
+	ck_assert_str_eq(host.data, "example.test");
+	ck_assert(!d.needs_without_lookups.host[0] && d.is_lookup[0] && d.is_lookup[1]);
+	denied_done(&d);
+	buf_reset(&host);
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,\"reason\":\"no network\"}");
+	refusal_host(&d.needs, &host);
+	ck_assert_str_eq(host.data, "[2001:db8::1]:443");
+	denied_done(&d);
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.1\",\"port\":443,\"reason\":\"only through the proxy\"}");
+	ck_assert(d.needs.proxy && !d.needs.network && !d.needs.host[0]);
+	denied_done(&d);
+}
+END_TEST
+
 int main(void)
 {
-	return SUITE("denied", lines, what_the_kernel_does_not_name, each_once_and_not_too_many, no_option_where_none_would_help);
+	return SUITE("denied", a_host_is_suggested_rather_than_the_network, lines, what_the_kernel_does_not_name, each_once_and_not_too_many, no_option_where_none_would_help);
 }
