@@ -190,7 +190,7 @@ static void on_reload(void *ctx, const int files[GUARD_FILES])
 {
 	struct runtime *r = ctx;
 
-	log_info("SIGHUP: loading the policy again");
+	log_info("loading the policy again");
 	policy_files_load(&r->policy, files, r->engine);
 	rule_keeper_loaded(&r->keeper);
 }

@@ -8,6 +8,7 @@
  */
 
 #include "supervisor/guard/guard.h"
+#include "supervisor/guard/policy_watch.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
@@ -28,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define WATCHED_FILES (GUARD_FILES - GUARD_FILE_POLICY) /* all but the configuration, which holds from start to end */
 #define SEC_NS 1000000000ull
 #define STOP_LIMIT_NS (20 * SEC_NS) /* beyond the grace that the runtime gives commands: for draining and recording */
 #define POLL_RETRY_NS (SEC_NS / 20)
@@ -442,13 +444,14 @@ static int wait_ms(const struct guard *g)
 	return until <= now ? 0 : (int)((until - now) / 1000000) + 1;
 }
 
-enum { POLL_SIGNAL, POLL_LINK, POLL_PIDFD = POLL_LINK + GUARD_ROLES, POLL_DYING = POLL_PIDFD + GUARD_ROLES };
+enum { POLL_SIGNAL, POLL_WATCH, POLL_LINK, POLL_PIDFD = POLL_LINK + GUARD_ROLES, POLL_DYING = POLL_PIDFD + GUARD_ROLES };
 
 static size_t fill_polls(struct guard *g)
 {
 	struct pollfd *p = g->polls;
 	size_t n = POLL_DYING;
 	p[POLL_SIGNAL] = (struct pollfd){ .fd = g->signal_fd, .events = POLLIN };
+	p[POLL_WATCH] = (struct pollfd){ .fd = g->watch_fd, .events = POLLIN };
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		p[POLL_LINK + i] = (struct pollfd){ .fd = g->child[i].link, .events = POLLIN };
 		p[POLL_PIDFD + i] = (struct pollfd){ .fd = g->child[i].pidfd, .events = POLLIN };
@@ -485,6 +488,8 @@ static void take_news(struct guard *g)
 	}
 	if (g->polls[POLL_SIGNAL].revents)
 		take_signals(g);
+	if (g->polls[POLL_WATCH].revents && policy_watch_touched(g->watch_fd, g->o->file + GUARD_FILE_POLICY, WATCHED_FILES))
+		g->child[GUARD_RUNTIME].tell_reload = true;
 }
 
 /* Every command dies with the guard, so it does not end because the kernel is short of memory: it tries again, and signals still count. */
@@ -631,6 +636,7 @@ int guard_run(const struct guard_options *options)
 	vault_init(&g.vault, 2 * GUARD_ENTRIES_MAX);
 	g.polls = mem_zalloc(POLL_DYING + g.vault.cap, sizeof *g.polls);
 	g.signal_fd = setup_signals();
+	g.watch_fd = policy_watch_open(o.file + GUARD_FILE_POLICY, WATCHED_FILES);
 	g.pidfd = fd_pidfd_open(getpid());
 	g.strays = getpid() == 1;
 	if (g.signal_fd < 0 || g.pidfd < 0) {
@@ -655,6 +661,7 @@ int guard_run(const struct guard_options *options)
 	vault_done(&g.vault);
 	free(g.polls);
 	fd_close(&g.signal_fd);
+	fd_close(&g.watch_fd);
 	fd_close(&g.pidfd);
 	return g.status;
 }

@@ -58,6 +58,7 @@ struct guard {
 	struct pollfd *polls;
 	int pidfd;             /* our own, for the children and the sandboxes */
 	int signal_fd;
+	int watch_fd;                /* of the policy files; −1 = they are not watched */
 	bool served;           /* some runtime has been ready */
 	bool stopping;
 	uint64_t stop_by;
