@@ -1,7 +1,7 @@
 /*
  * Compaction: a compacted copy beside the database, synced, then renamed over it while it is closed. A crash before the
  * rename leaves the old one (and a copy that the next open sweeps away), one after it the new one; no commit comes
- * in between.
+ * in between, nor before the new name is durable: if the folder cannot be synced, every group tries that first (durable.c).
  */
 
 #include "runtime/base/fd.h"
@@ -63,10 +63,10 @@ static enum job_step compact_step(struct store *s, struct job *j)
 		unlinkat(s->dir_fd, FOLDER_DATA_NEW, 0);
 		return JOB_FAILED;
 	}
-	if (fsync(s->dir_fd) != 0) { /* either name is a whole store; only which one is not durable yet */
-		err_sys(&j->err, errno, "sync the store's folder");
+	/* Until its name is durable a loss of power could bring the old file back: nothing may be acknowledged in the new one. */
+	s->unnamed = true;
+	if (folder_sync_name(s, &j->err) != 0)
 		return JOB_FAILED;
-	}
 	c->after = size_of(s->dir_fd, FOLDER_DATA);
 	return JOB_FINISHED;
 }

@@ -3,6 +3,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/commit.h"
+#include "runtime/store/folder.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/state.h"
@@ -171,7 +172,7 @@ int durable_group(struct store *s, struct store_batch *group, bool *ret_in_doubt
 	struct layer *l;
 
 	*ret_in_doubt = false;
-	if (fold_group(s, group, &l, e) != 0)
+	if (folder_sync_name(s, e) != 0 || fold_group(s, group, &l, e) != 0)
 		return -1;
 	if (may_journal(s, l) && to_journal(s, l) == 0) {
 		accept(s, group, l);
@@ -223,6 +224,8 @@ int durable_settle(struct store *s, bool *ret_in_doubt, struct err *e)
 	*ret_in_doubt = false;
 	if (!s->layers)
 		return 0;
+	if (folder_sync_name(s, e) != 0)
+		return -1;
 	if (s->applied_there >= s->layers->ordinal) { /* a commit in doubt that did happen, but was not known to be durable */
 		int rc = mdb_env_sync(s->db.env, 1);
 

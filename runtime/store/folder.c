@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/store/chunk.h"
+#include "runtime/store/journal.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/state.h"
 
@@ -114,9 +115,53 @@ int folder_open(struct store *s, struct err *e)
 	s->spool_fd = open_folder(s->spool_dir, !s->read_only, e);
 	if (s->spool_fd < 0 || lock_folder(s, e) != 0)
 		return -1;
-	if (!s->read_only)
-		each_entry(s->dir_fd, sweep_entry, NULL);
-	return 0;
+	if (s->read_only)
+		return 0;
+	each_entry(s->dir_fd, sweep_entry, NULL);
+	/* A database that was put in place is not built upon before its name is durable (compact.c). */
+	return fsync(s->dir_fd) != 0 ? err_sys(e, errno, "sync the store's folder") : 0;
+}
+
+static bool note_entry(void *ctx, int fd, const char *name)
+{
+	*(bool *)ctx = true;
+	return false;
+}
+
+/* Made only after the database, and its name was durable then. */
+static bool was_used(struct store *s)
+{
+	bool spool = false;
+	struct stat st;
+
+	if (fstatat(s->dir_fd, JOURNAL_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size)
+		return true;
+	return each_entry(s->spool_fd, note_entry, &spool) != 0 || spool;
+}
+
+/* As a person knows it; the path may be /proc/self/fd/N. */
+static void real_name(int fd, char out[256])
+{
+	char link[32];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, out, 255);
+	out[n > 0 ? n : 0] = '\0';
+}
+
+int folder_check_lost(struct store *s, struct err *e)
+{
+	char dir[256], spool[256];
+
+	if (!was_used(s))
+		return 0;
+	real_name(s->dir_fd, dir);
+	real_name(s->spool_fd, spool);
+	return err_set(e, ERR_CORRUPT,
+		       "'%s/" FOLDER_DATA "' is missing or empty, but the journal or outputs of a store that was used are there. "
+		       "Put it back from a backup (bailiff store restore), or, to begin anew without its history, move '%s' and '%s' away",
+		       dir, dir, spool);
 }
 
 int folder_sync_new(struct store *s, struct err *e)
@@ -129,6 +174,14 @@ int folder_sync_new(struct store *s, struct err *e)
 	/* whoever may not open the parents did not make the folders either */
 	if ((parent >= 0 && fsync(parent) != 0) || (spool_parent >= 0 && fsync(spool_parent) != 0))
 		return err_sys(e, errno, "sync the folder around the store");
+	return 0;
+}
+
+int folder_sync_name(struct store *s, struct err *e)
+{
+	if (s->unnamed && fsync(s->dir_fd) != 0)
+		return err_sys(e, errno, "sync the store's folder: the compacted database is in place, but not durably");
+	s->unnamed = false;
 	return 0;
 }
 

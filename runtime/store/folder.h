@@ -8,8 +8,12 @@ struct store;
 
 /* Opens (makes) both and takes the lock; ERR_CONFLICT when another process has it. Sweeps what a crash left. */
 int folder_open(struct store *s, struct err *e);
+/* There is no database, and one would be made: ERR_CORRUPT if there was one. */
+int folder_check_lost(struct store *s, struct err *e);
 /* The new database's name, and where permitted the folder's own, made durable. */
 int folder_sync_new(struct store *s, struct err *e);
+/* A database that was renamed into place (s->unnamed): its name made durable. */
+int folder_sync_name(struct store *s, struct err *e);
 /* Counts the spool; removes files of outputs that have expired (a crash came between commit and removal). */
 int folder_count_spool(struct store *s, struct err *e);
 /* Removes a flat folder and its files. */

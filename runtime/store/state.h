@@ -59,6 +59,7 @@ struct store {
 	uint64_t map_bytes, soon_ns, settle_ns;
 	uint64_t journal_bytes;   /* 0 = none is wanted */
 	bool read_only, is_new;
+	bool unnamed;           /* writer thread: the database was renamed into place, and that is not durable yet */
 	uint32_t version;         /* as it was loaded */
 	int dir_fd, spool_fd, lock_fd, event_fd;
 

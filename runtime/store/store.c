@@ -239,6 +239,8 @@ static int open_database(struct store *s, struct err *e)
 		return err_wrap(e, "check data.mdb");
 	if (rc > 0 && s->read_only)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
+	if (rc > 0 && folder_check_lost(s, e) != 0)
+		return -1;
 	if (rc > 0)
 		unlinkat(s->dir_fd, FOLDER_DATA, 0);
 	if (db_open(s->dir, s->map_bytes, flags, &s->db, &empty, e) != 0)

@@ -57,7 +57,7 @@ struct store_options {
 
 /*
  * Refuses a store that another process has open (ERR_CONFLICT, with its pid), one of a newer version (ERR_UNAVAILABLE,
- * untouched), and one whose pages or last records are damaged (ERR_CORRUPT). Makes a new one where there is none (with its
+ * untouched), and one whose pages or last records are damaged or whose database is missing (ERR_CORRUPT). Makes a new one where there is none (with its
  * runtime id), and the folders; read_only does not (ERR_NOT_FOUND), writes nothing, and shares the store with other readers.
  */
 int store_open(const struct store_options *o, struct store **ret, struct err *e);

@@ -78,6 +78,45 @@ static bool is_key(struct toml_line l, const char *key, struct toml_line *ret_va
 	return true;
 }
 
+/* What follows the string on one line that begins here; NULL = it has no end. */
+static const char *skip_string(const char *at, const char *end)
+{
+	char quote = *at++;
+
+	for (; at < end && *at != quote; at++)
+		if (quote == '"' && *at == '\\' && ++at == end)
+			return NULL;
+	return at < end ? at + 1 : NULL;
+}
+
+/* Brackets that this line opens more than it closes, outside of strings and comments; why it cannot be read in *ret_why, or NULL. */
+static int count_brackets(struct toml_line l, const char **ret_why)
+{
+	const char *end = l.text + l.len;
+	int open = 0;
+
+	*ret_why = NULL;
+	for (const char *at = l.text; at < end && *at != '#';) {
+		if (*at != '"' && *at != '\'') {
+			open += (*at == '[' || *at == '{') - (*at == ']' || *at == '}');
+			at++;
+			continue;
+		}
+		if (end - at >= 3 && at[1] == *at && at[2] == *at)
+			*ret_why = "a string over several lines";
+		else if (!(at = skip_string(at, end)))
+			*ret_why = "a string without its end";
+		if (*ret_why)
+			return 0;
+		struct toml_line rest = trimmed((struct toml_line){ at, (size_t)(end - at) });
+		if (rest.len && !strchr("#,]}=.", *rest.text)) {
+			*ret_why = "a string with something behind it";
+			return 0;
+		}
+	}
+	return open;
+}
+
 static bool is_string(struct toml_line value, const char *s)
 {
 	size_t n = strlen(s);
@@ -120,24 +159,62 @@ static void copy_line(struct buf *out, struct toml_line l)
 	buf_str(out, "\n");
 }
 
+/* A name that we write ourselves, in a spelling that is not looked for: quoted, or with a dot. */
+static bool is_disguised(struct toml_line l)
+{
+	static const char *const ours[] = { "default", "include_local", "environments", "id", "program", "args" };
+	bool quoted = *l.text == '"' || *l.text == '\'';
+
+	for (size_t i = 0; i < countof(ours); i++) {
+		size_t n = strlen(ours[i]);
+		if (quoted ? is_string(l, ours[i]) : starts(l, ours[i]) && starts(trimmed((struct toml_line){ l.text + n, l.len - n }), "."))
+			return true;
+	}
+	return false;
+}
+
+/* One line at its beginning, outside of arrays; what is wrong with it, or NULL. */
+static const char *check_line(struct toml_line t)
+{
+	struct toml_line value;
+
+	if (is_key(t, "environments", &value))
+		return "environments as a value; write it as [[environments]] tables";
+	if (is_disguised(t))
+		return "a quoted or dotted name for a key that is set here; write it plainly";
+	if (is_key(t, "default", &value) && (!value.len || !strchr("\"'", *value.text)))
+		return "default: must be a string";
+	if (*t.text == '[' ? t.text[t.len - 1] != ']' && !memchr(t.text, '#', t.len) : !memchr(t.text, '=', t.len))
+		return "neither a table nor a key with its value";
+	return NULL;
+}
+
 static int check(const char *present, struct err *e)
 {
+	bool top = true, has_default = false;
 	struct toml_line l, value;
-	int number = 0;
+	int number = 0, depth = 0;
 
 	while (next_line(&present, &l)) {
 		number++;
 		struct toml_line t = trimmed(l);
+		const char *why, *wrong;
 		if (!t.len || *t.text == '#')
 			continue;
-		if (memmem(t.text, t.len, "\"\"\"", 3) || memmem(t.text, t.len, "'''", 3))
-			return err_set(e, ERR_INVALID, "line %d, column 1: a string over several lines", number);
-		if (is_key(l, "environments", &value))
-			return err_set(e, ERR_INVALID, "line %d, column 1: environments as a value; write it as [[environments]] tables", number);
-		if (*t.text == '[' ? t.text[t.len - 1] != ']' && !memchr(t.text, '#', t.len) : !memchr(t.text, '=', t.len) && !strchr("]},\"'", *t.text))
-			return err_set(e, ERR_INVALID, "line %d, column 1: neither a table nor a key with its value", number);
+		int open = count_brackets(t, &why);
+		wrong = why ? why : depth ? (*t.text == '[' ? "an array in an array over several lines" : NULL) : check_line(t);
+		if (!wrong && !depth && top && is_key(t, "default", &value)) {
+			wrong = has_default ? "default stands there twice" : NULL;
+			has_default = true;
+		}
+		top &= depth || !is_table(t);
+		depth += open;
+		if (!wrong && depth < 0)
+			wrong = "a bracket that closes nothing";
+		if (wrong)
+			return err_set(e, ERR_INVALID, "line %d, column 1: %s", number, wrong);
 	}
-	return 0;
+	return depth ? err_set(e, ERR_INVALID, "line %d, column 1: a bracket is not closed", number) : 0;
 }
 
 /* Whether the table that begins at `at` (behind its head) has this id. */
@@ -154,9 +231,9 @@ static bool block_is_ours(const char *at)
 /* What stands behind a string: a comment of the user's. */
 static struct toml_line behind_string(struct toml_line value)
 {
-	const char *end = value.len > 1 && (*value.text == '"' || *value.text == '\'') ? memchr(value.text + 1, *value.text, value.len - 1) : NULL;
+	const char *end = skip_string(value.text, value.text + value.len); /* check() has seen that it has an end */
 
-	return end ? (struct toml_line){ end + 1, value.len - (size_t)(end + 1 - value.text) } : (struct toml_line){ "", 0 };
+	return (struct toml_line){ end, value.len - (size_t)(end - value.text) };
 }
 
 /* Top-level keys: ours are set where they stand, or put first. Returns what follows them. */
@@ -197,9 +274,10 @@ static const char *copy_ours(const char *at, const struct setup_entry *entry, st
 	for (const char *before = at; next_line(&at, &l); before = at) {
 		if (is_table(l))
 			return before;
+		const char *why;
 		if (is_key(l, "args", &value) && starts(value, "["))
-			while (!memchr(l.text, ']', l.len) && *at && next_line(&at, &l))
-				continue; /* an array over several lines */
+			for (int open = count_brackets(l, &why); open > 0 && next_line(&at, &l);) /* an array over several lines */
+				open += count_brackets(l, &why);
 		else if (!is_key(l, "id", &value) && !is_key(l, "program", &value) && !is_key(l, "args", &value))
 			copy_line(out, l);
 	}
@@ -228,5 +306,6 @@ int setup_merge_toml(const char *present, const struct setup_entry *entry, struc
 		buf_str(ret, "[[environments]]\n");
 		write_program(ret, entry);
 	}
-	return 0;
+	/* What it would not take it does not write. */
+	return check(buf_cstr(ret), e) < 0 ? err_wrap(e, "the result") : 0;
 }

@@ -25,12 +25,12 @@ class Faults:
     def env(self):
         return {"LD_PRELOAD": LIBRARY, "BAILIFF_TEST_FAULTS": self.dir}
 
-    def fail(self, call, part, error, count=1, fd=-1, link="-"):
-        """From now on `count` such calls of this part fail (−1: all). error: an errno's name, or 0 for lost descriptors."""
+    def fail(self, call, part, error, count=1, fd=-1, link="-", skip=0):
+        """From now on, after `skip` more, `count` such calls of this part fail (−1: all). error: an errno's name, or 0 for lost descriptors."""
         number = getattr(errno, error) if error else 0
         fresh = os.path.join(self.dir, "new")
         with open(fresh, "w") as f:
-            f.write(f"bailiff-{part} {number} {count} {fd} {link}\n")
+            f.write(f"bailiff-{part} {number} {count} {fd} {link} {skip}\n")
         os.chmod(fresh, 0o666)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self.dir, f"{call}.done"))

@@ -1,5 +1,6 @@
 """System calls that fail where they hardly ever do: nothing is lost silently, nothing hangs, nothing crashes."""
 
+import contextlib
 import os
 import signal
 
@@ -147,6 +148,28 @@ def test_a_stop_has_a_deadline():
         home.start()
         with home.rpc() as rpc:
             assert rpc.call("verify_store")["ok"] is True
+
+
+def test_nothing_is_acknowledged_in_a_compacted_store_whose_name_is_not_durable():
+    """A loss of power would bring the old file back, and with it a log without what came since."""
+    with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+        runs(rpc)
+        # The copy and the folder are synced before the rename, the folder once more after it.
+        faults.fail("fsync", "runtime", "EIO", count=-1, link=os.path.realpath(home.dir) + "/store", skip=2)
+        assert "not durably" in rpc.fails("compact_store").message
+        before = rpc.call("get_health")["store"]["lastSequence"]
+        for _ in range(3):
+            rpc.fails("start_process", {"command": ["true"]})
+        assert rpc.call("get_health")["store"]["lastSequence"] == before
+        faults.heal()
+        until("it is durable after all", lambda: started(rpc))
+        runs(rpc)
+        assert rpc.call("verify_store")["ok"] is True
+
+
+def started(rpc):
+    with contextlib.suppress(harness.RpcError):
+        return rpc.run(["true"])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """bailiff setup: other programs' configuration files with bailiff in them, and nothing else changed."""
 
+import contextlib
+import importlib
 import json
 import os
 import stat
@@ -11,6 +13,11 @@ from harness import CLI
 
 CLIENTS = {"claude-code": (".mcp.json", "mcpServers"), "cursor": (".cursor/mcp.json", "mcpServers"), "vscode": (".vscode/mcp.json", "servers"),
            "gemini": (".gemini/settings.json", "mcpServers")}
+
+
+def toml_reader():
+    with contextlib.suppress(ImportError):
+        return importlib.import_module("tomllib")
 
 
 class Place:
@@ -133,6 +140,32 @@ def test_a_malformed_file_is_left_alone():
                 p = place.run(client, how, *(["--user"] if client == "claude-code" else []), status=1)
                 assert where in p.stderr and place.file("home", path) in p.stderr and "bailiff" in p.stderr.split("by hand:")[1], p.stderr
             assert place.read("home", path) == text and place.everything() == there
+
+
+def test_toml_that_is_written_is_toml():
+    """Whatever stood there: it is refused and left alone, or what is written can be read, and taken again."""
+    tomllib = toml_reader()
+    refused = ("default=''\"\"\n", "default = \"a\" \"b\"\n", "default = \"a\n", "default = [\n\"a\"]\n", "default = 5\n", "\"default\" = \"x\"\n", "'default' = 'x'\n",
+               "default = \"a\"\ndefault = \"b\"\n", "environments.x = 1\n", "x = [\n1,\n", "x = 1 ]\n", "x = [\n[1],\n]\n")
+    taken = ("", "default = 'a # b' # mine\n", "default = \"a\\\"b\" # mine\n", "x = \"[\"\n", "x = [\n \"a]\", # ]\n]\n", "[other]\n\"quoted key\" = {a = [1, 2]}\n",
+             "[[environments]]\nid = \"bailiff\"\nargs = [\n \"a]b\",\n \"c\"]\nmine = 1\n")
+    with Place() as place:
+        path = ("home", ".codex", "environments.toml")
+        for text in refused:
+            place.write(text, *path)
+            place.run("codex", "--write", status=1)
+            assert place.read(*path) == text, text
+        for text in taken:
+            place.write(text, *path)
+            place.run("codex", "--write")
+            once = place.read(*path)
+            place.run("codex", "--write")
+            assert place.read(*path) == once, text
+            if tomllib:
+                got = tomllib.loads(once)
+                assert got["default"] == "bailiff" and [e["id"] for e in got["environments"]] == ["bailiff"], once
+                assert got["environments"][0]["args"][-1] == "codex-exec-server", once
+                assert text.count("mine = 1") == got["environments"][0].get("mine", 0) and text.count("x =") == ("x" in got), once
 
 
 def test_a_read_only_file_is_left_alone():

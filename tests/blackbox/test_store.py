@@ -276,5 +276,56 @@ def test_a_process_outlives_the_record_of_its_start(home):
         assert rpc.call("verify_store")["ok"]
 
 
+def refuses(home):
+    """What the daemon says when it does not start."""
+    said = len(home.log())
+    guard = home.spawn()
+    status = guard.wait(harness.PATIENCE)
+    home.guard = None
+    assert status == 1, status
+    return "".join(home.log()[said:])
+
+
+def test_a_lost_database_is_no_new_store():
+    """Missing, empty or blank: where a journal or outputs are, there was one, and nothing is begun in its place."""
+    with Home({"inlineBytes": 256}) as home:
+        with home.rpc() as rpc:
+            process = rpc.run(["sh", "-c", "seq 1000"])[0]["processId"]
+        home.stop()
+        store, spool = os.path.join(home.dir, "store"), os.path.join(home.dir, "spool")
+        data, journal, aside = os.path.join(store, "data.mdb"), os.path.join(store, "journal"), os.path.join(home.dir, "aside")
+        assert os.listdir(spool) and os.path.exists(journal)
+        os.rename(data, aside)
+        for size in (None, 0, 8192):
+            if size is not None:
+                with open(data, "wb") as f:
+                    f.write(bytes(size))
+                shutil.copystat(aside, data)
+                os.chown(data, os.stat(aside).st_uid, os.stat(aside).st_gid)
+            said = refuses(home)
+            assert "data.mdb" in said and "store restore" in said and home.dir in said and "move" in said, said
+            assert os.path.exists(data) == (size is not None) and os.path.exists(journal)
+            if size is not None:
+                os.unlink(data)
+        os.rename(journal, aside + ".journal")
+        assert "data.mdb" in refuses(home)      # the outputs alone say so
+        os.rename(aside + ".journal", journal)
+        os.rename(spool, aside + ".spool")
+        assert "data.mdb" in refuses(home)      # and so does the journal
+        if os.path.isdir(spool):
+            os.rmdir(spool)
+        os.rename(aside + ".spool", spool)
+        os.rename(aside, data)
+        home.start()
+        with home.rpc() as rpc:
+            assert rpc.outputs(process)["stdout"] == "".join(f"{i}\n" for i in range(1, 1001)).encode()
+        home.stop()
+        for name in ("store", "spool"):         # as it says
+            os.rename(os.path.join(home.dir, name), os.path.join(home.dir, name + ".old"))
+        home.start()
+        with home.rpc() as rpc:
+            assert rpc.run(["true"])[1]["exitCode"] == 0
+
+
 if __name__ == "__main__":
     harness.main(globals())

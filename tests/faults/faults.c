@@ -3,10 +3,10 @@
  *
  * $BAILIFF_TEST_FAULTS is a folder. A file in it that is named after a call says which of these calls fail, in one line:
  *
- *     COMM ERRNO COUNT FD LINK
+ *     COMM ERRNO COUNT FD LINK SKIP
  *
  * COMM is the process ("bailiff-runtime", see title.c). COUNT calls fail, −1 = all of them. FD is the descriptor, or −1 for any; LINK is how
- * its name in /proc/self/fd begins, or "-". ERRNO 0 is for recvmsg alone: the message comes without its descriptors (MSG_CTRUNC).
+ * its name in /proc/self/fd begins, or "-". SKIP calls of these succeed first. ERRNO 0 is for recvmsg alone: the message comes without its descriptors (MSG_CTRUNC).
  * When COUNT calls have failed the file is renamed to "CALL.done".
  */
 #include <dlfcn.h>
@@ -27,7 +27,7 @@
 
 struct fault {
 	char comm[32];
-	int error, count, fd;
+	int error, count, fd, skip;
 	char link[64];
 };
 
@@ -64,12 +64,14 @@ static bool is_due(const char *call, int fd, int *ret_error)
 	}
 	flock(file, LOCK_EX);
 	if (pread(file, text, sizeof text - 1, 0) > 0 &&
-	    sscanf(text, "%31s %d %d %d %63s", f.comm, &f.error, &f.count, &f.fd, f.link) == 5 && f.count && concerns(&f, fd)) {
-		due = true;
+	    sscanf(text, "%31s %d %d %d %63s %d", f.comm, &f.error, &f.count, &f.fd, f.link, &f.skip) == 6 && f.count && concerns(&f, fd)) {
+		due = f.skip == 0;
 		*ret_error = f.error;
-		if (f.count > 0)
+		if (!due)
+			f.skip--;
+		else if (f.count > 0)
 			f.count--;
-		int n = snprintf(text, sizeof text, "%s %d %d %d %s\n", f.comm, f.error, f.count, f.fd, f.link);
+		int n = snprintf(text, sizeof text, "%s %d %d %d %s %d\n", f.comm, f.error, f.count, f.fd, f.link, f.skip);
 		/* by write(2), which no test lets fail */
 		if (ftruncate(file, 0) < 0 || lseek(file, 0, SEEK_SET) < 0 || write(file, text, (size_t)n) != n)
 			abort();

@@ -511,8 +511,12 @@ static void a_file_cut_short_is_refused_in(struct rig *r)
 	ck_assert_int_eq(truncate(path, st.st_size / 2), 0);
 	ck_assert_int_lt(store_open(&r->o, &s, &e), 0);
 	ck_assert_int_eq(e.code, ERR_CORRUPT);
-	ck_assert_int_eq(truncate(path, 0), 0); /* but an empty one never was a store */
-	rig_open(r);
+	ck_assert_int_eq(truncate(path, 0), 0);
+	ck_assert_int_lt(store_open(&r->o, &s, &e), 0); /* its journal is still there */
+	ck_assert_int_eq(e.code, ERR_CORRUPT);
+	snprintf(path, sizeof(path), "%s/journal", r->store_dir);
+	ck_assert_int_eq(unlink(path), 0);
+	rig_open(r); /* an empty one by itself never was a store */
 	ck_assert(store_is_new(r->s));
 }
 RIG_TEST(a_file_cut_short_is_refused)
