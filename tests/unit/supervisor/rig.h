@@ -416,7 +416,9 @@ static inline struct status_msg run_status(struct run *run)
 	size_t nfds = 1;
 	ssize_t n = fd_recv(run->fd[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, 0);
 	ck_assert_msg(n == 0 || n == (ssize_t)sizeof m, "status: %zd bytes", n);
-	if (n > 0 && nfds) {
+	if (n > 0 && nfds && m.kind == STATUS_EXITED) { /* a report on what the command changed */
+		close(fd);
+	} else if (n > 0 && nfds) {
 		int listens = 0;
 		socklen_t len = sizeof listens;
 		ck_assert_uint_eq(m.kind, STATUS_READY);
