@@ -1,0 +1,50 @@
+"""Policy files that change while the daemon runs: by themselves, and on request."""
+
+import hashlib
+import json
+import os
+
+import harness
+from harness import until
+from test_policy import ASK, Policed, policy
+
+
+def test_a_changed_file_is_loaded_by_itself():
+    """Written in place, replaced as editors do it, or removed; without a signal."""
+    def denied(rpc, home):
+        try:
+            rpc.wait(rpc.call("start_process", command=["true"], cwd=home.work)["processId"])
+            return False
+        except harness.RpcError as e:
+            return e.code == -32010
+    with Policed(ASK) as home, home.rpc() as rpc:
+        assert not denied(rpc, home)
+        policy(home, {"permissions": {"deny": ["Bash(true)"]}})
+        until("what was written in place is in force", lambda: denied(rpc, home))
+        path = os.path.join(home.dir, "policy.json")
+        with open(path + ".new", "w") as f:
+            json.dump(ASK, f)
+        os.rename(path + ".new", path)
+        until("what replaced it is in force", lambda: not denied(rpc, home))
+        policy(home, {"permissions": {"deny": ["Bash(true)"]}})
+        until("it is written again", lambda: denied(rpc, home))
+        os.unlink(path)
+        until("it is gone", lambda: not denied(rpc, home))
+        changed = [e["payload"]["summary"] for e in rpc.events(types=["policy.changed"])]
+        assert len(changed) >= 4 and "gone" in changed[-1], changed
+
+
+def test_reload_answers_when_the_change_is_a_fact():
+    with Policed({"permissions": {"deny": ["Bash(rm:*)"]}}) as home, home.rpc() as rpc:
+        for n in range(20):
+            policy(home, {"permissions": {"deny": ["Bash(rm:*)", "Bash(x%d:*)" % n]}})
+            told = rpc.call("reload_policy")
+            # The file may have been loaded by itself a moment before; in any case its change is there when the answer comes.
+            with open(os.path.join(home.dir, "policy.json"), "rb") as f:
+                now = hashlib.sha256(f.read()).hexdigest()
+            changed = [e for e in rpc.events(types=["policy.changed"]) if e["payload"].get("newHash") == now]
+            assert changed and changed[0]["sequence"] <= told["sequence"], (told, now)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
