@@ -3,6 +3,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/spawn_link.h"
 
 #include <errno.h>
@@ -77,12 +78,13 @@ void root_grants_ask(struct root_grants *g, int client, const char *paths, size_
 	*r = (struct root_grant){ .owner = g, .fd = ends[0], .client = hold ? client : -1 };
 	LIST_INSERT_HEAD(&g->pending, r, link);
 	r->ev = ends[0] < 0 ? NULL : event_new(g->base, ends[0], EV_READ, on_noted, r);
-	if (fds[GRANT_FD_CLIENT] < 0 || fds[GRANT_FD_PATHS] < 0 || !r->ev || event_add(r->ev, &patience) < 0) {
+	if (fds[GRANT_FD_CLIENT] < 0 || fds[GRANT_FD_PATHS] < 0 || !r->ev) {
 		log_warning("tell the spawner what root authorised: %s", strerror(errno));
 		grant_free(r);
 		for (size_t i = 0; i < GRANT_FDS; i++)
 			fd_close(&fds[i]);
 		return;
 	}
+	loop_add(r->ev, &patience);
 	spawn_link_request(g->spawner, &m, fds, GRANT_FDS);
 }
