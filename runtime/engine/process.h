@@ -251,6 +251,8 @@ void process_stream_names(const struct process *p, struct jw *w);   /* [{outputR
 const char *stream_name(int stream);
 int stream_index(struct jval name);                  /* −1 = there is no such stream */
 void process_tty_json(const struct process *p, struct jw *w);       /* {rows, cols}, or false */
+/* Its working directory is in what a sandbox has for /tmp or a hidden home: whatever it writes there goes with it. */
+bool process_cwd_is_private(const struct process *p);
 /* Of so many bytes of a stream: how many from its beginning are kept whatever else comes; and whether they live in the spool. */
 uint64_t process_output_kept(const struct process *p, uint64_t size);
 bool process_output_spills(const struct process *p, uint64_t size);

@@ -107,6 +107,8 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_kstr(&w, "sandboxProfile", p->profile);
 	if (p->plan_kind & PLAN_COW)
 		jw_kbool(&w, "cow", true);
+	if (process_cwd_is_private(p))
+		jw_kbool(&w, "cwdIsPrivate", true);
 	missing_layers(p, &w);
 	jw_kint(&w, "pid", p->pid);
 	jw_key(&w, "outputRefs");

@@ -104,6 +104,22 @@ static size_t depth_in(const char *path, struct jval list)
 	return deepest;
 }
 
+bool process_cwd_is_private(const struct process *p)
+{
+	static const char temporary[] = "[\"/tmp\",\"/var/tmp\",\"/dev/shm\"]";
+	char cwd[PATH_MAX];
+
+	if (!(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json)
+		return false;
+	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
+	if (jval_str(jval_get(made, "cwd"), cwd, sizeof cwd) >= sizeof cwd)
+		return false;
+	size_t own = depth_in(cwd, jval_get(made, "private")), tmp = depth_in(cwd, jval_of(temporary, sizeof temporary - 1));
+	size_t kept = depth_in(cwd, jval_get(made, "writeRoots")), shown = depth_in(cwd, jval_get(made, "readRoots"));
+	own = tmp > own ? tmp : own;
+	return own > kept && own > shown;
+}
+
 /* From the root on, and with no ".." in it: where those lead, only the kernel knows. */
 static bool is_plain(const char *path)
 {

@@ -12,6 +12,7 @@
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
 
+#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -238,6 +239,16 @@ static int detached(struct cli *c, struct jval started)
 	return show_out(&out);
 }
 
+/* Nothing failed, and nothing is left: who looks for a file there must know. */
+static void tell_private_cwd(const char *given)
+{
+	char here[PATH_MAX];
+	const char *cwd = given ? given : getcwd(here, sizeof(here)) ? here : ".";
+
+	cli_error("%s is the command's own: whatever it wrote there is gone", cwd);
+	cli_hint("--rw %s to keep it (where the policy permits it)", cwd);
+}
+
 int cmd_run(struct cli *c)
 {
 	const struct opts *o = &c->opts;
@@ -279,5 +290,7 @@ int cmd_run(struct cli *c)
 	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, cow, &watch, &seen);
 	if (seen && cow && !opts_has(o, OPT_run_JSON))
 		changes_hint(c, id);
+	if (seen && jval_bool(jval_get(a.result, "cwdIsPrivate"), false) && !opts_has(o, OPT_run_JSON))
+		tell_private_cwd(opts_get(o, OPT_run_CWD));
 	return status;
 }

@@ -660,5 +660,32 @@ def test_the_facts_are_those_of_native_calls(home):
         harness.check_facts(home, rpc)
 
 
+# ---- what is said of a result is so ----
+
+def test_results_do_not_mislead():
+    with place() as home, Raw(home) as mcp:
+        _, text = mcp.exec("true", cow=True)
+        assert "changed no files" in text and "held back" not in text, text
+        _, text = mcp.exec("echo x >made", cow=True)
+        assert "held back" in text, text
+        # a lookup that nothing depended on
+        _, text = mcp.exec("getent ahosts registry.example.test; exit 0")
+        assert "denied" not in text, text
+        _, text = mcp.exec("getent ahosts registry.example.test", error=True)
+        assert "denied: lookup registry.example.test (no network)" in text and '"allow":["registry.example.test"]' in text, text
+        # /tmp can be written, and does not last
+        _, text = mcp.exec("echo x >made && cat made", cwd="/tmp")
+        assert "nothing could be written" not in text and "gone" in text, text
+        _, text = mcp.exec("ls", cwd="/usr")
+        assert "not changed" in text, text
+        mcp.exec("echo x >/tmp/made")
+        _, text = mcp.exec("cat /tmp/made", error=True)
+        assert "/tmp of its own" in text, text
+        _, text = mcp.exec("cat /home/somebody/notes", error=True)
+        assert "hidden" in text, text
+        _, text = mcp.exec("cat missing", error=True)
+        assert "perhaps the sandbox" not in text, text
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import tempfile
 
 import harness
 from harness import TALKER, cli, until
@@ -261,6 +262,17 @@ def test_an_output_that_is_closed_stays_closed(home):
         tty = rpc.start(["sleep", "1000"], tty={"rows": 24, "cols": 80})["processId"]
         assert "no stdout" in rpc.fails("close_process_output", processId=tty, stream="stdout").message
         rpc.call("terminate_process", processId=tty, graceMs=0)
+
+
+def test_files_in_a_private_tmp_are_not_lost_in_silence(home):
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as kept:
+        done = home.cli("run", "--", "sh", "-c", "echo a > made", cwd="/tmp")
+        assert not os.path.exists("/tmp/made") and b"/tmp is the command's own" in done.err and b"--rw /tmp" in done.err, done.err
+        assert b"own" in home.cli("run", "--cwd", "/tmp", "--", "true").err
+        # where the folder is the workspace, or is given, files stay
+        done = home.cli("run", "--", "sh", "-c", "echo a > made", cwd=kept)
+        assert os.path.exists(os.path.join(kept, "made")) and not done.err, done.err
+    assert not home.cli("run", "--", "true").err
 
 
 def test_closed_stdout_does_not_hang(home):

@@ -27,6 +27,7 @@ struct follow {
 	struct mcp_excerpt streams[MCP_REPORT_STREAMS];
 	size_t nstreams, at;    /* which is being read */
 	bool reads_last;        /* … its end */
+	int64_t changes;        /* as a report has it */
 	uint64_t told_bytes;    /* of the last word of progress */
 	void (*then)(struct mcp_call *c, json_t *report, void *with);
 	void *with;
@@ -92,7 +93,7 @@ static void report(struct mcp_call *c)
 	struct follow *f = c->data;
 	struct mcp_memory *memory = mcp_session_memory(c->mcp);
 	struct mcp_report r = {
-		.process = f->process, .streams = f->streams, .nstreams = f->nstreams, .note = f->note, .ended_is_fine = f->ended_is_fine,
+		.process = f->process, .streams = f->streams, .nstreams = f->nstreams, .note = f->note, .changes = f->changes, .ended_is_fine = f->ended_is_fine,
 	};
 
 	for (size_t i = 0; i < f->nstreams; i++)
@@ -100,6 +101,28 @@ static void report(struct mcp_call *c)
 	if (!mcp_report_has_ended(f->process))
 		mcp_call_disowns(c, f->process_id); /* it goes on after this call */
 	end(c, mcp_report_result(&r));
+}
+
+static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
+{
+	struct follow *f = c->data;
+	const json_t *total = json_object_get(result, "total");
+
+	f->changes = error || !json_is_integer(total) ? -1 : json_integer_value(total);
+	report(c);
+}
+
+/* Whether there is anything to review of a copy-on-write run. */
+static void count_changes(struct mcp_call *c)
+{
+	struct follow *f = c->data;
+
+	f->changes = -1;
+	if (!json_is_true(json_object_get(f->process, "cow")) || !mcp_report_has_ended(f->process)) {
+		report(c);
+		return;
+	}
+	mcp_call_up(c, "list_changes", json_pack("{ss}", "processId", f->process_id), on_changes);
 }
 
 static void on_read(struct mcp_call *c, json_t *result, json_t *error)
@@ -127,7 +150,7 @@ static void read_next(struct mcp_call *c)
 	while (f->at < f->nstreams && !f->reads_last && !f->streams[f->at].head && !f->streams[f->at].tail)
 		f->at++;
 	if (f->at == f->nstreams) {
-		report(c);
+		count_changes(c);
 		return;
 	}
 	const struct mcp_excerpt *x = &f->streams[f->at];

@@ -111,6 +111,8 @@ static void tell_next(const struct mcp_report *r, struct buf *out)
 			   strcmp(input, "none") == 0 ? "" : "write_stdin to type, ", strcmp(input, "tty") == 0 ? "screen to see its terminal, " : "");
 	} else if (is(p, "limit", "wall")) {
 		buf_str(out, "To give it more, call exec with a larger timeoutMs.");
+	} else if (json_is_true(json_object_get(p, "cow")) && r->changes == 0) {
+		buf_str(out, "It changed no files: there is nothing to apply or discard.");
 	} else if (json_is_true(json_object_get(p, "cow")) && is(p, "status", "completed")) {
 		buf_printf(out, "What it changed is held back. Call changes with {\"processId\":\"%s\"} to review it, then with action apply or discard.", id);
 	} else if (was_cut(r)) {
@@ -229,6 +231,37 @@ static const struct {
 	{ "Temporary failure in name resolution", NO_NETWORK },
 };
 
+/* Paths that a message may name, and why they are not there. */
+static const struct {
+	const char *below, *hint;
+} unseen[] = {
+	{ "/tmp/", "perhaps the sandbox: each command has a /tmp of its own, which is gone with it; keep files in the working tree." },
+	{ "/var/tmp/", "perhaps the sandbox: each command has a /var/tmp of its own, which is gone with it; keep files in the working tree." },
+	{ "/home/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen the profile." },
+	{ "/root/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen the profile." },
+};
+
+/* A line of it that says that something is missing, and names one of those. */
+static const char *guess_unseen(const struct buf *text)
+{
+	static const char *const says[] = { "No such file or directory", "no such file or directory", "Permission denied", "ENOENT" };
+	const char *p = buf_cstr(text), *end = p + text->len;
+
+	for (const char *nl; p < end; p = nl + 1) {
+		bool missing = false;
+
+		nl = memchr(p, '\n', (size_t)(end - p));
+		if (!nl)
+			nl = end;
+		for (size_t i = 0; i < countof(says); i++)
+			missing |= memmem(p, (size_t)(nl - p), says[i], strlen(says[i])) != NULL;
+		for (size_t i = 0; missing && i < countof(unseen); i++)
+			if (memmem(p, (size_t)(nl - p), unseen[i].below, strlen(unseen[i].below)))
+				return unseen[i].hint;
+	}
+	return NULL;
+}
+
 static const char *guess(const struct mcp_report *r)
 {
 	for (size_t i = 0; i < r->nstreams; i++) {
@@ -238,6 +271,11 @@ static const char *guess(const struct mcp_report *r)
 			if (memmem(buf_cstr(&x->first), x->first.len, guesses[k].says, strlen(guesses[k].says)) ||
 			    memmem(buf_cstr(&x->last), x->last.len, guesses[k].says, strlen(guesses[k].says)))
 				return guesses[k].hint;
+		const char *hint = guess_unseen(&x->first);
+		if (!hint)
+			hint = guess_unseen(&x->last);
+		if (hint)
+			return hint;
 	}
 	return NULL;
 }

@@ -19,6 +19,7 @@ struct mcp_report {
 	struct mcp_excerpt *streams;    /* read, or none */
 	size_t nstreams;
 	const char *note;               /* a line that comes first, or NULL */
+	int64_t changes;                /* of a copy-on-write run that are held back; −1 = not known */
 	bool ended_is_fine;             /* that it was terminated is what was asked for */
 };
 

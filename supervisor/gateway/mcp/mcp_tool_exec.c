@@ -84,13 +84,17 @@ static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params
 /* What to say of a command that ran elsewhere; NULL = it did not. */
 static char *place_note(const struct mcp_call *c)
 {
+	static const char *const temporary[] = { "/tmp", "/var/tmp", "/dev/shm" };
 	char cwd[PATH_MAX], tree[PATH_MAX];
 	struct err e = ERR_INIT;
 
 	if (mcp_place_path(c, json_string_value(arg(c, "cwd")), cwd, &e) < 0 || mcp_place_is_own(c, cwd, tree))
 		return NULL;
-	return mem_printf("%s is outside of %s, where this client works, so nothing could be written there. To work there, the user has "
-			  "to start the client there, or bailiff with --cwd DIR.", cwd, tree);
+	for (size_t i = 0; i < countof(temporary); i++)
+		if (strcmp(cwd, temporary[i]) == 0)
+			return mem_printf("%s is each command's own: what was written there is gone now. Keep files in %s.", cwd, tree);
+	return mem_printf("%s is outside of %s, where this client works: it could be read, not changed. To work there, the user has to start the "
+			  "client there, or bailiff with --cwd DIR.", cwd, tree);
 }
 
 /* NULL: *e says what is wrong. */

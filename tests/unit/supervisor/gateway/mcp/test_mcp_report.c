@@ -11,7 +11,7 @@
 static const char *told(const char *process, bool wrong, struct buf *out)
 {
 	json_auto_t *p = json_loads(process, 0, NULL), *schema = json_loads(mcp_tool_find(false, "exec")->output, 0, NULL);
-	const struct mcp_report r = { .process = p };
+	const struct mcp_report r = { .process = p, .changes = -1 };
 	json_auto_t *result = mcp_report_result(&r);
 	struct err e = ERR_INIT;
 
