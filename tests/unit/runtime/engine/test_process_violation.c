@@ -106,6 +106,31 @@ START_TEST(all_of_them_come_before_the_end)
 }
 END_TEST
 
+static void refuse_host(const struct fake_process *p, const char *operation, const char *host, const char *address, int port)
+{
+	struct violation v = { .kind = "network", .operation = operation, .source = "audit", .reason = "no network", .port = port };
+
+	snprintf(v.host, sizeof v.host, "%s", host);
+	snprintf(v.address, sizeof v.address, "%s", address);
+	engine_on_violation(w.engine, p->id, &v);
+}
+
+START_TEST(what_was_tried_without_a_network_is_named)
+{
+	struct fake_process *p = run();
+
+	refuse_host(p, "connect", "", "10.0.0.53", 53);
+	refuse_host(p, "connect", "", "192.0.2.7", 443);
+	refuse_host(p, "connect", "", "2001:db8::1", 80);
+	refuse_host(p, "lookup", "example.test", "", -1);
+	fake_exit(&w, p, EXITED(1), 0);
+	mem_auto char *json = fake_event(&w, "process.completed");
+	struct jval hosts = jval_path(jval_of(json, strlen(json)), "payload.wouldOpen.allowHosts");
+	static const char wanted[] = "[\"192.0.2.7:443\",\"[2001:db8::1]:80\",\"example.test\"]";
+	ck_assert(hosts.len == sizeof wanted - 1 && memcmp(hosts.text, wanted, hosts.len) == 0);
+}
+END_TEST
+
 START_TEST(what_was_missed_is_owned_up_to)
 {
 	struct fake_process *p = run();
@@ -176,6 +201,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_first_is_told_at_once_and_the_rest_is_counted);
 	tcase_add_test(t, all_of_them_come_before_the_end);
+	tcase_add_test(t, what_was_tried_without_a_network_is_named);
 	tcase_add_test(t, what_was_missed_is_owned_up_to);
 	tcase_add_test(t, everyday_ones_are_counted_in_the_end_only);
 	tcase_add_test(t, many_different_ones_are_counted_together);
