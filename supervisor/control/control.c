@@ -97,7 +97,10 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 
 static void on_commit(void *ctx, uint64_t last_sequence)
 {
-	subscription_committed(ctx);
+	struct control *k = ctx;
+
+	event_tally_committed(&k->tally, last_sequence);
+	subscription_committed(k);
 }
 
 /* ---- accepting ---- */
@@ -239,6 +242,7 @@ struct control *control_new(const struct control_options *o)
 		loop_add(k->accept_ev, NULL);
 		k->accepting = true;
 	}
+	event_tally_init(&k->tally, o->store);
 	store_listen(o->store, on_commit, k);
 	return k;
 }
@@ -292,6 +296,7 @@ void control_free(struct control *k)
 		call_drop(&TAILQ_FIRST(&cl->calls)->call);
 	}
 	store_listen(k->o.store, NULL, NULL);
+	event_tally_done(&k->tally);
 	if (k->accept_ev)
 		event_free(k->accept_ev);
 	event_free(k->accept_again_ev);

@@ -255,6 +255,7 @@ void method_get_metrics(struct call *c)
 	jw_obj(&w);
 	for (size_t i = 0; i < countof(rows); i++)
 		jw_kuint(&w, rows[i].name, rows[i].value);
+	event_tally_write(&k->tally, &w);
 	write_methods(&w, k);
 	jw_obj_end(&w);
 	call_reply(c, out.data, out.len);

@@ -5,6 +5,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/strmap.h"
+#include "supervisor/control/event_tally.h"
 #include "supervisor/control/attachment.h"
 #include "supervisor/control/control.h"
 
@@ -52,6 +53,7 @@ struct control {
 	uint64_t next_connection, next_subscription;
 	struct method_count *methods;    /* like control_methods */
 	struct control_counts counts;
+	struct event_tally tally;        /* what the log says since the start, for get_metrics */
 	uint64_t started_boot_ns;
 	struct buf enforces;             /* methods_link.c: what sandbox/probe.h found, as JSON */
 	char *scratch;                   /* where sockets are read to */

@@ -139,6 +139,35 @@ def test_a_daemon_that_is_slow_holds_up_nobody_else():
             stream.close()
 
 
+def test_metrics_count_denials_approvals_tasks_and_durations():
+    with Home(start=False) as home:
+        with open(os.path.join(home.dir, "policy.json"), "w") as f:
+            json.dump({"permissions": {"deny": ["Bash(rm:*)"], "ask": ["Bash(touch:*)"]}}, f)
+        home.start()
+        with Serve(home) as serve, home.rpc() as rpc:
+            def of(name, **label):
+                return serve.metric(name + "".join('{%s="%s"}' % pair for pair in label.items()))
+            assert of("bailiff_permission_decisions_total", decision="deny") == 0 and of("bailiff_process_duration_seconds_count") == 0
+            rpc.wait(rpc.call("start_process", command=["true"], cwd=home.work)["processId"])
+            rpc.wait(rpc.call("start_process", command=["sleep", "0.2"], cwd=home.work)["processId"])
+            rpc.fails("start_process", command=["rm", "x"], cwd=home.work, code=-32010)
+            asked = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
+            assert of("bailiff_actions_total", state="required") == 1 and of("bailiff_approval_wait_seconds_count") == 0
+            rpc.call("respond_action", actionId=asked["actionId"], decision="allow")
+            rpc.wait(asked["processId"])
+            task = rpc.call("create_task", objective="nothing")["taskId"]
+            rpc.call("cancel_task", taskId=task)
+            rpc.call("evaluate_permission", command=["rm", "x"], cwd=home.work)
+            assert of("bailiff_permission_decisions_total", decision="deny") == 1, "a dry run denies nothing"
+            assert of("bailiff_permission_decisions_total", decision="ask") == 1 and of("bailiff_permission_decisions_total", decision="allow") >= 2
+            assert of("bailiff_actions_total", state="allow") == 1 and of("bailiff_approval_wait_seconds_count") == 1
+            assert of("bailiff_tasks_total", status="created") == 1 and of("bailiff_tasks_total", status="cancelled") == 1
+            assert of("bailiff_task_duration_seconds_count") == 1 and of("bailiff_processes_outcome_total", status="completed") == 3
+            assert of("bailiff_process_duration_seconds_count") >= 3 and of("bailiff_process_duration_seconds_sum") >= 0.2
+            whole = of("bailiff_process_duration_seconds_bucket", le="+Inf")
+            assert of("bailiff_process_duration_seconds_bucket", le="0.1") < whole == of("bailiff_process_duration_seconds_count")
+
+
 def test_metrics_are_prometheus_text():
     with Home() as home, Serve(home, "--metrics-open") as serve:
         session = serve.initialize()

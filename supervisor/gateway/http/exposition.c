@@ -12,13 +12,43 @@ static const struct {
 	const char *help;
 } rows[] = {
 #define METRIC(member, name, kind, divisor, help) { #member, #name, EXPOSITION_##kind, divisor, help },
+#define COUNTERS(...)
+#define HISTOGRAM(...)
 #include "supervisor/gateway/http/metrics.def"
 #undef METRIC
+#undef COUNTERS
+#undef HISTOGRAM
+};
+
+static const struct {
+	const char *member, *name, *label, *help;
+} label_rows[] = {
+#define METRIC(...)
+#define COUNTERS(member, name, label, help) { #member, #name, #label, help },
+#define HISTOGRAM(...)
+#include "supervisor/gateway/http/metrics.def"
+#undef METRIC
+#undef COUNTERS
+#undef HISTOGRAM
+};
+
+static const struct {
+	const char *member, *name, *help;
+} histogram_rows[] = {
+#define METRIC(...)
+#define COUNTERS(...)
+#define HISTOGRAM(member, name, help) { #member, #name, help },
+#include "supervisor/gateway/http/metrics.def"
+#undef METRIC
+#undef COUNTERS
+#undef HISTOGRAM
 };
 
 void exposition_family(struct buf *out, const char *name, enum exposition_kind kind, const char *help)
 {
-	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind == EXPOSITION_COUNTER ? "counter" : "gauge");
+	static const char *const kinds[] = { [EXPOSITION_COUNTER] = "counter", [EXPOSITION_GAUGE] = "gauge", [EXPOSITION_HISTOGRAM] = "histogram" };
+
+	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kinds[kind]);
 }
 
 static void escape(struct buf *out, const char *s)
@@ -45,6 +75,51 @@ void exposition_sample(struct buf *out, const char *name, const char *label, con
 		buf_printf(out, " %" PRIu64 "\n", value);
 	else
 		buf_printf(out, " %.9g\n", (double)value / divisor);
+}
+
+static void labelled(struct buf *out, struct jval counters)
+{
+	for (size_t i = 0; i < countof(label_rows); i++) {
+		struct jval family = jval_get(counters, label_rows[i].member);
+
+		if (family.type != JT_OBJECT)
+			continue;
+		exposition_family(out, label_rows[i].name, EXPOSITION_COUNTER, label_rows[i].help);
+		for (struct jiter it = jiter_on(family); jiter_next(&it);) {
+			mem_auto char *label = jval_strdup(it.key);
+			if (label)
+				exposition_sample(out, label_rows[i].name, label_rows[i].label, label, jval_uint(it.value, 0), 1);
+		}
+	}
+}
+
+/* Prometheus' buckets hold everything up to their bound; the last has none. */
+static void histogram(struct buf *out, const char *name, const char *help, struct jval h)
+{
+	struct jiter bounds = jiter_on(jval_get(h, "boundsMs")), buckets = jiter_on(jval_get(h, "buckets"));
+	mem_auto char *bucket = mem_printf("%s_bucket", name), *sum = mem_printf("%s_sum", name), *count = mem_printf("%s_count", name);
+	uint64_t all = 0;
+
+	exposition_family(out, name, EXPOSITION_HISTOGRAM, help);
+	while (jiter_next(&bounds) && jiter_next(&buckets)) {
+		mem_auto char *bound = mem_printf("%.9g", (double)jval_uint(bounds.value, 0) / 1000);
+
+		all += jval_uint(buckets.value, 0);
+		exposition_sample(out, bucket, "le", bound, all, 1);
+	}
+	exposition_sample(out, bucket, "le", "+Inf", jval_uint(jval_get(h, "count"), 0), 1);
+	exposition_sample(out, sum, NULL, NULL, jval_uint(jval_get(h, "sumMs"), 0), 1000);
+	exposition_sample(out, count, NULL, NULL, jval_uint(jval_get(h, "count"), 0), 1);
+}
+
+static void histograms(struct buf *out, struct jval all)
+{
+	for (size_t i = 0; i < countof(histogram_rows); i++) {
+		struct jval h = jval_get(all, histogram_rows[i].member);
+
+		if (h.type == JT_OBJECT)
+			histogram(out, histogram_rows[i].name, histogram_rows[i].help, h);
+	}
 }
 
 static void methods(struct buf *out, struct jval all)
@@ -80,5 +155,7 @@ void exposition_metrics(struct buf *out, struct jval metrics)
 		exposition_family(out, rows[i].name, rows[i].kind, rows[i].help);
 		exposition_sample(out, rows[i].name, NULL, NULL, jval_uint(v, 0), rows[i].divisor);
 	}
+	labelled(out, jval_get(metrics, "counters"));
+	histograms(out, jval_get(metrics, "histograms"));
 	methods(out, jval_get(metrics, "methods"));
 }
