@@ -124,6 +124,12 @@ void session_answer(struct session *s, const char *method, json_t *params, sessi
 	session_ask(s, method, params, fn, ctx);
 }
 
+void session_retitle(struct session *s, const char *folder)
+{
+	if (!folder)
+		abort();
+}
+
 void session_forget(struct session *s, const void *ctx)
 {
 	struct request *q;
