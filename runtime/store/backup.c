@@ -1,5 +1,5 @@
 /*
- * A backup is a folder with `store` and `spool` in it, so that it can also be used as a home. The database is copied first,
+ * A backup is a folder with `store` and `spool` in it, as a home has them. The database is copied first,
  * then the spool files: they only grow, and none is removed meanwhile, so every byte that the copied database cites is
  * in the copied files.
  */

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import tempfile
 
 import harness
 from harness import TALKER, Home, until
@@ -53,28 +54,23 @@ def test_compact(home):
 
 def test_backup_opens(home):
     log = fill(home)
-    # A folder that the daemon's user may write to, whoever that is.
-    shared = os.path.join(home.dir, "shared")
-    os.mkdir(shared)
-    os.chmod(shared, 0o1777)
-    os.chmod(home.dir, 0o711)
-    copy = os.path.join(shared, "copy")
-    home.cli("store", "backup", copy)
-    done = home.cli("store", "backup", copy, status=None)
-    assert done.status != 0 and copy.encode() in done.err, (done.status, done.err)
-    with Home(start=False) as other:
-        for name in ("store", "spool"):
-            shutil.rmtree(os.path.join(other.dir, name), ignore_errors=True)
-        # A backup holds the folders that a home holds.
-        for name in os.listdir(copy):
-            shutil.move(os.path.join(copy, name), os.path.join(other.dir, name))
-        other.start()
-        with other.rpc() as rpc:
-            got = rpc.events()
-            assert got[:len(log)] == log
-            assert rpc.call("verify_store")["ok"] is True, rpc.call("verify_store")
-            process = [e["processId"] for e in log if e["type"] == "process.started"][0]
-            assert tuple(rpc.outputs(process).values()) == harness.talker_output(0, 20)
+    base = tempfile.mkdtemp(prefix="bl-")
+    copy = os.path.join(base, "copy")
+    try:
+        home.cli("store", "backup", copy)
+        done = home.cli("store", "backup", copy, status=None)
+        assert done.status != 0 and copy.encode() in done.err, (done.status, done.err)
+        with Home(start=False) as other:
+            other.cli("store", "restore", copy)
+            other.start()
+            with other.rpc() as rpc:
+                got = rpc.events()
+                assert got[:len(log)] == log
+                assert rpc.call("verify_store")["ok"] is True, rpc.call("verify_store")
+                process = [e["processId"] for e in log if e["type"] == "process.started"][0]
+                assert tuple(rpc.outputs(process).values()) == harness.talker_output(0, 20)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
 
 
 def test_prune(home):
