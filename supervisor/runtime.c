@@ -235,9 +235,9 @@ static void on_pruned(void *ctx, const struct retention_result *n, const struct 
 	if (e)
 		engine_warn(r->engine, "retention_failed", "look at the disk; it is tried again within the hour",
 			    "old events could not be pruned: %s", e->message);
-	else if (n->events || n->outputs)
-		log_info("retention: %llu events and %llu outputs removed", (unsigned long long)n->events,
-			 (unsigned long long)n->outputs);
+	else if (n->events || n->outputs || n->sessions)
+		log_info("retention: %llu events, %llu outputs and %llu sessions removed", (unsigned long long)n->events,
+			 (unsigned long long)n->outputs, (unsigned long long)n->sessions);
 }
 
 static void on_retention(evutil_socket_t fd, short what, void *ctx)

@@ -136,6 +136,12 @@ struct view_process_query {
  */
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e);
 
+/*
+ * What is kept of a session and of all that belongs to it, for session.expired: fn is called for each document. 0; 1 = something of it still goes
+ * on (what fn was told counts for nothing); −1.
+ */
+int view_session_documents(struct store *s, const char *session_id, bool (*fn)(void *ctx, uint8_t kind, const char *id), void *ctx, struct err *e);
+
 int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cursor, struct buf *out, struct err *e);
 /*
  * The session snapshot of the specification (valid under the public and the stricter profile's schema): the latest

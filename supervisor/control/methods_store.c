@@ -236,6 +236,7 @@ static void on_pruned(void *ctx, const struct retention_result *r, const struct 
 	jw_kuint(&w, "events", r->events);
 	jw_kuint(&w, "outputs", r->outputs);
 	jw_kuint(&w, "outputBytes", r->bytes);
+	jw_kuint(&w, "sessions", r->sessions);
 	jw_kuint(&w, "firstSequence", store_first_sequence(u->store));
 	jw_kuint(&w, "sequence", store_last_sequence(u->store));
 	jw_obj_end(&w);
@@ -252,7 +253,7 @@ static int prune_floor(const struct call *c, uint64_t now_us, uint64_t *ret, str
 	if (age_ms != UINT64_MAX &&
 	    store_sequence_at(call_store(c), age_ms < now_us / 1000 ? now_us - age_ms * 1000 : 0, &before, e) < 0)
 		return err_wrap(e, "find what is older");
-	*ret = before < last ? before : last; /* the newest event always stays */
+	*ret = before <= last ? before : last + 1;
 	return 0;
 }
 

@@ -272,6 +272,57 @@ def test_a_process_outlives_the_record_of_its_start(home):
         assert rpc.call("verify_store")["ok"]
 
 
+def documents(home):
+    """How many documents of what clients did the store holds."""
+    return json.loads(home.cli("store", "stats", "--json").out)["models"]
+
+
+def test_retention_bounds_the_store(home):
+    """What is over goes with its documents; what goes on stays, whole; and the log still proves the read models."""
+    with home.rpc() as rpc:
+        rpc.run(["true"])
+        assert rpc.call("prune_store", olderThanMs=0)["sessions"] >= 1
+        small = documents(home)
+        live = rpc.start(["cat"], stdin="pipe")
+        over = [rpc.run(["sh", "-c", "seq 2000"])[0] for _ in range(20)]
+        session = rpc.call("create_session", title="quiet")["sessionId"]
+        rpc.call("submit_turn", sessionId=session, input=[{"type": "text", "text": "x" * 5000}])
+        task = rpc.call("create_task", sessionId=session, objective="not done yet")["taskId"]
+        grown = documents(home)
+        assert grown > small + 20 * 5
+        result = rpc.call("prune_store", olderThanMs=0)
+        assert result["sessions"] == 20, result
+        rpc.call("compact_store")
+        listed = [p["processId"] for p in rpc.call("list_processes")["processes"]]
+        assert listed == [live["processId"]], listed
+        assert home.cli("ps", "-a").text.count("proc_") <= 1
+        for run in over:
+            rpc.fails("get_process", {"processId": run["processId"]}, code=-32004)
+            rpc.fails("get_session", {"sessionId": run["sessionId"]}, code=-32004)
+        assert rpc.call("get_task", taskId=task)["taskId"] == task
+        expired = [e for e in rpc.events(after=rpc.call("get_health")["store"]["firstSequence"] - 1) if e["type"] == "session.expired"]
+        assert len(expired) <= 1    # they go, too, but for the newest event
+        assert rpc.call("verify_store")["ok"] is True
+        after = documents(home)
+        rpc.call("rebuild_store")
+        assert documents(home) == after and rpc.call("verify_store")["ok"] is True
+        # However often: it does not grow.
+        sizes = []
+        for _ in range(4):
+            for _ in range(5):
+                rpc.run(["true"])
+            rpc.call("prune_store", olderThanMs=0)
+            sizes.append(documents(home))
+        assert max(sizes) <= min(sizes) + 12, sizes
+        rpc.call("close_process_stdin", processId=live["processId"])
+        assert rpc.wait(live["processId"])["exitCode"] == 0
+        assert rpc.call("verify_store")["ok"] is True
+    home.restart()
+    with home.rpc() as rpc:
+        assert rpc.call("verify_store")["ok"] is True
+        assert rpc.run(["true"])[1]["exitCode"] == 0
+
+
 def refuses(home):
     """What the daemon says when it does not start."""
     said = len(home.log())

@@ -1,0 +1,284 @@
+/*
+ * What goes with a session when retention removes it: every document that is about it or about anything that belongs to it. Which ones
+ * is found out by following the lists from the session down (the table below), and then written into session.expired, so that the fold
+ * removes just these: it can look nothing up, and a log that is folded again must give the same documents.
+ *
+ * A session goes as a whole or stays as a whole. Whatever says that something of it is not over keeps it.
+ */
+
+#include "runtime/view/view_folds.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/strmap.h"
+#include "runtime/store/store.h"
+
+#include <string.h>
+
+enum { OF_SESSION = 1, OF_THREAD, OF_TURN, OF_PROCESS, OF_OUTPUT, OF_CALL, OF_ACTION, OF_CHANNEL, OF_SUBAGENT, OF_TASK, OF_JOB, OF_EVIDENCE };
+
+enum form {
+	DOCUMENT, /* key: the owner's id */
+	ALIVE,    /* likewise, while something of it goes on */
+	LIST,     /* keys: "<owner>/…" */
+	OPEN,     /* likewise, while something of it goes on */
+	NAMED,    /* key: "<word>/<owner>" */
+};
+
+static const struct {
+	unsigned owner;
+	uint8_t kind;
+	enum form form;
+	unsigned member;  /* LIST: what the last part of the key is, and goes as well; 0 = nothing of its own */
+	const char *word;
+} rows[] = {
+	{ OF_SESSION, VIEW_SESSION, DOCUMENT },
+	{ OF_SESSION, VIEW_SESSION_THREAD, LIST, OF_THREAD },
+	{ OF_SESSION, VIEW_SESSION_PROCESS, LIST, OF_PROCESS },
+	{ OF_SESSION, VIEW_SESSION_CHANNEL, LIST, OF_CHANNEL },
+	{ OF_SESSION, VIEW_SESSION_SUBAGENT, LIST, OF_SUBAGENT },
+	{ OF_SESSION, VIEW_SESSION_TASK, LIST, OF_TASK },
+	{ OF_SESSION, VIEW_SESSION_JOB, LIST, OF_JOB },
+	{ OF_SESSION, VIEW_SESSION_GRANT, LIST },
+	{ OF_SESSION, VIEW_SESSION_TRACE, LIST },
+	{ OF_SESSION, VIEW_MODEL_REQUEST, LIST },
+	{ OF_SESSION, VIEW_EVIDENCE_CONTENT, LIST },
+	{ OF_SESSION, VIEW_COMPARISON, LIST },
+	{ OF_SESSION, VIEW_ARTIFACT, LIST },
+	{ OF_SESSION, VIEW_OWNER_EVIDENCE, LIST, OF_EVIDENCE },
+	{ OF_SESSION, VIEW_BLOCKED_TASK, OPEN },
+	{ OF_SESSION, VIEW_TASK_COUNT, NAMED, 0, "s" },
+	{ OF_SESSION, VIEW_COST, NAMED, 0, "session" },
+	{ OF_THREAD, VIEW_THREAD, DOCUMENT },
+	{ OF_THREAD, VIEW_QUEUE, ALIVE },
+	{ OF_THREAD, VIEW_ROUTING, DOCUMENT },
+	{ OF_THREAD, VIEW_HISTORY, DOCUMENT },
+	{ OF_THREAD, VIEW_OPEN_HISTORY, ALIVE },
+	{ OF_THREAD, VIEW_THREAD_TURN, LIST, OF_TURN },
+	{ OF_THREAD, VIEW_THREAD_ACTION, LIST, OF_ACTION },
+	{ OF_THREAD, VIEW_THREAD_SUBAGENT, LIST, OF_SUBAGENT },
+	{ OF_THREAD, VIEW_THREAD_TASK, LIST, OF_TASK },
+	{ OF_THREAD, VIEW_ROLLED_BACK, LIST },
+	{ OF_THREAD, VIEW_OWNER_EVIDENCE, LIST, OF_EVIDENCE },
+	{ OF_THREAD, VIEW_OPEN_ACTION, OPEN },
+	{ OF_THREAD, VIEW_TASK_COUNT, NAMED, 0, "t" },
+	{ OF_THREAD, VIEW_COST, NAMED, 0, "thread" },
+	{ OF_TURN, VIEW_TURN, DOCUMENT },
+	{ OF_TURN, VIEW_LIVE_TURN, ALIVE },
+	{ OF_TURN, VIEW_ROUTING, DOCUMENT },
+	{ OF_TURN, VIEW_TURN_STEP, LIST },
+	{ OF_TURN, VIEW_TURN_PROCESS, LIST, OF_PROCESS },
+	{ OF_TURN, VIEW_TURN_TOOL_CALL, LIST, OF_CALL },
+	{ OF_TURN, VIEW_TURN_OPEN_REQUEST, LIST }, /* of clients that never said how it ended */
+	{ OF_TURN, VIEW_OWNER_EVIDENCE, LIST, OF_EVIDENCE },
+	{ OF_TURN, VIEW_TURN_OPEN_CALL, OPEN },
+	{ OF_TURN, VIEW_TURN_OPEN_ACTION, OPEN },
+	{ OF_TURN, VIEW_COST, NAMED, 0, "turn" },
+	{ OF_PROCESS, VIEW_PROCESS, DOCUMENT },
+	{ OF_PROCESS, VIEW_LIVE_PROCESS, ALIVE },
+	{ OF_PROCESS, VIEW_COW_PROCESS, ALIVE },
+	{ OF_PROCESS, VIEW_HOOK, ALIVE },
+	{ OF_PROCESS, VIEW_JOB_PROCESS, ALIVE },
+	{ OF_PROCESS, VIEW_VIOLATION, DOCUMENT },
+	{ OF_PROCESS, VIEW_PROCESS_DIFF, LIST, OF_OUTPUT },
+	{ OF_OUTPUT, VIEW_OUTPUT, DOCUMENT },
+	{ OF_OUTPUT, VIEW_PREVIEW, DOCUMENT },
+	{ OF_CALL, VIEW_TOOL_CALL, DOCUMENT },
+	{ OF_CALL, VIEW_LIVE_TOOL_CALL, ALIVE },
+	{ OF_ACTION, VIEW_ACTION, DOCUMENT },
+	{ OF_CHANNEL, VIEW_CHANNEL, DOCUMENT },
+	{ OF_CHANNEL, VIEW_LIVE_CHANNEL, ALIVE },
+	{ OF_CHANNEL, VIEW_PEER_TASK, LIST },
+	{ OF_SUBAGENT, VIEW_SUBAGENT, DOCUMENT },
+	{ OF_SUBAGENT, VIEW_LIVE_SUBAGENT, ALIVE },
+	{ OF_TASK, VIEW_TASK, DOCUMENT },
+	{ OF_TASK, VIEW_LIVE_TASK, ALIVE },
+	{ OF_TASK, VIEW_TASK_SLOT, ALIVE },
+	{ OF_TASK, VIEW_TASK_ATTEMPT, LIST },
+	{ OF_TASK, VIEW_TASK_EDGE, LIST },
+	{ OF_TASK, VIEW_TASK_PEER, LIST },
+	{ OF_TASK, VIEW_TASK_SUBAGENT, LIST },
+	{ OF_TASK, VIEW_TASK_JOB, LIST },
+	{ OF_TASK, VIEW_OWNER_EVIDENCE, LIST, OF_EVIDENCE },
+	{ OF_TASK, VIEW_TASK_ACTION, OPEN },
+	{ OF_TASK, VIEW_COST, NAMED, 0, "task" },
+	{ OF_JOB, VIEW_JOB, DOCUMENT },
+	{ OF_JOB, VIEW_LIVE_JOB, ALIVE },
+	{ OF_JOB, VIEW_JOB_ITEM, LIST },
+	{ OF_JOB, VIEW_JOB_RUNNING, OPEN },
+	{ OF_JOB, VIEW_JOB_AGAIN, OPEN },
+	{ OF_EVIDENCE, VIEW_EVIDENCE, DOCUMENT },
+};
+
+/* ---- finding them ---- */
+
+struct owner {
+	unsigned what;
+	char id[VIEW_ID_MAX];
+};
+
+struct search {
+	struct store *store;
+	const char *session_id;
+	struct owner *owners; /* to be looked at, and looked at */
+	size_t count, room;
+	struct strmap seen;
+	struct buf keys;      /* NUL-terminated keys of one scan */
+	bool alive;
+};
+
+static void add_owner(struct search *s, unsigned what, const char *id)
+{
+	mem_auto char *key = mem_printf("%u/%s", what, id);
+
+	if (!*id || strlen(id) >= VIEW_ID_MAX || strmap_put(&s->seen, key, s))
+		return;
+	if (s->count == s->room) {
+		s->room = s->room ? 2 * s->room : 32;
+		s->owners = mem_realloc(s->owners, s->room * sizeof *s->owners);
+	}
+	s->owners[s->count].what = what;
+	snprintf(s->owners[s->count++].id, VIEW_ID_MAX, "%s", id);
+}
+
+static bool take_key(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	buf_append(ctx, id, id_len);
+	buf_byte(ctx, '\0');
+	return true;
+}
+
+/* Outputs that a document names, where they are this session's own. */
+static int add_outputs(struct search *s, const char *json, struct err *e)
+{
+	static const char mark[] = "\"out_";
+	buf_auto struct buf text = BUF_INIT;
+
+	for (const char *at = json; (at = strstr(at, mark));) {
+		const char *end = strchr(++at, '"');
+		char ref[VIEW_ID_MAX];
+		struct output_doc d;
+		if (!end || (size_t)(end - at) >= sizeof ref)
+			continue;
+		snprintf(ref, sizeof ref, "%.*s", (int)(end - at), at);
+		int r = view_read(s->store, &output_shape, ref, &text, &d, e);
+		if (r < 0)
+			return -1;
+		if (r == 0 && strcmp(d.sessionId, s->session_id) == 0)
+			add_owner(s, OF_OUTPUT, ref);
+	}
+	return 0;
+}
+
+typedef bool (*found_fn)(void *ctx, uint8_t kind, const char *id);
+
+static int look_at_document(struct search *s, uint8_t kind, enum form form, const char *key, found_fn fn, void *ctx, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	int r = store_model_get(s->store, kind, key, &text, e);
+
+	if (r < 0)
+		return -1;
+	s->alive |= r == 0 && form == ALIVE;
+	if (r || s->alive)
+		return 0;
+	fn(ctx, kind, key);
+	return add_outputs(s, buf_cstr(&text), e);
+}
+
+static int look_at_list(struct search *s, size_t row, const char *owner, found_fn fn, void *ctx, struct err *e)
+{
+	mem_auto char *prefix = mem_printf("%s/", owner);
+
+	buf_reset(&s->keys);
+	if (store_model_scan(s->store, rows[row].kind, prefix, NULL, false, take_key, &s->keys, e) < 0)
+		return -1;
+	s->alive |= s->keys.len && rows[row].form == OPEN;
+	for (const char *key = s->keys.data; key && key < s->keys.data + s->keys.len; key += strlen(key) + 1) {
+		fn(ctx, rows[row].kind, key);
+		if (rows[row].member)
+			add_owner(s, rows[row].member, strrchr(key, '/') + 1);
+	}
+	return 0;
+}
+
+static int look_at_owner(struct search *s, const struct owner *o, found_fn fn, void *ctx, struct err *e)
+{
+	char key[VIEW_ID_MAX + 16];
+
+	for (size_t i = 0; i < countof(rows) && !s->alive; i++) {
+		if (rows[i].owner != o->what)
+			continue;
+		snprintf(key, sizeof key, "%s%s%s", rows[i].word ? rows[i].word : "", rows[i].word ? "/" : "", o->id);
+		int r = rows[i].form == LIST || rows[i].form == OPEN ? look_at_list(s, i, o->id, fn, ctx, e) :
+								       look_at_document(s, rows[i].kind, rows[i].form, key, fn, ctx, e);
+		if (r < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static bool stop(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	*(bool *)ctx = true;
+	return false;
+}
+
+/* A task elsewhere may wait for one of these: which one it says itself, and nobody knows that from here. */
+static int look_for_dependents(struct search *s, struct err *e)
+{
+	bool tasks = false;
+
+	for (size_t i = 0; i < s->count; i++)
+		tasks |= s->owners[i].what == OF_TASK;
+	return tasks ? store_model_scan(s->store, VIEW_LIVE_TASK, NULL, NULL, false, stop, &s->alive, e) : 0;
+}
+
+/* Something that is being committed belongs to it. */
+static int look_ahead(struct search *s, struct err *e)
+{
+	buf_auto struct buf now = BUF_INIT, ahead = BUF_INIT;
+	int a = store_model_get(s->store, VIEW_SESSION, s->session_id, &now, e);
+	int b = a < 0 ? -1 : store_model_get_ahead(s->store, VIEW_SESSION, s->session_id, &ahead, e);
+
+	if (a < 0 || b < 0)
+		return -1;
+	s->alive |= a != b || strcmp(buf_cstr(&now), buf_cstr(&ahead)) != 0;
+	return 0;
+}
+
+int view_session_documents(struct store *store, const char *session_id, found_fn fn, void *ctx, struct err *e)
+{
+	struct search s = { .store = store, .session_id = session_id };
+	int r = look_ahead(&s, e);
+
+	add_owner(&s, OF_SESSION, session_id);
+	store_hold(store);
+	for (size_t i = 0; r == 0 && i < s.count && !s.alive; i++) {
+		const struct owner o = s.owners[i]; /* the array grows meanwhile */
+		r = look_at_owner(&s, &o, fn, ctx, e);
+	}
+	if (r == 0 && !s.alive)
+		r = look_for_dependents(&s, e);
+	store_release(&store);
+	free(s.owners);
+	strmap_done(&s.seen);
+	buf_done(&s.keys);
+	return r < 0 ? -1 : s.alive;
+}
+
+/* ---- the fold ---- */
+
+int view_session_on_expired(struct models *m, const struct event_view *ev, struct err *e)
+{
+	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "documents")); jiter_next(&it);) {
+		mem_auto char *text = it.value.type == JT_STRING ? jval_strdup(it.value) : NULL;
+		char *slash = text ? strchr(text, '/') : NULL;
+		unsigned long kind = slash ? strtoul(text, NULL, 10) : 0;
+
+		if (kind && kind <= UINT8_MAX && models_del(m, (uint8_t)kind, slash + 1, strlen(slash + 1), e) < 0)
+			return -1;
+	}
+	return 0;
+}
