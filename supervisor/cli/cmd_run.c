@@ -8,6 +8,7 @@
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/outcome.h"
 #include "supervisor/cli/place.h"
+#include "supervisor/client/home.h"
 #include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
@@ -162,9 +163,23 @@ static int write_request(const struct opts *o, bool stdin_pipe, bool keep, struc
 	return 0;
 }
 
+/* Root's commands write in system folders and homes only where root says so in a file. */
+static void advise_root(struct cli *c, const struct err *e)
+{
+	struct home places[HOME_PLACES];
+
+	if (!strstr(e->message, "root-write-roots"))
+		return;
+	(void)home_places(getuid(), places);
+	snprintf(c->advice, sizeof(c->advice), "Run it as a plain user, with --profile readonly, or allow the folder: echo FOLDER >>%.120s/root-write-roots",
+		 places[0].dir[0] ? places[0].dir : "/etc/bailiff");
+}
+
 static int refused(struct cli *c, const struct remote_answer *a, const struct err *e)
 {
 	struct outcome outcome = { .status = EXIT_BAILIFF };
+
+	advise_root(c, e);
 
 	if (a->error.type != JT_NONE)
 		outcome_of_error(a->error, &outcome);

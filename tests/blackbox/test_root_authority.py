@@ -39,6 +39,7 @@ def test_system_folders_are_written_only_where_root_lists_them(home):
             return home.cli("run", "--", "touch", "made", cwd=folder, status=None)
         done = attempt()
         assert done.status == 125 and b"root-write-roots" in done.err and folder.encode() in done.err, done.err
+        assert f">>{home.dir}/root-write-roots".encode() in done.err, done.err
         assert os.listdir(folder) == []
         write_list(home, f"# for this test\n{folder}\n", mode=0o666)
         assert attempt().status == 125, "a list that everybody can write counted"
