@@ -59,6 +59,7 @@ struct step_context {
 	uid_t uid;                 /* what the command runs as: the peer's, or an id that stands for a root peer */
 	gid_t gid;
 	uid_t peer_uid;            /* as whom paths are looked up */
+	const char *root_home;     /* where a root peer's own links are followed; "" = nowhere */
 	gid_t peer_gid;
 	const gid_t *groups;
 	size_t ngroups;

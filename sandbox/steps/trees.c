@@ -20,6 +20,7 @@
 #include "runtime/base/path.h"
 #include "sandbox/fsid.h"
 #include "sandbox/plan.h"
+#include "sandbox/root_place.h"
 #include "sandbox/sight.h"
 #include "sandbox/steps/overlay.h"
 #include "sandbox/steps/step.h"
@@ -100,11 +101,15 @@ static bool may_be_missing(const struct step_context *c, uint32_t i)
 
 /*
  * What the profile said about a path was said about its name. Whatever is shown as the peer's own must be what is named:
- * a command could have put a link there for the next one, to have /etc as its workspace.
+ * a command could have put a link there for the next one, to have /etc as its workspace. Toolchains are often links; but of what
+ * is looked up with root's rights, only those in root's own home may be.
  */
-static bool may_lead_elsewhere(const struct plan_mount *m)
+static bool may_lead_elsewhere(const struct step_context *c, uint32_t i)
 {
-	return m->kind == PLAN_MOUNT_READ && (!(m->flags & PLAN_MOUNT_OWNED) || m->flags & PLAN_MOUNT_OPTIONAL);
+	const struct plan_mount *m = plan_mount(c->plan, i);
+	if (m->kind != PLAN_MOUNT_READ || !(m->flags & PLAN_MOUNT_OWNED))
+		return m->kind == PLAN_MOUNT_READ;
+	return m->flags & PLAN_MOUNT_OPTIONAL && (!c->privileged || c->peer_uid != 0 || root_place_is_toolchain(c->root_home, path_of(c, i)));
 }
 
 /* The write root that mount i is in, or −1. */
@@ -123,7 +128,7 @@ static int look_up(struct trees *t)
 		t->source[i] = -1;
 		if (kind != PLAN_MOUNT_READ && kind != PLAN_MOUNT_WRITE)
 			continue;
-		bool follow = may_lead_elsewhere(plan_mount(c->plan, i));
+		bool follow = may_lead_elsewhere(c, i);
 		t->source[i] = tree_source(path_of(c, i), follow);
 		note(c, i, strlen(path_of(c, i)), SIGHT_AS_PEER | (follow ? SIGHT_FOLLOW : 0), t->source[i]);
 		if (t->source[i] < 0 && errno == ELOOP && kind == PLAN_MOUNT_READ && write_root_below(c, i) >= 0) {

@@ -74,15 +74,17 @@ static int stand_for_root(struct spawner *s, const struct plan_key *key, uint32_
 }
 
 /*
- * A client is somebody who came in through the control socket: then our end of it has that socket's name. A runtime that
- * was taken over could otherwise connect to any service of root's and pass that off as a client.
+ * A client is somebody who came in through the control socket: then our end of it has that socket's name, and the other end has
+ * none. A runtime that was taken over could otherwise connect to any service of root's and pass that off as a client. Our end's name alone
+ * says little: a socket of one's own can be given any, in a mount namespace where that path is free. But whoever listens has one.
  */
 bool spawner_client_came_in(const struct spawner *s, int client)
 {
-	struct sockaddr_un name;
-	socklen_t len = sizeof name;
+	struct sockaddr_un name, peer;
+	socklen_t len = sizeof name, peer_len = sizeof peer;
 	return getsockname(client, (struct sockaddr *)&name, &len) == 0 && len == s->listen_len &&
-	       memcmp(&name, &s->listen_name, len) == 0;
+	       memcmp(&name, &s->listen_name, len) == 0 &&
+	       (getpeername(client, (struct sockaddr *)&peer, &peer_len) == 0 ? peer_len == sizeof peer.sun_family : errno == ENOTCONN);
 }
 
 /* Who is at the other end of the client's socket, by the kernel's word. Without privileges that can only be ourselves. */
@@ -256,7 +258,7 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 static struct init init_base(const struct spawner *s)
 {
 	struct init in = {
-		.steps = { .uid = geteuid(), .gid = getegid(), .privileged = s->privileged, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,
+		.steps = { .uid = geteuid(), .gid = getegid(), .privileged = s->privileged, .root_home = s->authority.root_home, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,
 			   .status_fd = -1, .gate_fd = -1, .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
 			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .lookup_fd = -1, .order_fd = -1, .oom_fd = -1, .cpu_fd = -1, .keeper_fd = -1, .root_fd = -1,
 			   .void_folder = -1, .void_file = -1, .master_fd = -1, .slave_fd = -1 },

@@ -14,6 +14,7 @@
 #include <grp.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <time.h>
 
 #define SYSTEM_MOUNT { .kind = PLAN_MOUNT_SYSTEM, .path = "/" }
@@ -326,6 +327,48 @@ START_TEST(other_requests_need_a_client_too)
 	close(look[0]);
 	close(changes[1]);
 	close(answer[0]);
+}
+END_TEST
+
+/* What a command made in its folder is a link to what only root can read. */
+START_TEST(a_link_leads_root_nowhere)
+{
+	char link[120];
+	if (geteuid() != 0)
+		return;
+	snprintf(link, sizeof link, "%s/link", work);
+	ck_assert_int_eq(symlink("/etc", link), 0);
+	ck_assert(writes(work));
+	static const uint32_t flags[] = { PLAN_MOUNT_OWNED, PLAN_MOUNT_OWNED | PLAN_MOUNT_OPTIONAL };
+	for (size_t i = 0; i < 2 * countof(flags); i++) {
+		char script[200];
+		if (i == countof(flags))
+			leave();
+		snprintf(script, sizeof script, "test -r %s/shadow && echo readable; true", link);
+		out[0] = 0;
+		ask(PLAN_MOUNT_READ, flags[i % countof(flags)], link, script);
+		ck_assert_str_eq(out, "");
+	}
+}
+END_TEST
+
+/* The runtime connects to a service of root's: that is no client of ours, whatever its own end is called. */
+START_TEST(a_service_of_roots_is_no_client)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	if (geteuid() != 0)
+		return;
+	snprintf(name.sun_path, sizeof name.sun_path, "%s/service", top);
+	fd_auto int service = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(service, (struct sockaddr *)&name, sizeof name), 0);
+	ck_assert_int_eq(listen(service, 1), 0);
+	ck_assert(writes(work));
+	close(rig.client[0]);
+	rig.client[0] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(connect(rig.client[0], (struct sockaddr *)&name, sizeof name), 0);
+	struct spawn_msg m = ask(PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, work, "true");
+	ck_assert_uint_eq(m.kind, SPAWN_FAILED);
+	ck_assert_int_eq(m.error, EPERM);
 }
 END_TEST
 
@@ -652,5 +695,5 @@ int main(int argc, char **argv)
 		no_layer_can_be_left_out, root_writes_no_system_folder_and_no_home, root_can_list_more,
 		a_socket_is_no_authority_once_its_client_has_left, nothing_is_run_without_a_sandbox_for_who_has_left,
 		what_root_authorised_survives_the_spawner, who_gave_root_up_has_no_authority, other_requests_need_a_client_too,
-		no_message_gets_more_than_it_may);
+		a_link_leads_root_nowhere, a_service_of_roots_is_no_client, no_message_gets_more_than_it_may);
 }
