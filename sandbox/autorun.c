@@ -80,13 +80,17 @@ static void compare_known(struct autorun *a)
 	}
 }
 
-/* Found only now: new, unless the first search did not get as far, and the file is older than the command. */
+/*
+ * Found only now: new, unless the first search did not get as far, and the file is older than the command. Where the first search may not
+ * have come by, the file may have been there before: it is not for a revert to remove.
+ */
 static void compare_found(struct autorun *a)
 {
+	static const struct autorun_file unknown = { .type = AUTORUN_TYPE_FILE };
 	for (uint32_t i = 0; i < a->found.count; i++) {
 		const struct autorun_file *f = &a->found.file[i];
-		if (!a->partial_before || f->changed.tv_sec + SLACK_S >= a->began.tv_sec)
-			add_change(a, NULL, f);
+		if (!a->partial_before || f->led || f->changed.tv_sec + SLACK_S >= a->began.tv_sec)
+			add_change(a, a->partial_before || f->led ? &unknown : NULL, f);
 	}
 }
 

@@ -129,8 +129,10 @@ void autorun_follow_config(struct autorun *a, const struct autorun_file *config,
 {
 	struct setting s = { .section = "" };
 	char path[PATH_MAX];
+	bool outer = a->led;
 	if (config->type != AUTORUN_TYPE_FILE || !config->kept || depth > INCLUDES_DEEP)
 		return;
+	a->led |= !autorun_find(&a->before, config->path); /* else the first search went the same way */
 	for (const char *at = config->text; next_setting(&at, &s);) {
 		bool include = strcasecmp(s.section, "include") == 0 || strcasecmp(s.section, "includeif") == 0;
 		if (include && strcasecmp(s.key, "path") == 0)
@@ -139,4 +141,5 @@ void autorun_follow_config(struct autorun *a, const struct autorun_file *config,
 			 autorun_in_write_root(a, path) && strcmp(path, top) != 0)
 			autorun_meet_tree(a, AT_FDCWD, path, path, "git", 0);
 	}
+	a->led = outer;
 }

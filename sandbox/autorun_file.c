@@ -166,18 +166,28 @@ static void meet_target(struct autorun *a, int at, const char *name, const char 
 		return;
 	}
 	path[n] = 0;
+	bool outer = a->led;
+	a->led = true;
 	if (autorun_in_write_root(a, path))
 		autorun_meet(a, AT_FDCWD, path, path, program);
+	a->led = outer;
 }
 
 const struct autorun_file *autorun_meet(struct autorun *a, int at, const char *name, const char *path, const char *program)
 {
 	struct autorun_set *s = a->again ? &a->found : &a->before;
 	const struct autorun_file *known = a->again ? autorun_find(&a->before, path) : NULL;
-	if (!known)
-		known = autorun_find(s, path);
-	if (known)
+	if (known) {
+		/* The same link may lead to another file by now: through links on its way, or to one that did not exist. */
+		if (known->type == AUTORUN_TYPE_LINK && !a->led)
+			meet_target(a, at, name, program);
 		return known;
+	}
+	known = autorun_find(s, path);
+	if (known) {
+		s->file[known - s->file].led &= a->led;
+		return known;
+	}
 	struct autorun_file f = { .path = autorun_text(a, path, strlen(path)), .program = program };
 	if (!f.path || s->count == AUTORUN_FILES_MAX) {
 		a->partial |= AUTORUN_PARTIAL_FILES;
@@ -186,6 +196,7 @@ const struct autorun_file *autorun_meet(struct autorun *a, int at, const char *n
 	autorun_examine(a, at, name, &f);
 	if (f.type == AUTORUN_TYPE_NONE)
 		return NULL;
+	f.led = a->led;
 	known = put(s, &f);
 	if (f.type == AUTORUN_TYPE_LINK)
 		meet_target(a, at, name, program);

@@ -27,6 +27,7 @@ struct autorun_file {
 	const char *text;          /* the content, or where the link leads */
 	uint32_t len;
 	struct timespec changed;   /* ctime */
+	bool led;                  /* as in struct autorun, when it was found */
 };
 
 /* Files by their paths. */
@@ -67,6 +68,7 @@ struct autorun {
 	const struct plan_head *plan;
 	struct autorun_set before, found;
 	bool again;                /* the second search: what is in `before` is not examined by it */
+	bool led;                  /* what is met now is met by a link or a configuration that may have led elsewhere before */
 	uint32_t partial;          /* enum autorun_partial, of both */
 	uint32_t partial_before;
 	struct timespec began;     /* CLOCK_REALTIME */

@@ -88,12 +88,20 @@ static bool is_folder(int at, const struct dirent64 *d)
 	return fstatat(at, d->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* A folder that cannot be opened is no concern unless the command could open it for itself. */
-static int open_below(struct autorun *a, int at, const char *name, int flags)
+/* Whoever shut it can open it again: its owner, or that of the folder that it is in. */
+static bool is_shut_by_itself(int at, const char *name)
 {
 	struct stat st;
+	if (fstatat(at, name, &st, AT_NO_AUTOMOUNT) == 0)
+		return st.st_uid == geteuid();
+	return at == AT_FDCWD || fstat(at, &st) < 0 || st.st_uid == geteuid();
+}
+
+/* A folder that cannot be opened is no concern if it is none, or if the command could not open it either. */
+static int open_below(struct autorun *a, int at, const char *name, int flags)
+{
 	int fd = openat(at, name, FOLDER_FLAGS | flags);
-	if (fd < 0 && errno == EACCES && fstatat(at, name, &st, 0) == 0 && st.st_uid == geteuid())
+	if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP && (errno != EACCES || is_shut_by_itself(at, name)))
 		a->partial |= AUTORUN_PARTIAL_SHUT;
 	return fd;
 }

@@ -213,7 +213,7 @@ static void revert_one(const struct autorun_record *r, struct spot *s)
 	else if (same(&now, &r->before))
 		return;
 	else if (!whole)
-		refuse(s, "too large to have been kept, or not a file");
+		refuse(s, "what it was before the run was not kept: too large, not a file, or not examined then");
 	else if (!same(&now, &r->after))
 		refuse(s, "changed since the run ended");
 	else if (r->before.type != AUTORUN_TYPE_NONE)

@@ -183,6 +183,43 @@ def test_what_a_link_leads_to(home):
     assert set(told) == {os.path.join(tree, "env/shared")}, told
 
 
+def test_a_link_that_leads_elsewhere_by_now(home):
+    tree = project(home)
+    os.symlink("made/env", os.path.join(tree, ".envrc"))  # leads to nothing yet
+    put(os.path.join(tree, "v1/rc"), "old\n")
+    put(os.path.join(tree, "v2/rc"), "prepared\n")
+    os.symlink("v1", os.path.join(tree, "current"))
+    os.symlink("current/rc", os.path.join(tree, ".vimrc"))
+    with home.rpc() as rpc:
+        _, result = run(rpc, tree, "mkdir made; echo evil > made/env; ln -sfn v2 current")
+        assert set(reported(result)) == {os.path.join(tree, "made/env"), os.path.join(tree, "v2/rc")}, result
+
+
+def test_a_revert_removes_nothing_that_was_there(home):
+    tree = project(home)
+    for name in ("src/build.sh", "scripts/deploy", "notes"):
+        put(os.path.join(tree, name), "mine\n")
+    with home.rpc() as rpc:
+        process, result = run(rpc, tree, "ln -s src/build.sh .envrc; git init -q sub; "
+                              f"git -C sub config core.hooksPath {tree}/scripts; git -C sub config include.path {tree}/notes")
+        assert {os.path.join(tree, n) for n in (".envrc", "sub/.git/config", "src/build.sh", "scripts/deploy", "notes")} == set(reported(result)), result
+        done = rpc.call("revert_autorun", processId=process)
+        assert done["reverted"] == [os.path.join(tree, n) for n in (".envrc", "sub/.git/config")], done
+        assert all("before the run" in c["reason"] for c in done["conflicts"]) and len(done["conflicts"]) == 3, done
+    for name in ("src/build.sh", "scripts/deploy", "notes"):
+        assert get(os.path.join(tree, name)) == "mine\n", name
+    assert not os.path.lexists(os.path.join(tree, ".envrc"))
+
+
+def test_a_folder_that_the_command_shuts_is_told(home):
+    tree = project(home)
+    with home.rpc() as rpc:
+        for mode in ("000", "300", "400"):
+            _, result = run(rpc, tree, f"mkdir -p in{mode}/deeper; echo evil > in{mode}/deeper/.envrc; chmod {mode} in{mode}")
+            assert "shut" in result.get("autorun", {}).get("notExamined", []), (mode, result)
+            os.chmod(os.path.join(tree, f"in{mode}"), 0o755)
+
+
 def test_every_row_of_the_table(home):
     tree = project(home)
     rows = re.findall(r'^AUTORUN\((FILE|TREE), "([^"]+)", "([^"]+)"', get(TABLE), re.M)
@@ -349,7 +386,7 @@ def test_a_huge_tree_is_examined_in_part_and_that_is_said(home):
         assert result["autorun"]["examined"] == "part" and "folders" in result["autorun"]["notExamined"], result
         _, result = run(rpc, tree, "echo evil >> near/.envrc; mkdir -p new/deeper; echo x > new/deeper/.envrc")
         told = reported(result)
-        assert {os.path.join(tree, "near/.envrc"): "modified", os.path.join(tree, "new/deeper/.envrc"): "added"}.items() <= told.items(), result
+        assert {os.path.join(tree, "near/.envrc"): "modified", os.path.join(tree, "new/deeper/.envrc"): "modified"}.items() <= told.items(), result
     done = home.cli("run", "--", "true", cwd=tree).err.decode()
     assert "not all files that programs execute outside the sandbox were examined for changes (there are too many folders" in done, done
 
