@@ -83,6 +83,23 @@ static void match(struct brace *b)
 	}
 }
 
+/* {a},b} becomes a} and b: to bash a brace without a comma is not closed yet. Such words are not taken apart. */
+static bool is_strange(const struct brace *b)
+{
+	bool seen = false, comma = false;
+
+	for (size_t i = 0; i < b->all.count; i++) {
+		const int c = character(&b->all.piece[i]);
+
+		if (seen && comma && c == '}')
+			return true;
+		comma |= seen && c == ',';
+		for (size_t k = 0; c == '}' && k < i && !seen; k++)
+			seen = b->close[k] == i && !b->comma[k];
+	}
+	return false;
+}
+
 static void push(struct brace *b, struct rows *out, const struct row *pre, const struct row *mid, const struct row *post)
 {
 	struct row r = { .count = pre->count + mid->count + post->count, .bytes = pre->bytes + mid->bytes + post->bytes };
@@ -261,6 +278,9 @@ void parser_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 		b.over = !row_init(&b, w);
 		if (!b.over) {
 			match(&b);
+			b.over = is_strange(&b);
+		}
+		if (!b.over) {
 			expand(&b, 0, b.all.count, &out);
 		}
 	}

@@ -277,12 +277,19 @@ static const char *descriptor_end(struct parser *p, int *ret_fd)
 	size_t n = 0;
 
 	if (c == '{' && p->dialect == SHELL_BASH) {
-		for (p->at++; (c = parser_peek(p)) == '_' || c == '[' || c == ']' || (c > 0 && c < 0x80 && isalnum(c)); p->at++)
-			n++;
-		if (c == '}' && n)
+		bool subscript = false, name = true;
+
+		for (p->at++; (c = parser_peek(p)) == '_' || c == '[' || c == ']' || (c > 0 && c < 0x80 && isalnum(c)); p->at++, n++) {
+			name &= n || !isdigit(c);
+			subscript |= c == '[' || c == ']';
+		}
+		if (c == '}' && n && name)
 			p->at++;
 		else
 			n = 0;
+		/* {v[1]}> is one if the subscript is well formed, which is left to the shell. */
+		if (n && subscript && (parser_peek(p) == '<' || parser_peek(p) == '>'))
+			parser_ambiguous(p, "a redirection to an array's element");
 	} else {
 		for (fd = 0; (c = parser_peek(p)) != PARSER_END && isdigit(c); p->at++, n++)
 			fd = fd > 9999 ? fd : fd * 10 + (c - '0');
