@@ -15,7 +15,7 @@ NOT_FOUND, CONFLICT, NOT_ALLOWED, EXHAUSTED = -32004, -32009, -32003, -32012
 WITHIN = {"before", "itemId", "runId", "modelRequestId", "datasetId", "datasetVersion", "configurationId", "benchmarkTaskId", "baseline", "candidate"}
 # Lists and refs that name what others may have.
 LISTS = {"subagentIds": "subagentId", "affectedTurns": "turnId", "blockedBy": "taskId", "pinnedThreadIds": "threadId", "outputRefs": "outputRef",
-         "evidenceRefs": "evidenceId", "artifactRefs": "outputRef"}
+         "evidenceRefs": "evidenceId", "artifactRefs": "outputRef", "outputs": "outputRef", "artifacts": "outputRef", "remoteArtifactRefs": "outputRef"}
 REFS = {"instructionRef": "outputRef", "outputSchemaRef": "outputRef", "lastMessageRef": "outputRef", "parentThreadId": "threadId", "toTurnId": "turnId",
         "parentTaskId": "taskId", "targetId": "taskId", "blockerId": "taskId"}
 
