@@ -19,7 +19,7 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 BUILD ?= build$(if $(filter-out debug,$(MODE)),-$(MODE))$(if $(filter %clang,$(CC)),$(if $(filter-out fuzz,$(MODE)),-clang))
-PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcurl
+PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcurl libcrypto
 PYTHON ?= /usr/bin/python3
 
 CPPFLAGS_ALL := -I. -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CPPFLAGS)

@@ -4,7 +4,7 @@
 set -eu
 
 what=${1:-check}
-build="gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev libvterm-dev libcurl4-openssl-dev python3"
+build="gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev libvterm-dev libcurl4-openssl-dev libssl-dev python3"
 test="git curl wget openssl check bubblewrap python3-jsonschema strace util-linux procps mandoc shellcheck clang libclang-rt-dev vim-tiny nano less tmux gdb jq"
 case $what in
 build) packages=$build ;;
@@ -12,7 +12,7 @@ check) packages="$build $test" ;;
 *) echo "usage: deps.sh build|check" >&2; exit 2 ;;
 esac
 
-modules="libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcurl"
+modules="libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcurl libcrypto"
 ready() {
 	command -v gcc >/dev/null && command -v pkg-config >/dev/null && command -v python3 >/dev/null || return 1
 	# shellcheck disable=SC2086

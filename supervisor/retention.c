@@ -20,7 +20,8 @@
 struct retention {
 	struct store *store;
 	uint64_t floor, idem_before_us;
-	uint64_t quiet_since;    /* a session with an event past this one stays */
+	uint64_t quiet_since;    /* a session with an event past this one stays, */
+	uint64_t began_us;       /* and so does one that was touched since */
 	bool all;                /* but the newest event: those that retention itself writes go as well */
 	char after[VIEW_KEY_MAX]; /* sessions up to this one were looked at */
 	retention_done_fn done;
@@ -190,6 +191,9 @@ static int look_at_session(struct retention *r, const char *session_id, struct s
 	int known = view_read(r->store, &session_shape, session_id, &text, &d, e);
 	if (known != 0 || strcmp(d.kind, "system") == 0)
 		return known < 0 ? -1 : 0;
+	/* Documents are read as they are committed, events only up to what was dispatched: of the newest sessions there is no event yet. */
+	if (d.createdAt >= r->began_us || (d.updatedAt != VIEW_ABSENT && d.updatedAt >= r->began_us))
+		return 0;
 	if (is_quiet(r, session_id, &quiet, e) < 0)
 		return -1;
 	int alive = quiet ? view_session_documents(r->store, session_id, take_document, &documents, e) : 1;
@@ -264,6 +268,16 @@ static void next(struct retention *r)
 	store_submit(r->store, ex.batch, STORE_MUST, on_expired, r);
 }
 
+/* What was submitted before is dispatched. */
+static void on_begun(void *ctx, const struct store_result *result)
+{
+	struct retention *r = ctx;
+	uint64_t first = store_first_sequence(r->store);
+
+	r->quiet_since = r->all ? store_last_sequence(r->store) : (r->floor > first ? r->floor : first) - 1;
+	next(r);
+}
+
 void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, retention_done_fn done, void *ctx)
 {
 	struct retention *r = mem_zalloc(1, sizeof(*r));
@@ -271,12 +285,11 @@ void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, ret
 	r->store = s;
 	r->floor = floor;
 	r->all = floor > store_last_sequence(s);
-	uint64_t first = store_first_sequence(s);
-	r->quiet_since = r->all ? store_last_sequence(s) : (floor > first ? floor : first) - 1;
+	r->began_us = clock_real_us();
 	r->idem_before_us = idem_before_us;
 	r->done = done;
 	r->ctx = ctx;
-	next(r);
+	store_submit(s, store_batch_new(s), STORE_NOW, on_begun, r);
 }
 
 /* ---- what the configuration asks for ---- */

@@ -230,7 +230,7 @@ static void on_pruned(void *ctx, const struct retention_result *n, const struct 
 	struct runtime *r = ctx;
 
 	r->pruning = false;
-	if (!r->engine) /* the store is being closed; the next start prunes */
+	if (!r->engine || r->stopping) /* the store is being closed; the next start prunes */
 		return;
 	if (e)
 		engine_warn(r->engine, "retention_failed", "look at the disk; it is tried again within the hour",

@@ -112,6 +112,15 @@ void hash_sha256_stream_add(struct hash_sha256_stream *s, const void *p, size_t 
 		SHA256Update(&s->ctx, p, n);
 }
 
+void hash_sha256_stream_so_far(const struct hash_sha256_stream *s, char ret[HASH_SHA256_TEXT])
+{
+	SHA2_CTX copy = s->ctx;
+	uint8_t digest[32];
+
+	SHA256Final(digest, &copy);
+	digest_text(digest, ret);
+}
+
 void hash_sha256_stream_free(struct hash_sha256_stream *s, char ret_or_null[HASH_SHA256_TEXT])
 {
 	uint8_t digest[32];

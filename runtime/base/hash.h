@@ -24,6 +24,7 @@ void hash_sha256_text(const void *p, size_t n, char out[HASH_SHA256_TEXT]); /* l
 struct hash_sha256_stream;
 struct hash_sha256_stream *hash_sha256_stream_new(void);
 void hash_sha256_stream_add(struct hash_sha256_stream *s, const void *p, size_t n);
+void hash_sha256_stream_so_far(const struct hash_sha256_stream *s, char ret[HASH_SHA256_TEXT]);
 void hash_sha256_stream_free(struct hash_sha256_stream *s, char ret_or_null[HASH_SHA256_TEXT]);
 
 #endif

@@ -8,14 +8,15 @@
 static const struct {
 	const char *name, *member;
 	int (*write)(struct survey *s, struct sink *k, struct err *e);
+	bool sealed; /* those whose format is our own */
 } kinds[EVIDENCE_KIND_COUNT] = {
-	[EVIDENCE_PACK] = { "evidence_pack", "packRef", pack_write },
-	[EVIDENCE_REPLAY] = { "replay_case", "replayRef", replay_case_write },
-	[EVIDENCE_REVIEW] = { "review", "reviewRef", review_write },
+	[EVIDENCE_PACK] = { "evidence_pack", "packRef", pack_write, true },
+	[EVIDENCE_REPLAY] = { "replay_case", "replayRef", replay_case_write, true },
+	[EVIDENCE_REVIEW] = { "review", "reviewRef", review_write, true },
 	[EVIDENCE_TRAJECTORY] = { "trajectory", "trajectoryRef", trajectory_write },
 	[EVIDENCE_TRACE] = { "trace", "traceRef", trace_write },
-	[EVIDENCE_TRANSCRIPT] = { "transcript", "runtimeTranscriptRef", transcript_write },
-	[EVIDENCE_MANIFEST] = { "artifact_manifest", "artifactManifestRef", manifest_write },
+	[EVIDENCE_TRANSCRIPT] = { "transcript", "runtimeTranscriptRef", transcript_write, true },
+	[EVIDENCE_MANIFEST] = { "artifact_manifest", "artifactManifestRef", manifest_write, true },
 	[EVIDENCE_TRIAL] = { "benchmark_trial", "packRef", NULL },
 };
 
@@ -38,7 +39,10 @@ static int build_file(struct survey *s, const struct evidence_job *job, struct e
 	sink_init(&k, f->fd);
 	if (f->kind == EVIDENCE_TRIAL ? trial_write(s, job, &k, e) < 0 : kinds[f->kind].write(s, &k, e) < 0)
 		return err_wrap(e, "%s", kinds[f->kind].name);
-	buf_byte(&k.buf, '\n');
+	if (kinds[f->kind].sealed && sink_seal(&k, e) < 0)
+		return -1;
+	if (!kinds[f->kind].sealed)
+		buf_byte(&k.buf, '\n');
 	if (sink_end(&k, f->sha256, e) < 0)
 		return -1;
 	f->bytes = k.bytes;

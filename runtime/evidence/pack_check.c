@@ -7,6 +7,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 #include "runtime/evidence/pack.h"
+#include "runtime/evidence/sink.h"
 #include "runtime/store/memory.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
@@ -230,6 +231,22 @@ static void compare_summary(struct check *c, struct jval summary)
 	}
 }
 
+/* Every byte: those before the seal are hashed, and the seal is the last thing there is. */
+static void check_seal(struct check *c, const char *text, size_t len)
+{
+	const size_t begin = strlen(SINK_SEAL_BEGIN), end = strlen(SINK_SEAL_END), hex = HASH_SHA256_TEXT - 1;
+	char digest[HASH_SHA256_TEXT];
+
+	if (len < begin + hex + end || memcmp(text + len - end, SINK_SEAL_END, end) != 0 ||
+	    memcmp(text + len - end - hex - begin, SINK_SEAL_BEGIN, begin) != 0) {
+		problem(c, "seal: it is missing at the end: the file was changed, or written by a bailiff that made none; export it again");
+		return;
+	}
+	hash_sha256_text(text, len - end - hex - begin, digest);
+	if (memcmp(digest, text + len - end - hex, hex) != 0)
+		problem(c, "seal: the file was changed after it was exported: it has sha256 %.16s…, and what it says is %.16s…", digest, text + len - end - hex);
+}
+
 int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct err *e)
 {
 	struct check c = { .uid = 0 };
@@ -250,6 +267,7 @@ int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct er
 	if (r == 0) {
 		compare_models(&c, models);
 		compare_summary(&c, jval_get(pack, "runtimeSummary"));
+		check_seal(&c, text, len);
 		c.v.ok = c.v.nproblems == 0;
 		*ret = c.v;
 	}

@@ -3,7 +3,7 @@
 
 /*
  * Whether a pack is what it says: its events are folded once more, by the same folds, into fresh read models, and these must be
- * the pack's, byte for byte. Needs neither a store nor a daemon. The text may be anything; it is never trusted.
+ * the pack's, byte for byte; and its seal must be that of every other byte of the file. Needs neither a store nor a daemon. The text may be anything; it is never trusted.
  */
 
 #include "runtime/base/hash.h"

@@ -3,6 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 
+#include <assert.h>
 #include <errno.h>
 
 #define PIECE (64u << 10)
@@ -28,6 +29,19 @@ static int flush(struct sink *k, struct err *e)
 int sink_breathe(struct sink *k, struct err *e)
 {
 	return k->buf.len < PIECE ? 0 : flush(k, e);
+}
+
+int sink_seal(struct sink *k, struct err *e)
+{
+	char digest[HASH_SHA256_TEXT];
+
+	assert(k->buf.len && k->buf.data[k->buf.len - 1] == '}');
+	k->buf.data[--k->buf.len] = '\0';
+	if (flush(k, e) < 0)
+		return -1;
+	hash_sha256_stream_so_far(k->hash, digest);
+	buf_printf(&k->buf, SINK_SEAL_BEGIN "%s" SINK_SEAL_END, digest);
+	return 0;
 }
 
 int sink_end(struct sink *k, char ret_sha256[HASH_SHA256_TEXT], struct err *e)

@@ -21,6 +21,13 @@ struct sink {
 
 void sink_init(struct sink *k, int fd);
 int sink_breathe(struct sink *k, struct err *e);  /* writes out once enough has gathered */
+/*
+ * A pack's last member, in place of the brace that was written last: the sha256 of every byte before it. What follows is fixed, so that no byte
+ * of the file is left out.
+ */
+#define SINK_SEAL_BEGIN ",\"seal\":\"sha256:"
+#define SINK_SEAL_END "\"}\n"
+int sink_seal(struct sink *k, struct err *e);
 int sink_end(struct sink *k, char ret_sha256[HASH_SHA256_TEXT], struct err *e);
 void sink_done(struct sink *k);
 #define sink_auto __attribute__((cleanup(sink_done)))

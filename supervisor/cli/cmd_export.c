@@ -8,12 +8,15 @@
 #include "supervisor/client/remote.h"
 #include "supervisor/cli/scope.h"
 #include "supervisor/cli/show.h"
+#include "supervisor/cli/signature.h"
 #include "supervisor/cli/tape.h"
 #include "supervisor/cli/target.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FLUSH_BYTES (64u << 10)
@@ -169,9 +172,43 @@ static int export_recording(struct cli *c, int fd)
 	return status;
 }
 
+/* ---- signing ---- */
+
+static int write_signature(const char *file, const unsigned char signature[SIGNATURE_BYTES], struct err *e)
+{
+	mem_auto char *name = mem_printf("%s" SIGNATURE_SUFFIX, file);
+	fd_auto int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+	if (fd < 0 || fd_write_all(fd, signature, SIGNATURE_BYTES) < 0)
+		return err_sys(e, errno, "write '%s'", name);
+	return 0;
+}
+
+static int sign_file(int fd, const char *file, const struct signing_key *key)
+{
+	unsigned char signature[SIGNATURE_BYTES];
+	struct err e = ERR_INIT;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
+		return cli_fail(NULL, EXIT_FAILED, &e, "%s: only a file with something in it can be signed", file);
+	void *text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (text == MAP_FAILED) {
+		err_sys(&e, errno, "read it again");
+		return cli_fail(NULL, EXIT_FAILED, &e, "%s", file);
+	}
+	int r = signing_key_sign(key, text, (size_t)st.st_size, signature, &e);
+	munmap(text, (size_t)st.st_size);
+	if (r < 0 || write_signature(file, signature, &e) < 0)
+		return cli_fail(NULL, EXIT_FAILED, &e, "sign %s", file);
+	return 0;
+}
+
 int cmd_export(struct cli *c)
 {
-	const char *file = opts_get(&c->opts, OPT_export_OUTPUT);
+	const char *file = opts_get(&c->opts, OPT_export_OUTPUT), *key_file = opts_get(&c->opts, OPT_export_SIGN);
+	signing_key_auto struct signing_key *key = NULL;
+	struct err e = ERR_INIT;
 	const struct product *p = NULL;
 	fd_auto int fd = -1;
 
@@ -182,14 +219,19 @@ int cmd_export(struct cli *c)
 			p = &products[i];
 	if (!p && strcmp(c->opts.args[0], "cast") != 0)
 		return cli_usage(c, "'%s' is nothing that can be exported", c->opts.args[0]);
+	if (key_file && (!file || strcmp(file, "-") == 0))
+		return cli_usage(c, "option '--sign': what goes to stdout cannot be signed; name a file with -o");
+	if (key_file && signing_key_read(key_file, &key, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "export");
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	if (file && strcmp(file, "-") != 0) {
-		fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		fd = open(file, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 		if (fd < 0) {
 			cli_error("export: %s: %s", file, strerror(errno));
 			return EXIT_FAILED;
 		}
 	}
-	return p ? export_product(c, p, fd >= 0 ? fd : STDOUT_FILENO) : export_recording(c, fd >= 0 ? fd : STDOUT_FILENO);
+	int status = p ? export_product(c, p, fd >= 0 ? fd : STDOUT_FILENO) : export_recording(c, fd >= 0 ? fd : STDOUT_FILENO);
+	return status == 0 && key ? sign_file(fd, file, key) : status;
 }

@@ -208,7 +208,10 @@ int cmd_replay(struct cli *c)
 	int status;
 
 	if (opts_get(&c->opts, OPT_replay_VERIFY))
-		return c->opts.nargs ? cli_usage(c, "--verify checks one pack, and plays nothing") : pack_verify(opts_get(&c->opts, OPT_replay_VERIFY));
+		return c->opts.nargs ? cli_usage(c, "--verify checks one pack, and plays nothing")
+				     : pack_verify(opts_get(&c->opts, OPT_replay_VERIFY), opts_get(&c->opts, OPT_replay_KEY));
+	if (opts_get(&c->opts, OPT_replay_KEY))
+		return cli_usage(c, "option '--key': there is nothing to check without --verify PACK");
 	if (c->opts.nargs != 1)
 		return cli_usage(c, c->opts.nargs ? "one recording at a time" : "which process, or which file?");
 	if ((status = take_pace(c, &p.pace)) != 0)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import subprocess
 
 import harness
 from harness import until
@@ -213,6 +214,68 @@ def test_a_pack_is_folded_again(home):
         with open(path, "w") as f:
             f.write(text)
         assert says in home.cli("replay", "--verify", path, status=1).err.decode()
+
+
+def put(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+def test_every_byte_of_a_pack_counts(home):
+    """Also those that no read model shows: none can be changed, added or left out."""
+    with home.rpc() as rpc:
+        session, loop, _ = work(rpc)
+    path = os.path.join(home.dir, "pack.json")
+    for kind, scope in (("evidence", session), ("replay", loop["turnId"])):
+        home.cli("export", kind, scope, "-o", path)
+        with open(path, "rb") as f:
+            whole = f.read()
+        home.cli("replay", "--verify", path)
+        step = max(1, len(whole) // 60)
+        changed = [whole[:i] + bytes([whole[i] ^ 1]) + whole[i + 1:] for i in list(range(0, len(whole), step)) + list(range(len(whole) - 80, len(whole)))]
+        sealed = whole.rindex(b',"seal":')
+        changed += [whole + b" ", whole[:-1], whole[:sealed] + b"}\n", whole[:sealed] + b" " + whole[sealed:], whole.replace(b'"signals":', b'"signalz":')]
+        changed += [re.sub(rb'"detail":"', rb'"detail":"not ', whole, count=1)] if b'"detail":"' in whole else []
+        for text in changed:
+            assert text != whole
+            put(path, text)
+            home.cli("replay", "--verify", path, status=1)
+
+
+def test_a_pack_is_signed_by_its_operator(home):
+    with home.rpc() as rpc:
+        session = rpc.run("echo signed")[0]["sessionId"]
+    at = lambda name: os.path.join(home.dir, name)
+    for name in ("key", "other"):
+        subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", at(name)], check=True, capture_output=True)
+        subprocess.run(["openssl", "pkey", "-in", at(name), "-pubout", "-out", at(name + ".pub")], check=True, capture_output=True)
+    subprocess.run(["openssl", "genpkey", "-algorithm", "X25519", "-out", at("wrong")], check=True, capture_output=True)
+    path = at("pack.json")
+    home.cli("export", "evidence", session, "-o", path, "--sign", at("key"))
+    assert "signed with the given key" in home.cli("replay", "--verify", path, "--key", at("key.pub")).text
+    assert "not checked" in home.cli("replay", "--verify", path).text
+    subprocess.run(["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", at("key.pub"), "-rawin", "-in", path, "-sigfile", path + ".sig"], check=True, capture_output=True)
+    with open(path, "rb") as f:
+        whole = f.read()
+    # Another's key, and a forger with everything but the key: a pack of his own, whole and sealed.
+    assert "another key" in home.cli("replay", "--verify", path, "--key", at("other.pub"), status=1).err.decode()
+    body = whole[:whole.rindex(b',"seal":')].replace(b"signed", b"forged")
+    put(path, body + b',"seal":"sha256:' + hashlib.sha256(body).hexdigest().encode() + b'"}\n')
+    assert "changed" in home.cli("replay", "--verify", path, "--key", at("key.pub"), status=1).err.decode()
+    put(path, whole)
+    with open(path + ".sig", "rb") as f:
+        signature = f.read()
+    for bad in (b"", signature[:-1], signature + b"x", bytes(64)):
+        put(path + ".sig", bad)
+        home.cli("replay", "--verify", path, "--key", at("key.pub"), status=1)
+    os.unlink(path + ".sig")
+    assert "pack.json.sig" in home.cli("replay", "--verify", path, "--key", at("key.pub"), status=1).err.decode()
+    # Keys that are none; nothing is written then.
+    for bad in ("wrong", "key.pub", "none"):
+        home.cli("export", "evidence", session, "-o", at("never.json"), "--sign", at(bad), status=1)
+    home.cli("export", "evidence", session, "--sign", at("key"), status=2)
+    home.cli("replay", "--key", at("key.pub"), "x.cast", status=2)
+    assert not os.path.exists(at("never.json"))
 
 
 def test_the_command_line_writes_files(home):
