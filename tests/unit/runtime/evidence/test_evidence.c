@@ -119,8 +119,14 @@ START_TEST(a_pack_is_folded_again)
 	mem_auto char *model = mem_strdup(text);
 	memcpy(strstr(strstr(model, "\"readModels\""), "completed"), "cancelled", 9);
 	ck_assert_int_eq(pack_check(model, strlen(model), &v, &e), 0);
-	ck_assert(!v.ok && v.nproblems == 1);
+	ck_assert(!v.ok && v.nproblems == 2);
 	ck_assert_ptr_nonnull(strstr(v.problem[0], "\"cancelled\""));
+	ck_assert_ptr_nonnull(strstr(v.problem[1], "seal"));
+	/* one letter of what no model shows */
+	mem_auto char *unseen = mem_strdup(text);
+	*(strstr(unseen, "\"signals\"") + 1) = 'z';
+	ck_assert_int_eq(pack_check(unseen, strlen(unseen), &v, &e), 0);
+	ck_assert(!v.ok && v.nproblems == 1);
 	rig_done(&rig);
 }
 END_TEST
