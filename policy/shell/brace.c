@@ -280,18 +280,19 @@ void parser_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 			match(&b);
 			b.over = is_strange(&b);
 		}
-		if (!b.over) {
+		if (!b.over)
 			expand(&b, 0, b.all.count, &out);
-		}
 	}
 	if (b.over || out.count < 2) {
 		*words = shell_arena_grow(p->arena, *words, *count, sizeof(**words));
 		struct shell_word *one = &(*words)[(*count)++];
 
-		if (out.count == 1 && !b.over)
+		if (out.count == 1 && !b.over) {
+			p->script->bashisms |= out.row[0].count != b.all.count; /* {1..1} */
 			to_word(p, w, &out.row[0], one);
-		else
+		} else {
 			parser_word_finish(p, w, one);
+		}
 		if (b.over) {
 			one->value = NULL;
 			one->unknown |= SHELL_BRACES;

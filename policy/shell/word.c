@@ -590,7 +590,13 @@ static struct word_parts with_tilde(struct parser *p, const struct word_parts *w
 		return *w;
 	while (n < first->len && is_name(first->text[n]))
 		n++;
-	n += n < first->len && first->text[n] == '+';
+	if (n == first->len && w->count > 1 && w->part[1].len > 2 && memcmp(w->part[1].text, "+=", 2) == 0) { /* a += of its own part */
+		struct word_parts appends = *w;
+
+		appends.unknown |= memchr(w->part[1].text, '~', w->part[1].len) ? SHELL_TILDE : 0;
+		p->script->bashisms |= appends.unknown != w->unknown;
+		return appends;
+	}
 	if (!n || n + 1 >= first->len || first->text[n] != '=' || isdigit((unsigned char)*first->text))
 		return *w;
 	struct word_parts made = *w;
