@@ -32,6 +32,8 @@ START_TEST(stored_numbers_stay)
 	ck_assert_int_eq(EVENT_BENCHMARK_COMPARISON_COMPLETED, 119);
 	ck_assert_int_eq(EVENT_ITEM_COMPLETED, 125);
 	ck_assert_int_eq(EVENT_PROCESS_COMMAND_EXITED, 126);
+	ck_assert_int_eq(EVENT_SESSION_EXPIRED, 127);
+	ck_assert_int_eq(EVENT_SANDBOX_AUTORUN_CHANGED, 128);
 	ck_assert_int_eq(ID_SESSION, 0);
 	ck_assert_int_eq(ID_PROCESS, 4);
 	ck_assert_int_eq(ID_OUTPUT, 18);
