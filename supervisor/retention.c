@@ -272,9 +272,10 @@ static void next(struct retention *r)
 static void on_begun(void *ctx, const struct store_result *result)
 {
 	struct retention *r = ctx;
-	uint64_t first = store_first_sequence(r->store);
+	uint64_t first = store_first_sequence(r->store), kept_from = r->floor > first ? r->floor : first;
 
-	r->quiet_since = r->all ? store_last_sequence(r->store) : (r->floor > first ? r->floor : first) - 1;
+	/* A new store has no first event yet: then every event that comes is a sign of life. */
+	r->quiet_since = r->all ? store_last_sequence(r->store) : kept_from ? kept_from - 1 : 0;
 	next(r);
 }
 
