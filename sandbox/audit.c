@@ -28,7 +28,6 @@
 #define BACKLOG 8192u            /* records in the kernel before offenders are made to wait */
 #define RULES_MAX 64             /* of ours */
 #define ANSWER_MS 2000
-#define DYING_MS 10000           /* how long an earlier daemon's last process may take to be gone */
 #define DYING_LOOK_MS 20
 
 struct message {
@@ -229,8 +228,10 @@ static int list_rules(int fd, struct leftovers *l)
 
 static void remove_rules(int fd, const struct leftovers *l)
 {
-	for (size_t i = 0; i < l->count; i++)
-		(void)request(fd, AUDIT_DEL_RULE, &l->rules[i], sizeof l->rules[i]);
+	for (size_t i = 0; i < l->count; i++) {
+		if (request(fd, AUDIT_DEL_RULE, &l->rules[i], sizeof l->rules[i]) < 0 && errno == ETIMEDOUT)
+			return; /* it answers at once or not at all */
+	}
 }
 
 /* ---- taking ---- */
@@ -244,17 +245,17 @@ static bool is_alive(uint32_t pid)
  * The kernel takes the sender of this message for the reader, by socket and process. It forgets an earlier one whose
  * socket is closed; that of a daemon that was killed may be a moment away from it.
  */
-static int register_reader(int records, int ctl)
+static int register_reader(int records, int ctl, unsigned wait_ms)
 {
 	const struct audit_status s = {
 		.mask = AUDIT_STATUS_ENABLED | AUDIT_STATUS_PID | AUDIT_STATUS_RATE_LIMIT | AUDIT_STATUS_BACKLOG_LIMIT,
 		.enabled = 1, .pid = (uint32_t)getpid(), .rate_limit = 0, .backlog_limit = BACKLOG,
 	};
 	struct audit_status now;
-	for (int ms = 0;; ms += DYING_LOOK_MS) {
+	for (unsigned ms = 0;; ms += DYING_LOOK_MS) {
 		if (request(records, AUDIT_SET, &s, sizeof s) == 0)
 			return 0;
-		if (errno != EEXIST || ms >= DYING_MS || get_status(ctl, &now) < 0)
+		if (errno != EEXIST || ms >= wait_ms || get_status(ctl, &now) < 0)
 			return -1;
 		if (is_alive(now.pid)) {
 			errno = EEXIST;
@@ -308,7 +309,17 @@ uint32_t audit_congestions(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &n) < 0 ? 0 : info[SK_MEMINFO_DROPS];
 }
 
-int audit_take(int *ret_fd, struct err *e)
+int audit_owner(pid_t *ret)
+{
+	struct audit_status s;
+	fd_auto int ctl = audit_open();
+	if (ctl < 0 || get_status(ctl, &s) < 0)
+		return -1;
+	*ret = is_alive(s.pid) ? (pid_t)s.pid : 0;
+	return 0;
+}
+
+int audit_take(unsigned wait_ms, int *ret_fd, struct err *e)
 {
 	fd_auto int records = audit_open(), ctl = audit_open();
 	struct audit_status s;
@@ -322,7 +333,7 @@ int audit_take(int *ret_fd, struct err *e)
 	bool alone = (s.enabled == 0 || left.task_rule) && !left.foreign;
 	if (make_room(records) < 0)
 		return unavailable(e, "room for audit records");
-	if (register_reader(records, ctl) < 0) {
+	if (register_reader(records, ctl, wait_ms) < 0) {
 		int errnum = errno;
 		if (errnum == EEXIST && get_status(ctl, &s) == 0 && is_alive(s.pid)) /* it was faster */
 			return taken_by(s.pid, e);
@@ -346,9 +357,12 @@ void audit_leave(int fd)
 {
 	fd_auto int ctl = audit_open();
 	struct leftovers left = { .count = 0 };
+	struct audit_status now;
 	if (ctl < 0 || list_rules(ctl, &left) < 0)
 		return;
 	remove_rules(ctl, &left);
+	if (get_status(ctl, &now) < 0 || now.pid != (uint32_t)getpid())
+		return; /* whether audit is on is for the new reader to say */
 	struct audit_status s = { .mask = AUDIT_STATUS_PID | (left.task_rule ? AUDIT_STATUS_ENABLED : 0u) };
 	/* No answer is waited for: records may still be on their way to this socket. */
 	(void)send_message(fd, AUDIT_SET, 0, &s, sizeof s);
@@ -363,7 +377,8 @@ int audit_mark(int fd, uint64_t token)
 	return send_message(fd, AUDIT_MARK_TYPE, 0, text, (size_t)n + 1);
 }
 
-static uint32_t read_session(const char *path)
+/* What loginuid and sessionid hold; both have the same value for "none". */
+static uint32_t read_number(const char *path)
 {
 	char text[16] = "";
 	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -384,12 +399,15 @@ uint32_t audit_enter_session(void)
 	fd_auto int fd = open("/proc/self/loginuid", O_WRONLY | O_CLOEXEC);
 	if (fd < 0 || write(fd, uid, sizeof uid - 1) != (ssize_t)sizeof uid - 1)
 		return AUDIT_NO_SESSION;
-	return read_session("/proc/self/sessionid");
+	return read_number("/proc/self/sessionid");
 }
 
 uint32_t audit_session_of(pid_t pid)
 {
 	char path[40];
+	snprintf(path, sizeof path, "/proc/%d/loginuid", (int)pid);
+	if (read_number(path) != AUDIT_LOGIN_UID)
+		return AUDIT_NO_SESSION; /* the session, if any, is the one that the daemon was started in */
 	snprintf(path, sizeof path, "/proc/%d/sessionid", (int)pid);
-	return read_session(path);
+	return read_number(path);
 }

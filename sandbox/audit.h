@@ -24,15 +24,18 @@ struct err;
 /*
  * Becomes the reader: `fd` gets the records for as long as it is open anywhere, also when this process hands it on.
  * To be called by a process that lives as long as that (it is the one the kernel knows). What an earlier one left behind
- * is cleared away. ERR_UNAVAILABLE says why not.
+ * is cleared away; for one that was killed and is not quite gone it waits up to `wait_ms`. ERR_UNAVAILABLE says why not.
  */
-int audit_take(int *ret_fd, struct err *e);
+int audit_take(unsigned wait_ms, int *ret_fd, struct err *e);
+/* The process that the kernel sends records to; 0 = none, or one that is dead. Returns −1 with errno if the kernel does not say. */
+int audit_owner(pid_t *ret);
 /*
  * How often the kernel waited in vain for room behind that socket, since it was opened. It puts records aside then, and drops
  * them if it goes on: what came is complete for certain only while this stays the same.
  */
 uint32_t audit_congestions(int fd);
-/* By the same process: the rules go, the reader is gone, and audit is switched off if it was off. */
+/* By the same process: the rules go, the reader is gone, and audit is switched off if it was off. Just the rules go if another
+ * process has become the reader meanwhile. */
 void audit_leave(int fd);
 
 /* A socket for audit_mark; −1 with errno. */
@@ -42,7 +45,7 @@ int audit_mark(int fd, uint64_t token);
 
 /* Gives the calling process, and what it forks from now on, the sandboxes' login uid; its new session, or AUDIT_NO_SESSION. */
 uint32_t audit_enter_session(void);
-/* The session of another process, from /proc; AUDIT_NO_SESSION if it has none or is not there. */
+/* The session that another process got that way, from /proc; AUDIT_NO_SESSION if it did not, or is not there. */
 uint32_t audit_session_of(pid_t pid);
 
 #endif

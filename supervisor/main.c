@@ -35,6 +35,8 @@
 #define PROXY_UID 64614 /* nobody else's: what the proxy could be made to do, it would do as nobody */
 #define EXIT_USAGE 2
 #define ARGS_MAX 40
+#define AUDIT_CHECK_MS 30000
+#define AUDIT_DYING_MS 10000 /* how long an earlier daemon's last process may take to be gone */
 #define HOST_POLICY "/etc/bailiff/policy.json"
 
 struct daemon {
@@ -56,7 +58,7 @@ struct daemon {
 	char real[3][PATH_MAX];   /* the home's folders: run, state, config */
 	char policy[PATH_MAX];
 	int audit_fd;             /* −1 = none, or it is in the state of the earlier program */
-	char audit_state[ERR_MESSAGE_MAX]; /* "on", or why not */
+	struct guard_audit audit;
 };
 
 static int complain(const struct err *e, int status)
@@ -99,10 +101,12 @@ static void setup_log(const char *who, const struct options *o)
 static int role_runtime(const struct options *o, struct title *t)
 {
 	struct err e = ERR_INIT;
-	uint64_t owner = 0;
+	uint64_t owner = 0, audit_since = 0;
 	title_set(t, "bailiffd: runtime");
 	setup_log("bailiffd runtime", o);
 	if (o->owner_uid && options_number("owner-uid", o->owner_uid, UINT32_MAX, &owner, &e) < 0)
+		return complain(&e, EXIT_USAGE);
+	if (o->audit_since && options_number("audit-since", o->audit_since, UINT64_MAX, &audit_since, &e) < 0)
 		return complain(&e, EXIT_USAGE);
 	const struct runtime_options r = {
 		.embedded = o->embedded,
@@ -116,6 +120,7 @@ static int role_runtime(const struct options *o, struct title *t)
 		.tool_program = o->tool_program,
 		.policy_file = o->policy_file,
 		.audit_state = o->audit_state ? o->audit_state : "it was not asked for",
+		.audit_since_ns = audit_since,
 	};
 	return runtime_main(&r);
 }
@@ -150,7 +155,10 @@ static int check_options(struct daemon *d, struct err *e)
 		return err_set(e, ERR_INVALID, "--log-format: '%s' is neither json nor text", o->log_format);
 	if (o->audit && strcmp(o->audit, "auto") != 0 && strcmp(o->audit, "off") != 0)
 		return err_set(e, ERR_INVALID, "--audit: '%s' is neither auto nor off", o->audit);
-	uint64_t zygotes;
+	uint64_t zygotes, check_ms = AUDIT_CHECK_MS;
+	if (o->audit_check_ms && options_number("audit-check-ms", o->audit_check_ms, INT32_MAX, &check_ms, e) < 0)
+		return -1;
+	d->audit.check_ms = d->privileged && !(o->audit && strcmp(o->audit, "off") == 0) ? check_ms : 0;
 	if (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, e) < 0)
 		return -1;
 	if (o->socket_mode) {
@@ -303,7 +311,8 @@ static void runtime_args(const struct daemon *d, struct args *a)
 		args_add(a, "--privileged", NULL);
 	if (d->o.embedded)
 		args_add(a, "--embedded", NULL);
-	args_add(a, "--audit-state", d->audit_state);
+	args_add(a, "--audit-state", d->audit.state);
+	args_add(a, "--audit-since", d->audit.since);
 	args_log(a, &d->o);
 }
 
@@ -323,7 +332,7 @@ static void spawner_args(const struct daemon *d, struct args *a)
 		args_add(a, "--zygotes", d->o.zygotes);
 	if (is_own(d))
 		args_add(a, "--policy-file", d->policy);
-	args_add(a, "--audit-state", d->audit_state);
+	args_add(a, "--audit-state", d->audit.state);
 	args_log(a, &d->o);
 }
 
@@ -357,7 +366,10 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 		args_add(a, "--zygotes", d->o.zygotes);
 	if (d->o.audit)
 		args_add(a, "--audit", d->o.audit);
-	args_add(a, "--audit-state", d->audit_state);
+	if (d->o.audit_check_ms)
+		args_add(a, "--audit-check-ms", d->o.audit_check_ms);
+	args_add(a, "--audit-state", d->audit.state);
+	args_add(a, "--audit-since", d->audit.since);
 	if (d->o.embedded)
 		args_add(a, "--embedded", NULL);
 	args_log(a, &d->o);
@@ -385,6 +397,7 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.cow_fd = d->home.cow_fd,
 		.lock_fd = d->home.lock_fd,
 		.audit_fd = d->audit_fd,
+		.audit = &d->audit,
 		.ready_fd = ready_fd,
 		.file = {
 			[GUARD_FILE_CONFIG] = d->home.config_file,
@@ -416,9 +429,10 @@ static void take_audit(struct daemon *d)
 		why = "it takes root";
 	else if (d->o.audit && strcmp(d->o.audit, "off") == 0)
 		why = "switched off by --audit off";
-	else if (audit_take(&d->audit_fd, &e) < 0)
+	else if (audit_take(AUDIT_DYING_MS, &d->audit_fd, &e) < 0)
 		why = e.message;
-	snprintf(d->audit_state, sizeof d->audit_state, "%s", why ? why : "on");
+	snprintf(d->audit.state, sizeof d->audit.state, "%s", why ? why : "on");
+	snprintf(d->audit.since, sizeof d->audit.since, "0");
 }
 
 /* The same process as before, with another program: everything is there already. */
@@ -428,7 +442,8 @@ static int resume(struct daemon *d)
 	uint64_t fd;
 	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 || home_look(&d->home, &d->home_options, &e) < 0)
 		return complain(&e, EXIT_USAGE);
-	snprintf(d->audit_state, sizeof d->audit_state, "%s", d->o.audit_state ? d->o.audit_state : "it was not asked for");
+	snprintf(d->audit.state, sizeof d->audit.state, "%s", d->o.audit_state ? d->o.audit_state : "it was not asked for");
+	snprintf(d->audit.since, sizeof d->audit.since, "%s", d->o.audit_since ? d->o.audit_since : "0");
 	title_set(&d->title, "bailiffd: guard");
 	home_tag(&d->home, d->tag);
 	log_info("upgraded to version %s", BAILIFF_VERSION);

@@ -310,6 +310,7 @@ static void engine_start(struct runtime *r)
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
 		.violations = audit_is_ours(r),
+		.violations_since_ns = r->o->audit_since_ns,
 		.secrets = r->secrets.path,
 		.nsecrets = r->secrets.npath,
 		.secret_folders = r->secrets.folder,

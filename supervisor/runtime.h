@@ -19,6 +19,7 @@ struct runtime_options {
 	const char *tool_program; /* bailiff-tool; NULL = it is not there */
 	const char *policy_file; /* the user's; NULL = each peer has one in its home */
 	const char *audit_state; /* "on": audit records come to GUARD_FD_AUDIT; else why they do not */
+	uint64_t audit_since_ns; /* boot time: since when they come; 0 = since the daemon was started */
 };
 
 /* The process's exit status: GUARD_EXIT_DONE, GUARD_EXIT_CONFIG, or anything else to be started again. */

@@ -496,7 +496,8 @@ static void recovery_adopt(void *world, const struct port_held *held, const stru
 	h->cow = true;
 	hold_take_fds(h, item->fds);
 	hold_find_spools(h, size);
-	audit_reader_join(&w->audit, h, audit_session_of(h->pid));
+	if (held->watched)
+		audit_reader_join(&w->audit, h, audit_session_of(h->pid));
 	proxy_link_serve(&w->proxy, h);
 	hold_watch(h);
 }
@@ -571,6 +572,7 @@ static int takeover_collect(struct takeover *t, struct err *e)
 			.started = t->items[i].fds[GUARD_SLOT_PIDFD] >= 0,
 			.exited = has_ended(t->items[i].fds[GUARD_SLOT_PIDFD]),
 			.closed = hold_closed_streams(t->items[i].fds),
+			.watched = audit_session_of(t->items[i].pid) != AUDIT_NO_SESSION,
 		};
 	return 0;
 }

@@ -129,6 +129,7 @@ struct port_held {
 	bool started;  /* its init was cloned */
 	bool exited;   /* … and has ended meanwhile: how, its status pipe will tell */
 	unsigned closed; /* streams that were closed (bits 1u << stream): nothing more comes of them */
+	bool watched;  /* it was started so that what the kernel refuses it can be told */
 };
 /* For recovery: take over what the guard holds of this process / end and drop it. */
 struct recovery_ports {

@@ -439,6 +439,8 @@ static int wait_ms(const struct guard *g)
 	}
 	if (g->stopping && g->stop_by < until)
 		until = g->stop_by;
+	if (guard_audit_due(g) < until)
+		until = guard_audit_due(g);
 	if (until == UINT64_MAX)
 		return -1;
 	return until <= now ? 0 : (int)((until - now) / 1000000) + 1;
@@ -513,6 +515,7 @@ static void turn(struct guard *g)
 		poll_failed(g);
 	else
 		take_news(g);
+	guard_audit_check(g);
 	if (g->stopping && clock_boot_ns() > g->stop_by) {
 		log_error("the runtime did not stop in time: killing everything");
 		leave(g, 1);

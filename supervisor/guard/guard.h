@@ -7,6 +7,7 @@
  * parse.
  */
 
+#include "runtime/base/err.h"
 #include "supervisor/guard/vault.h"
 
 #include <stdbool.h>
@@ -14,6 +15,17 @@
 #include <sys/types.h>
 
 struct pollfd;
+
+/*
+ * Violations come from the kernel's audit, which may be somebody else's when the daemon starts, or be lost later. The guard looks every
+ * `check_ms` and takes it where nobody has it. `state` and `since` are arguments of the runtime and the spawner (--audit-state,
+ * --audit-since): in argv by address, so a child that is started later gets what holds then.
+ */
+struct guard_audit {
+	uint64_t check_ms;           /* 0 = never: no privilege, or switched off */
+	char state[ERR_MESSAGE_MAX]; /* "on", or why not */
+	char since[24];              /* boot time, ns: when it was taken, if that was after the start; else 0 */
+};
 
 struct guard_options {
 	const char *exe;                  /* what the children execute; NULL: this program's own file */
@@ -26,6 +38,7 @@ struct guard_options {
 	int cow_fd;                       /* for the spawner; −1 = none */
 	int lock_fd;                      /* only kept open */
 	int audit_fd;                     /* of audit_take(), for the runtime; −1 = none. Left at the end */
+	struct guard_audit *audit;        /* NULL = never looked at */
 	int ready_fd;                     /* told "R" once the runtime serves; −1 = nobody waits */
 	const char *file[GUARD_FILES];    /* opened for each new runtime, if they are there; NULL = none */
 	bool drop;                        /* the runtime gets an identity of its own */
@@ -52,7 +65,7 @@ struct guard_child {
 };
 
 struct guard {
-	const struct guard_options *o;
+	struct guard_options *o;
 	struct guard_child child[GUARD_ROLES];
 	struct vault vault;
 	struct pollfd *polls;
@@ -64,6 +77,9 @@ struct guard {
 	uint64_t stop_by;
 	bool strays;           /* a spawner died: there may be inits that it did not deposit */
 	bool upgrade;
+	uint64_t audit_at;     /* when to look at audit next; 0 = not scheduled yet */
+	uint64_t audit_changes; /* times in a row that a look found something to change */
+	bool audit_free;       /* the last look found that nobody has it */
 	bool leaving;
 	int status;
 };
@@ -83,6 +99,10 @@ bool guard_child_is(const struct guard *g, pid_t pid);           /* one of them 
 void guard_child_cut(struct guard *g, const struct guard_child *c);
 /* It is dead: reaps it, forgets it, says when the next one is due. Returns the raw wait status. */
 int guard_child_bury(struct guard_child *c);
+
+/* guard_audit.c */
+uint64_t guard_audit_due(const struct guard *g); /* boot time, ns; UINT64_MAX = never */
+void guard_audit_check(struct guard *g);         /* if it is due */
 
 /* guard_state.c: everything a guard must know to go on, through an exec of itself */
 int guard_state_save(const struct guard *g);      /* a descriptor without CLOEXEC, as are all that it names; −1 with errno */

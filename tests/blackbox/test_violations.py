@@ -5,16 +5,20 @@ Needs root and the kernel's audit, which belongs to one daemon of the machine. T
 """
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
+import socket
 import statistics
+import subprocess
+import sys
 import tempfile
 import threading
 import time
 
 import harness
-from harness import Home, Rpc, Skip, until
+from harness import Gone, Home, Rpc, Skip, until
 
 NOBODY = 65534
 FLOOD = int(os.environ.get("FLOOD", "1000000"))
@@ -56,6 +60,12 @@ for line in sys.stdin:
     attempt(*line.strip().split(":", 1))
     print("done", flush=True)
 '''
+# The same, after one attempt once a file is there.
+LATE = ATTEMPTS + r'''
+import time
+while not os.path.exists(sys.argv[1]): time.sleep(0.01)
+attempt("mkdir", "/etc/bailiff-late")
+''' + SERVANT
 
 
 def python(program, *args):
@@ -82,21 +92,26 @@ waits = [harness.PATIENCE] * 2   # how long, and how often: who has audit may ke
 
 
 @contextlib.contextmanager
-def watched(host=True):
+def watched(host=True, options=()):
     """A daemon that has audit."""
     if os.geteuid() != 0:
         raise Skip("audit takes root")
-    with harness.audit_turn(), taken(host) as home:
+    with harness.audit_turn(), taken(host, options) as home:
         yield home
 
 
+def new_home(host, options):
+    home = Home(start=False, options=("--audit", "auto", "--socket-mode", "0666", *options, *(harness.no_sandbox() if host else ())))
+    os.chmod(home.dir, 0o755)
+    return home
+
+
 @contextlib.contextmanager
-def taken(host):
+def taken(host, options):
     """One that is no test's may have audit: then wait for that."""
     end = time.monotonic() + (waits[0] if waits else 0)
     while True:
-        home = Home(start=False, options=("--audit", "auto", "--socket-mode", "0666", *(harness.no_sandbox() if host else ())))
-        os.chmod(home.dir, 0o755)
+        home = new_home(host, options)
         home.start()
         with home.rpc() as rpc:
             state = rpc.call("get_health")["violations"]
@@ -402,6 +417,206 @@ def test_the_next_daemon_takes_over_from_a_killed_one():
         with Peer(home.socket) as rpc:
             assert rpc.call("get_health")["violations"]["state"] == "enforced"
             assert run(rpc, "read:/etc/shadow")[1]["violationCount"] == 1
+
+
+# ---- audit comes and goes ----
+
+NETLINK_AUDIT = 9
+SYS_PIDFD_GETFD = 438
+OFTEN = ("--audit-check-ms", "100")
+
+# Becomes the reader of audit records, prints what the kernel said, and leaves when its stdin ends: orderly, or just so.
+READER = r"""
+import os, socket, struct, sys
+s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)
+def register(pid):
+    status = struct.pack("=10I", 4, 0, 0, pid, 0, 0, 0, 0, 0, 0)            # AUDIT_STATUS_PID
+    s.sendto(struct.pack("=IHHII", 16 + len(status), 1001, 5, 1, 0) + status, (0, 0))   # AUDIT_SET, to be acknowledged
+    while True:
+        answer = s.recv(9000)
+        if struct.unpack_from("=H", answer, 4)[0] == 2:                     # NLMSG_ERROR
+            return -struct.unpack_from("=i", answer, 16)[0]
+print(register(os.getpid()), flush=True)
+sys.stdin.read()
+if "orderly" in sys.argv:
+    register(0)
+"""
+
+
+class Reader:
+    """A program that has audit, as an audit daemon would; `error` says why not."""
+
+    def __init__(self, *how):
+        self.program = subprocess.Popen([sys.executable, "-I", "-S", "-c", READER, *how], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.pid = self.program.pid
+        self.error = int(self.program.stdout.readline())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.leave()
+
+    def leave(self):
+        self.program.stdin.close()
+        self.program.stdout.close()
+        self.program.wait()
+
+
+def audit_sockets(pid):
+    """The audit sockets of a process, opened here too."""
+    with open("/proc/net/netlink") as f:
+        head, *rows = [line.split() for line in f]
+    names = {f"socket:[{row[-1]}]" for row in rows if row[head.index("Eth")] == str(NETLINK_AUDIT)}
+    pidfd, found = os.pidfd_open(pid), []
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"/proc/{pid}/fd/{fd}") in names:
+                copy = ctypes.CDLL(None, use_errno=True).syscall(SYS_PIDFD_GETFD, pidfd, int(fd), 0)
+                assert copy >= 0, os.strerror(ctypes.get_errno())
+                found.append(socket.socket(fileno=copy))
+    os.close(pidfd)
+    return found
+
+
+def refuse_records(home):
+    """The kernel gives a reader up whose socket refuses a record, as one does that is connected to somebody else."""
+    for s in audit_sockets(until("the runtime runs", lambda: home.part("runtime"))):   # which has no other; the guard may be asking something
+        with s:
+            s.connect((0x7fff0000, 0))
+
+
+def reader_instead_of(home):
+    """Takes audit away from the daemon; which may be faster, once the kernel has given it up."""
+    while True:
+        refuse_records(home)
+        reader = Reader()
+        if not reader.error:
+            return reader
+        reader.leave()
+
+
+def state_of(home):
+    with contextlib.suppress(OSError, Gone), home.rpc() as rpc:
+        return rpc.call("get_health")["violations"]
+    return {"state": "not answering"}
+
+
+def until_state(home, state):
+    return until(f"violations are {state}", lambda: [s for s in [state_of(home)] if s["state"] == state])[0]
+
+
+def servant(rpc):
+    return rpc.start(python(SERVANT), stdin="pipe", cwd="/", profile="host")["processId"]
+
+
+def provoke(rpc, process, name):
+    """One refusal; returns when the command has had it."""
+    had = rpc.outputs(process)["stdout"].count(b"done")
+    rpc.call("write_process_stdin", processId=process, data=f"mkdir:/etc/{name}\n", encoding="utf8")
+    until("it was refused", lambda: rpc.outputs(process)["stdout"].count(b"done") > had)
+
+
+def finish(rpc, process, refusals):
+    """Its end, with all of its output; the payload of the terminal event."""
+    rpc.call("close_process_stdin", processId=process)
+    assert rpc.wait(process)["exitCode"] == 0
+    assert rpc.outputs(process)["stdout"] == b"ready\n" + b"done\n" * refusals, rpc.outputs(process)
+    completed, = rpc.events(processId=process, types=["process.completed"])
+    return completed["payload"]
+
+
+def paths_of(rpc, process):
+    return [v["path"] for v in violations(rpc, process)]
+
+
+def applied(rpc, process):
+    event, = rpc.events(processId=process, types=["sandbox.applied"])
+    return event["payload"]["violations"]
+
+
+def exact(rpc):
+    """A new command's refusals are told exactly."""
+    process, result = run(rpc, "read:/etc/shadow", "mkdir:/etc/bailiff-new")
+    assert sorted(paths_of(rpc, process)) == ["/etc/bailiff-new", "/etc/shadow"] and result["violationCount"] == 2, result
+    completed, = rpc.events(processId=process, types=["process.completed"])
+    assert "violationCountIsLeast" not in completed["payload"] and applied(rpc, process) == "enforced", completed
+
+
+def test_audit_is_taken_once_its_reader_has_left():
+    """Held by another program when the daemon starts. Commands that run meanwhile go on, unwatched."""
+    if os.geteuid() != 0:
+        raise Skip("audit takes root")
+    for how in (("orderly",), ()):
+        with harness.audit_turn(), Reader(*how) as reader:
+            if reader.error:
+                raise Skip(f"audit: {os.strerror(reader.error)}")
+            with new_home(True, OFTEN) as home:
+                home.start()
+                assert f"process {reader.pid} " in until_state(home, "unavailable")["why"]
+                with Peer(home.socket) as rpc:
+                    process = servant(rpc)
+                    provoke(rpc, process, "bailiff-before")
+                    assert applied(rpc, process) == "unavailable"
+                reader.leave()
+                until_state(home, "enforced")
+                with Peer(home.socket) as rpc, home.rpc() as root:
+                    exact(rpc)
+                    provoke(rpc, process, "bailiff-after")
+                    end = finish(rpc, process, 2)
+                    assert "violationCount" not in end and paths_of(rpc, process) == [], end
+                    warnings = [e["payload"]["detail"] for e in root.events(types=["runtime.warning"])]
+                    assert len([w for w in warnings if f"process {reader.pid} " in w]) == 1 and not [w for w in warnings if "session" in w], warnings
+
+
+def test_lost_audit_is_owned_up_to_and_taken_again():
+    with watched(options=OFTEN) as home:
+        with Peer(home.socket) as rpc:
+            ends_without, goes_on = servant(rpc), servant(rpc)
+            provoke(rpc, goes_on, "bailiff-first")
+            until("it is told", lambda: paths_of(rpc, goes_on))
+        with reader_instead_of(home) as reader:
+            assert f"process {reader.pid} " in until_state(home, "unavailable")["why"]
+            assert f"process {reader.pid} " in home.cli("doctor", status=None).text
+            with Peer(home.socket) as rpc:
+                provoke(rpc, ends_without, "bailiff-untold")
+                end = finish(rpc, ends_without, 1)
+                assert end["violationCount"] == 0 and end["violationCountIsLeast"] is True, end
+                provoke(rpc, goes_on, "bailiff-untold")
+                unwatched = servant(rpc)
+                assert applied(rpc, unwatched) == "unavailable"
+                assert "violationCount" not in finish(rpc, unwatched, 0)
+        until_state(home, "enforced")
+        with Peer(home.socket) as rpc:
+            exact(rpc)
+            provoke(rpc, goes_on, "bailiff-again")
+            end = finish(rpc, goes_on, 3)
+            assert paths_of(rpc, goes_on) == ["/etc/bailiff-first", "/etc/bailiff-again"], paths_of(rpc, goes_on)
+            assert end["violationCount"] == 2 and end["violationCountIsLeast"] is True, end
+
+
+def test_audit_that_the_kernel_gave_up_is_taken_again():
+    """Nobody else has it: the kernel finds the socket closed to it when it has a record to send."""
+    with watched(options=OFTEN) as home:
+        begin = os.path.join(home.dir, "begin")
+        with Peer(home.socket) as rpc:
+            process = rpc.start(python(LATE, begin), stdin="pipe", cwd="/", profile="host")["processId"]
+            runtime = home.part("runtime")
+            refuse_records(home)
+        open(begin, "w").close()
+        until("another runtime serves", lambda: home.part("runtime") not in (None, runtime) and home.answers())
+        until_state(home, "enforced")
+        # An upgrade takes along what is known.
+        runtime = home.part("runtime")
+        home.guard.send_signal(signal.SIGUSR2)
+        until("another runtime serves", lambda: home.part("runtime") not in (None, runtime) and home.answers())
+        with Peer(home.socket) as rpc:
+            exact(rpc)
+            provoke(rpc, process, "bailiff-again")
+            end = finish(rpc, process, 1)
+            told = paths_of(rpc, process)   # what it began with came too late, or just in time for the new reader
+            assert told in (["/etc/bailiff-again"], ["/etc/bailiff-late", "/etc/bailiff-again"]), told
+            assert end["violationCount"] == len(told) and end["violationCountIsLeast"] is True, end
 
 
 def test_everyday_refusals_are_only_counted():
