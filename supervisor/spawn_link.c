@@ -209,7 +209,8 @@ static void request(struct spawn_link *l, const struct spawn_msg *m, const void 
 	r->msg = *m;
 	if (m->plan_len)
 		memcpy(r->plan, plan, m->plan_len);
-	memcpy(r->fds, fds, nfds * sizeof *fds);
+	if (nfds)
+		memcpy(r->fds, fds, nfds * sizeof *fds);
 	r->nfds = nfds;
 	TAILQ_INSERT_TAIL(&l->requests, r, link);
 	flush(l);
