@@ -205,26 +205,29 @@ static bool calls_function(const struct place *at, const char *name)
 
 /* ---- wrappers ---- */
 
+static bool is_input(enum shell_redirect_op op)
+{
+	return op == SHELL_READ || op == SHELL_READ_WRITE || op == SHELL_DUP_IN || op == SHELL_HEREDOC || op == SHELL_HERESTRING;
+}
+
 /* Commands that come from standard input: known if a here-document is there. */
 static void from_stdin(struct reading *r, size_t index, const struct place *inside, const struct shell_redirect *d, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		if (d[i].fd > 0)
-			continue;
-		if (d[i].op == SHELL_READ) {
-			reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(SOURCED);
-			return;
-		}
-		if (d[i].body && *d[i].body) {
-			read_text(r, *d[i].body, strlen(*d[i].body), false, inside);
-			return;
-		}
-		if (d[i].body) {
-			reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
-			return;
-		}
+	const struct shell_redirect *last = NULL; /* of several the last one counts */
+	unsigned why = COMMAND_UNKNOWN(STDIN);
+
+	for (size_t i = 0; i < n; i++)
+		if (d[i].fd == 0 || (d[i].fd < 0 && is_input(d[i].op)))
+			last = &d[i];
+	if (last && last->body && *last->body) {
+		read_text(r, *last->body, strlen(*last->body), false, inside);
+		return;
 	}
-	reading_simple(r, index)->unknown |= COMMAND_UNKNOWN(STDIN);
+	if (last && last->body)
+		why = COMMAND_UNKNOWN(EVALUATED);
+	else if (last && last->op == SHELL_READ)
+		why = COMMAND_UNKNOWN(SOURCED);
+	reading_simple(r, index)->unknown |= why;
 }
 
 static void read_words(struct reading *r, const struct command_word *w, size_t n, const struct shell_redirect *redirect, size_t nredirects,

@@ -333,8 +333,10 @@ void parser_redirect(struct parser *p, struct shell_redirect *r)
 	r->fd = -1;
 	const char *after = descriptor_end(p, &r->fd);
 	if (after) {
-		if (parser_peek(p) == '{') /* {v}>file gives v a number */
+		if (parser_peek(p) == '{') { /* {v}>file gives v a number, of 10 or more */
 			parser_sets(p, p->at + 1, strcspn(p->at + 1, "[}\\"), NULL, 0);
+			r->fd = 10;
+		}
 		p->at = after;
 	}
 	for (size_t i = 0; i < sizeof(redirects) / sizeof(redirects[0]); i++) {

@@ -76,7 +76,7 @@ enum shell_redirect_op {
 
 struct shell_redirect {
 	enum shell_redirect_op op;
-	int fd;                   /* −1: the operator's own */
+	int fd;                   /* −1: the operator's own; 10: one that the shell chooses, for {v} */
 	struct shell_word target; /* a here-document's delimiter */
 	const char **body;        /* of a here-document or here-string; *body is NULL where it is not known. Otherwise NULL */
 };

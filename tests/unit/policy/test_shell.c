@@ -298,7 +298,7 @@ START_TEST(redirections_and_assignments)
 		int fd;
 		const char *target;
 	} expected[] = {
-		{ SHELL_READ, -1, "in" }, { SHELL_APPEND, 2, "log" }, { SHELL_DUP_OUT, -1, "2" }, { SHELL_WRITE, -1, "o" },
+		{ SHELL_READ, -1, "in" }, { SHELL_APPEND, 2, "log" }, { SHELL_DUP_OUT, -1, "2" }, { SHELL_WRITE, 10, "o" },
 		{ SHELL_HEREDOC, -1, "E" }, { SHELL_HERESTRING, -1, "w" },
 	};
 	struct shell_script s;
