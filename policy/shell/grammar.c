@@ -324,6 +324,7 @@ static void coproc_command(struct parser *p)
 {
 	const size_t from = p->script->count;
 
+	p->shifts_lines = true;
 	parser_take_keyword(p, KW_COPROC);
 	if (!starts_compound(parser_keyword(p)) && parser_op(p) == OP_NONE) {
 		const char *start = p->at;
@@ -371,6 +372,7 @@ static void assignment_value(struct parser *p, struct shell_word *ret)
 		struct shell_word item;
 		const char *from = p->at++;
 
+		p->shifts_lines = true;
 		for (parser_skip_newlines(p); word_here(p); parser_skip_newlines(p))
 			parser_word(p, WORD_PLAIN, &item);
 		if (parser_op(p) != OP_CLOSE) {

@@ -5,7 +5,8 @@
  * ambiguous. bash reads a document line by line: in an unquoted one a backslash at the end joins a line with the next *before* it is compared
  * with the delimiter, and before substitutions are parsed. dash compares at the beginning of each line that is not continued, as a stream of
  * characters, so a delimiter may span lines; and tabs that <<- removes stay inside of substitutions. Versions differ in
- * more exotic cases: delimiters made of expansions, `$'…'` or several lines. Those are ambiguous in every dialect.
+ * more exotic cases: delimiters made of expansions, `$'…'` or several lines. Those are ambiguous in every dialect. So is a document in a text with
+ * `$'…'`, coproc or an array: shells end such words at different places, or reject the line and then run the document's text as commands.
  */
 
 #include "policy/shell/parser.h"

@@ -36,6 +36,7 @@ struct parser {
 	const char *function;
 	size_t scope;
 	unsigned heredocs, compounds; /* begun so far */
+	bool shifts_lines;        /* $'…', $"…", coproc or an array was read: shells disagree about where such a line ends, or reject it */
 	size_t braces;            /* bytes that braces have made so far */
 	bool failed, compound;    /* the last command was a compound one */
 	bool redirected;          /* … with redirections: no reserved word may follow directly */

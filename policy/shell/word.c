@@ -400,6 +400,7 @@ static void dollar(struct parser *p, struct word_parts *w, bool quoted)
 		expansion(p, w, from, SHELL_VARIABLE, quoted && c != '@');
 	} else if (c == '[' || (!quoted && (c == '\'' || c == '"'))) {
 		p->script->bashisms = true;
+		p->shifts_lines |= c != '[';
 		if (!bash) {
 			word_literal(p, w, from, 1, quoted);
 		} else if (c == '[') {
