@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import pwd
 import shutil
 import signal
 import tempfile
@@ -565,11 +566,13 @@ def test_what_policy_asks_about_waits_for_an_answer():
 
 def test_the_environment_that_codex_sends_along_does_not_ask():
     """HOME and PATH come with every command; a rule about something else does not make each of them wait."""
+    try:
+        own = pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        raise harness.Skip("this user has no home") from None
     with Policed({"permissions": {"deny": ["Bash(rm:*)"], "ask": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc, Codex(home) as c:
-        own = rpc.outputs(rpc.run(["printenv", "HOME"])[0]["processId"])["stdout"].decode().strip()
         c.hello()
-        mine = "" if own.startswith("/tmp/") else own + "/.local/bin:"    # what is below /tmp can be written in the sandbox
-        c.start("p", "ls", env={"HOME": own, "PATH": mine + "/opt/tools/bin:/usr/local/bin:/usr/bin:/bin"})
+        c.start("p", "ls", env={"HOME": own, "PATH": own + "/.local/bin:/opt/tools/bin:/usr/local/bin:/usr/bin:/bin"})
         assert c.ended("p")[1]["exitCode"] == 0
         assert not rpc.call("list_actions")["actions"]
 
