@@ -49,6 +49,7 @@ struct engine {
 	struct strmap prompts;        /* thread id → struct hook_prompt: hooks look at a turn that would begin there */
 	TAILQ_HEAD(, reload_waiter) reloads;    /* who waits for the policy files */
 	uint64_t policy_sequence;               /* of the last policy.changed that a policy file caused */
+	struct strmap policy_writes;            /* key → struct policy_write: policy.changed facts that are not committed yet */
 	char policy_problem[256];     /* "" = none */
 	struct strmap task_workers;   /* task id → struct task_worker: on which connection a client's attempt hangs */
 	bool work_waits;              /* something could not be launched for want of room, or of a client to run it for */
