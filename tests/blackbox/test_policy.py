@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import pwd
 import pty
 import signal
 import sys
@@ -622,8 +623,12 @@ def test_what_is_suggested_is_what_is_needed():
                 assert said == ("ask" if without else "allow"), (line, without, said)
 
 
-def own_home(rpc):
-    return rpc.outputs(rpc.run(["printenv", "HOME"])[0]["processId"])["stdout"].decode().strip()
+def own_home():
+    """As the password file has it; a user without an entry has none."""
+    try:
+        return {"HOME": pwd.getpwuid(os.getuid()).pw_dir}
+    except KeyError:
+        return {}
 
 
 def test_variables_that_change_what_runs_are_shown_and_bound():
@@ -669,7 +674,7 @@ def test_a_prompt_that_does_not_fit_says_so():
 def test_the_users_own_home_and_a_path_that_cannot_be_written_change_nothing():
     """As clients send them along with every command, a rule that denies something else does not make them ask."""
     with Policed({"permissions": {"deny": ["Bash(rm:*)"], "ask": ["Bash(mv:*)"]}}) as home, home.rpc() as rpc:
-        usual = {"HOME": own_home(rpc), "PATH": "/opt/tools/bin:/usr/local/bin:/usr/bin:/bin:/nonexistent/bin"}
+        usual = {**own_home(), "PATH": "/opt/tools/bin:/usr/local/bin:/usr/bin:/bin:/nonexistent/bin"}
 
         def answer(**env):
             said = rpc.call("evaluate_permission", command=["ls"], cwd=home.work, env=env)["permissionDecision"]
@@ -684,7 +689,7 @@ def test_the_users_own_home_and_a_path_that_cannot_be_written_change_nothing():
         # What is in a line is named, too, and the command line can be asked.
         said = rpc.call("evaluate_permission", commandLine="PATH=. ls", cwd=home.work)["permissionDecision"]
         assert said["decision"] == "ask" and "the variable PATH is set" in said["decisionReason"], said
-        home.cli("policy", "check", "--env", "HOME=" + usual["HOME"], "--env", "PATH=" + usual["PATH"], "--", "ls")
+        home.cli("policy", "check", *(word for k, v in usual.items() for word in ("--env", f"{k}={v}")), "--", "ls")
         text = home.cli("policy", "check", "--env", f"PATH={home.work}", "--", "ls", status=1).text
         assert f"with       PATH={home.work}\n" in text and "the variable PATH is set" in text, text
         home.cli("policy", "check", "--env", "PATH", "--", "ls", status=2)
