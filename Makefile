@@ -22,6 +22,14 @@ BUILD ?= build$(if $(filter-out debug,$(MODE)),-$(MODE))$(if $(filter %clang,$(C
 PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcurl libcrypto
 PYTHON ?= /usr/bin/python3
 
+# What `bailiff version` says of this build: the same for the same commit and options, whoever builds it, where and when. Without git, in an
+# unpacked tarball, whoever packages it gives BUILD_ID and SOURCE_DATE_EPOCH.
+BUILD_TYPE ?= $(MODE)
+BUILD_ID ?= $(or $(if $(wildcard .git),$(shell git describe --always --dirty --abbrev=12 2>/dev/null)),unknown)
+SOURCE_DATE_EPOCH ?= $(if $(wildcard .git),$(shell git log -1 --format=%ct 2>/dev/null))
+BUILD_DATE := $(if $(SOURCE_DATE_EPOCH),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ 2>/dev/null))
+BUILD_STAMP := -DBAILIFF_BUILD_ID='"$(BUILD_ID)"' -DBAILIFF_BUILD_DATE='"$(BUILD_DATE)"' -DBAILIFF_BUILD_TYPE='"$(BUILD_TYPE)"'
+
 CPPFLAGS_ALL := -I. -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CPPFLAGS)
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla \
 	-Wno-unused-parameter -Wno-missing-field-initializers
@@ -100,6 +108,15 @@ $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+# The stamp is in the programs' main files only, and these are compiled again only if it has changed.
+STAMPED := $(BUILD)/obj/supervisor/main.o $(BUILD)/obj/supervisor/cli/main.o
+$(STAMPED): CPPFLAGS_ALL += $(BUILD_STAMP)
+$(STAMPED): $(BUILD)/build-stamp
+$(BUILD)/build-stamp: always
+	@mkdir -p $(@D)
+	@printf '%s\n' "$(subst ",,$(BUILD_STAMP))" | cmp -s - $@ || printf '%s\n' "$(subst ",,$(BUILD_STAMP))" > $@
+.PHONY: always
 
 # ---- what is missing on this machine ----
 

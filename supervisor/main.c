@@ -3,12 +3,17 @@
  * program again with --role, or bailiff-spawner in its place. This file only wires: options, home, identity, and then guard_run or a role.
  */
 
+#include "runtime/base/buf.h"
+#include "runtime/base/build.h"
+#include "runtime/base/daemon_exit.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/jscan.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/kernel.h"
 #include "supervisor/detach.h"
 #include "supervisor/guard/guard.h"
 #include "supervisor/home.h"
@@ -19,6 +24,7 @@
 #include "supervisor/spawner/role.h"
 #include "supervisor/spawner/zygote.h"
 #include "supervisor/title.h"
+#include "supervisor/version.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,7 +39,6 @@
 
 #define RUNTIME_UID 64613
 #define PROXY_UID 64614 /* nobody else's: what the proxy could be made to do, it would do as nobody */
-#define EXIT_USAGE 2
 #define ARGS_MAX 40
 #define AUDIT_CHECK_MS 30000
 #define AUDIT_DYING_MS 10000 /* how long an earlier daemon's last process may take to be gone */
@@ -105,9 +110,9 @@ static int role_runtime(const struct options *o, struct title *t)
 	title_set(t, "bailiffd: runtime");
 	setup_log("bailiffd runtime", o);
 	if (o->owner_uid && options_number("owner-uid", o->owner_uid, UINT32_MAX, &owner, &e) < 0)
-		return complain(&e, EXIT_USAGE);
+		return complain(&e, DAEMON_EXIT_USAGE);
 	if (o->audit_since && options_number("audit-since", o->audit_since, UINT64_MAX, &audit_since, &e) < 0)
-		return complain(&e, EXIT_USAGE);
+		return complain(&e, DAEMON_EXIT_USAGE);
 	const struct runtime_options r = {
 		.embedded = o->embedded,
 		.verbose = o->verbose,
@@ -143,7 +148,7 @@ static int role(const struct options *o, struct title *t)
 			return roles[i].run(o, t);
 	}
 	fprintf(stderr, "bailiffd: --role: there is no role '%s'\n", o->role);
-	return EXIT_USAGE;
+	return DAEMON_EXIT_USAGE;
 }
 
 /* ---- the guard ---- */
@@ -441,7 +446,7 @@ static int resume(struct daemon *d)
 	struct err e = ERR_INIT;
 	uint64_t fd;
 	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 || home_look(&d->home, &d->home_options, &e) < 0)
-		return complain(&e, EXIT_USAGE);
+		return complain(&e, DAEMON_EXIT_USAGE);
 	snprintf(d->audit.state, sizeof d->audit.state, "%s", d->o.audit_state ? d->o.audit_state : "it was not asked for");
 	snprintf(d->audit.since, sizeof d->audit.since, "%s", d->o.audit_since ? d->o.audit_since : "0");
 	title_set(&d->title, "bailiffd: guard");
@@ -455,6 +460,8 @@ static int begin(struct daemon *d)
 	struct err e = ERR_INIT;
 	fd_auto int log_fd = -1;
 	int ready_fd = -1;
+	if (kernel_check(&e) < 0)
+		return complain(&e, DAEMON_EXIT_KERNEL);
 	if (home_take(&d->home, &d->home_options, &e) < 0 || home_listen(&d->home, &d->home_options, &e) < 0)
 		return complain(&e, 1);
 	if (!d->o.foreground) {
@@ -489,7 +496,7 @@ static int guard(struct daemon *d)
 	d->audit_fd = -1;
 	setup_log("bailiffd guard", &d->o);
 	if (check_options(d, &e) < 0 || (d->privileged && find_identity(d, &e) < 0) || find_names(d, &p, &e) < 0)
-		return complain(&e, EXIT_USAGE);
+		return complain(&e, DAEMON_EXIT_USAGE);
 	umask(077);
 	home_init(&d->home, &p);
 	if (d->o.restore)
@@ -510,21 +517,30 @@ static void clean_inheritance(void)
 		sigaction(sig, &plain, NULL);
 }
 
+static int print_version(const struct options *o)
+{
+	buf_auto struct buf json = BUF_INIT, text = BUF_INIT;
+	version_json(&json);
+	build_text("bailiffd", jval_of(json.data, json.len), &text);
+	buf_byte(&json, '\n');
+	const struct buf *out = o->json ? &json : &text;
+	return fd_write_all(STDOUT_FILENO, out->data, out->len) < 0;
+}
+
 int main(int argc, char **argv)
 {
 	static struct daemon d;
 	struct err e = ERR_INIT;
+	build = BUILD_STAMP;
 	clean_inheritance();
 	title_init(&d.title, argc, argv);
 	if (options_parse(argc, argv, &d.o, &e) < 0)
-		return complain(&e, EXIT_USAGE);
+		return complain(&e, DAEMON_EXIT_USAGE);
 	if (d.o.help) {
 		options_help(stdout);
 		return 0;
 	}
-	if (d.o.version) {
-		printf("bailiffd %s\n", BAILIFF_VERSION);
-		return 0;
-	}
+	if (d.o.version)
+		return print_version(&d.o);
 	return d.o.role ? role(&d.o, &d.title) : guard(&d);
 }

@@ -1,6 +1,8 @@
+#include "runtime/base/build.h"
 #include "supervisor/cli/cli.h"
 
 int main(int argc, char **argv)
 {
+	build = BUILD_STAMP;
 	return cli_main(argc, argv);
 }

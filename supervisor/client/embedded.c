@@ -1,10 +1,11 @@
 #include "supervisor/client/embedded.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/daemon_exit.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "supervisor/client/beside.h"
+#include "supervisor/client/daemon_program.h"
 #include "supervisor/client/home.h"
 
 #include <errno.h>
@@ -50,8 +51,7 @@ static int spawn(char *const argv[], int said_fd, pid_t *ret_pid)
 
 int embedded_begin(const struct home *h, struct embedded *ret, struct err *e)
 {
-	static const char *const places[] = { "bailiffd", "../sbin/bailiffd" };
-	mem_auto char *program = beside_path(places, countof(places));
+	mem_auto char *program = daemon_program_path();
 	char embedded[] = "--embedded", home[] = "--home";
 	char *argv[] = { program, embedded, h->dir[0] ? home : NULL, h->dir[0] ? (char *)h->dir : NULL, NULL };
 	int pipefd[2];
@@ -92,7 +92,8 @@ static int judge(struct embedded *x, int status, struct err *e)
 	const char *last = strrchr(buf_cstr(said), '\n');
 	if (WIFSIGNALED(status))
 		return err_set(e, ERR_UNAVAILABLE, "start a daemon: bailiffd was killed by signal %d", WTERMSIG(status));
-	return err_set(e, ERR_UNAVAILABLE, "start a daemon: %s", said->len ? (last ? last + 1 : said->data) : "it failed without a word");
+	enum err_code code = WEXITSTATUS(status) == DAEMON_EXIT_KERNEL ? ERR_SANDBOX : ERR_UNAVAILABLE;
+	return err_set(e, code, "start a daemon: %s", said->len ? (last ? last + 1 : said->data) : "it failed without a word");
 }
 
 int embedded_look(struct embedded *x, struct err *e)

@@ -152,7 +152,7 @@ static int connect_starting(struct remote *r, struct err *e)
 		int c = connect_places(r, e);
 		if (c <= 0)
 			return c;
-		if (now_ms() >= until)
+		if (now_ms() >= until || (started < 0 && why.code == ERR_SANDBOX))
 			break;
 		poll(NULL, 0, 20);
 	}
@@ -305,8 +305,9 @@ static void start_one(struct remote *r, uint64_t now)
 		s = embedded_begin(&r->places[0], &r->starting, &r->not_started);
 		r->started = true;
 	}
-	if (s < 0 && !r->place && r->give_up_ms > now + START_WAIT_MS)
-		r->give_up_ms = now + START_WAIT_MS;
+	const uint64_t wait_ms = r->not_started.code == ERR_SANDBOX ? 0 : START_WAIT_MS;
+	if (s < 0 && !r->place && r->give_up_ms > now + wait_ms)
+		r->give_up_ms = now + wait_ms;
 }
 
 static int given_up(struct remote *r, struct err *e)

@@ -570,7 +570,7 @@ def test_abstract_sockets_that_the_kernel_cannot_shut_are_reported():
     script = ("import socket; s = socket.socket(socket.AF_UNIX)\n"
               "try: s.connect('\\0{}'); print('reached')\n"
               "except OSError as e: print(e.strerror)")
-    older = (sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "no_landlock.py"))
+    older = harness.kernel_without("landlock_create_ruleset", error="EOPNOTSUPP")
     with socket.socket(socket.AF_UNIX) as service:
         name = f"bailiff-abstract-{os.getpid()}"
         service.bind("\0" + name)
