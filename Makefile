@@ -284,6 +284,9 @@ uninstall:
 # ---- care ----
 
 SOURCES = $(shell git ls-files '*.c' '*.h')
+# For clangd and other tools: the commands that compile every object, from make itself.
+compile_commands.json: $(wildcard $(addsuffix /*.c,$(LAYERS))) Makefile
+	@$(MAKE) -Bnk V=1 all unit-programs | $(PYTHON) tests/compile_commands.py >$@
 .PHONY: format tidy clean
 format:
 	clang-format -i $(SOURCES)
