@@ -1,6 +1,10 @@
 /*
- * Taking and leaving audit, by its netlink socket. Two sockets: the one that records come to is never used to ask
- * anything, since answers and records would mix; the kernel knows it by the one message that must be sent from it.
+ * The kernel's audit, by its netlink sockets. A socket that records come to is never used for requests: answers and records would mix.
+ *
+ * Records are read from the multicast group, which any number of programs can join, so that an audit daemon and any number of bailiff daemons
+ * get all of them. Where no program is registered as the recipient, the kernel prints each record to its log instead. To keep the log clean the
+ * guard then registers a second socket, whose filter drops everything but the kernel's question whether the recipient is still there: it
+ * asks that when an audit daemon wants to register, and then the guard withdraws (audit_recipient_wanted).
  */
 
 #include "sandbox/audit.h"
@@ -8,42 +12,39 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "sandbox/audit_private.h"
 #include "sandbox/violation.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/netlink.h>
+#include <linux/filter.h>
 #include <linux/sock_diag.h>
 #include <poll.h>
-#include <seccomp.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define RECEIVE_BYTES (64 << 20) /* records that wait while the runtime is restarted, or does not get to run */
 #define BACKLOG 8192u            /* records in the kernel before offenders are made to wait */
-#define RULES_MAX 64             /* of ours */
 #define ANSWER_MS 2000
-#define DYING_LOOK_MS 20
+#define TRIAL_UID 65534
 
-struct message {
-	struct nlmsghdr head;
-	char body[9000 - sizeof(struct nlmsghdr)];
-};
+/* ---- messages ---- */
 
 int audit_open(void)
 {
 	return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_AUDIT);
 }
 
-static int send_message(int fd, uint16_t type, uint16_t flags, const void *body, size_t n)
+int audit_send(int fd, uint16_t type, uint16_t flags, const void *body, size_t n)
 {
-	struct message m = { .head = { .nlmsg_len = (uint32_t)NLMSG_LENGTH(n), .nlmsg_type = type,
-				       .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags) } };
+	struct audit_message m = { .head = { .nlmsg_len = (uint32_t)NLMSG_LENGTH(n), .nlmsg_type = type,
+					     .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags) } };
 	const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
 	if (n > sizeof m.body) {
 		errno = EMSGSIZE;
@@ -53,11 +54,10 @@ static int send_message(int fd, uint16_t type, uint16_t flags, const void *body,
 	return sendto(fd, &m, NLMSG_ALIGN(m.head.nlmsg_len), 0, (const struct sockaddr *)&kernel, sizeof kernel) < 0 ? -1 : 0;
 }
 
-/* The next message; its length, or −1. */
-static ssize_t receive(int fd, struct message *ret)
+static ssize_t receive_within(int fd, int ms, struct audit_message *ret)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
-	if (poll(&p, 1, ANSWER_MS) != 1) {
+	if (poll(&p, 1, ms) != 1) {
 		errno = ETIMEDOUT;
 		return -1;
 	}
@@ -69,7 +69,12 @@ static ssize_t receive(int fd, struct message *ret)
 	return n;
 }
 
-static int take_error(const struct message *m, ssize_t n)
+ssize_t audit_receive(int fd, struct audit_message *ret)
+{
+	return receive_within(fd, ANSWER_MS, ret);
+}
+
+int audit_error_of(const struct audit_message *m, ssize_t n)
 {
 	int error = 0;
 	if (n < (ssize_t)(sizeof m->head + sizeof error))
@@ -79,227 +84,79 @@ static int take_error(const struct message *m, ssize_t n)
 	return error == 0 ? 0 : -1;
 }
 
-/* Asks and waits for the kernel's word on it. */
-static int request(int fd, uint16_t type, const void *body, size_t n)
+int audit_request(int fd, uint16_t type, const void *body, size_t n)
 {
-	struct message m;
-	if (send_message(fd, type, NLM_F_ACK, body, n) < 0)
+	struct audit_message m;
+	if (audit_send(fd, type, NLM_F_ACK, body, n) < 0)
 		return -1;
 	for (;;) {
-		ssize_t got = receive(fd, &m);
+		ssize_t got = audit_receive(fd, &m);
 		if (got < 0)
 			return -1;
 		if (m.head.nlmsg_type == NLMSG_ERROR)
-			return take_error(&m, got);
+			return audit_error_of(&m, got);
 	}
 }
 
-static int get_status(int fd, struct audit_status *ret)
+int audit_get_status(int fd, struct audit_status *ret)
 {
-	struct message m;
-	if (send_message(fd, AUDIT_GET, 0, "", 0) < 0)
+	struct audit_message m;
+	if (audit_send(fd, AUDIT_GET, 0, "", 0) < 0)
 		return -1;
 	for (;;) {
-		ssize_t n = receive(fd, &m);
-		if (n < 0 || (m.head.nlmsg_type == NLMSG_ERROR && take_error(&m, n) < 0))
+		ssize_t n = audit_receive(fd, &m);
+		if (n < 0 || (m.head.nlmsg_type == NLMSG_ERROR && audit_error_of(&m, n) < 0))
 			return -1;
 		if (m.head.nlmsg_type != AUDIT_GET)
 			continue;
 		size_t len = (size_t)n - sizeof m.head;
-		*ret = (struct audit_status){ 0 }; /* older kernels tell less */
+		*ret = (struct audit_status){ 0 }; /* older kernels have fewer members */
 		memcpy(ret, m.body, len < sizeof *ret ? len : sizeof *ret);
 		return 0;
 	}
 }
 
-/* ---- rules ---- */
+/* ---- filters ---- */
 
-static void rule_field(struct audit_rule_data *r, uint32_t field, uint32_t op, uint32_t value)
+/*
+ * Accepts messages of these types only. What a filter drops counts as delivered, and takes no room in the socket. Loads of a filter are big-endian, the header
+ * is in the machine's order.
+ */
+static int accept_only(int fd, const uint16_t *types, size_t n)
 {
-	r->fields[r->field_count] = field;
-	r->fieldflags[r->field_count] = op;
-	r->values[r->field_count++] = value;
-}
-
-static bool is_ours(const struct audit_rule_data *r)
-{
-	for (uint32_t i = 0; i < r->field_count && i < AUDIT_MAX_FIELDS; i++) {
-		if (r->fields[i] == AUDIT_LOGINUID && r->values[i] == AUDIT_LOGIN_UID)
-			return true;
-	}
-	return false;
-}
-
-static int rule_add(int fd, struct audit_rule_data *r, uint32_t list, uint32_t action)
-{
-	r->flags = list;
-	r->action = action;
-	return request(fd, AUDIT_ADD_RULE, r, sizeof *r) < 0 && errno != EEXIST ? -1 : 0;
-}
-
-#define KIND(k) (1u << REFUSAL_##k)
-
-/* Which errors of which system calls are refusals. EBUSY: a protected path, or a parent of one, was to be moved away. */
-static const struct {
-	int error;
-	unsigned kinds;
-} refusal_errors[] = {
-	{ EACCES, KIND(FILE) | KIND(NET) | KIND(PRIVILEGE) },
-	{ EPERM, KIND(FILE) | KIND(NET) | KIND(PRIVILEGE) },
-	{ EROFS, KIND(FILE) | KIND(NET) }, /* a socket's name, too */
-	{ EBUSY, KIND(MOVE) },
-	{ ENETUNREACH, KIND(NET) },
-};
-
-static int add_exit_rules(int fd)
-{
-	for (size_t i = 0; i < countof(refusal_errors); i++) {
-		struct audit_rule_data r = { 0 };
-		for (size_t k = 0; k < refusal_count; k++) {
-			int nr = seccomp_syscall_resolve_name(refusals[k].syscall);
-			if (nr < 0 || nr >= AUDIT_BITMASK_SIZE * 32 || !(refusal_kinds(&refusals[k]) & refusal_errors[i].kinds))
-				continue;
-			r.mask[AUDIT_WORD(nr)] |= (uint32_t)AUDIT_BIT(nr);
-		}
-		/* What seldom holds first: a call that succeeds is through with one comparison. */
-		rule_field(&r, AUDIT_EXIT, AUDIT_EQUAL, (uint32_t)-refusal_errors[i].error);
-		rule_field(&r, AUDIT_LOGINUID, AUDIT_EQUAL, AUDIT_LOGIN_UID);
-		rule_field(&r, AUDIT_ARCH, AUDIT_EQUAL, seccomp_arch_native());
-		if (rule_add(fd, &r, AUDIT_FILTER_EXIT, AUDIT_ALWAYS) < 0)
-			return -1;
-	}
-	return 0;
-}
-
-/* What no record of a sandbox needs to say. An older kernel may not know a login uid here: then it is told, and passed over. */
-static void add_exclusions(int fd)
-{
-	static const uint32_t types[] = { AUDIT_BPRM_FCAPS, AUDIT_EXECVE };
-	for (size_t i = 0; i < countof(types); i++) {
-		struct audit_rule_data r = { 0 };
-		memset(r.mask, 0xff, sizeof r.mask);
-		rule_field(&r, AUDIT_MSGTYPE, AUDIT_EQUAL, types[i]);
-		rule_field(&r, AUDIT_LOGINUID, AUDIT_EQUAL, AUDIT_LOGIN_UID);
-		(void)rule_add(fd, &r, AUDIT_FILTER_EXCLUDE, AUDIT_ALWAYS);
-	}
-}
-
-/* Tasks outside sandboxes get no audit context at all: they run as if audit were off. */
-static int add_task_rule(int fd)
-{
-	struct audit_rule_data r = { 0 };
-	memset(r.mask, 0xff, sizeof r.mask);
-	rule_field(&r, AUDIT_LOGINUID, AUDIT_NOT_EQUAL, AUDIT_LOGIN_UID);
-	return rule_add(fd, &r, AUDIT_FILTER_TASK, AUDIT_NEVER);
-}
-
-struct leftovers {
-	struct audit_rule_data rules[RULES_MAX];
-	size_t count;
-	bool task_rule; /* one of ours: audit was off before we came */
-	bool foreign;   /* somebody else has rules */
-};
-
-static int list_rules(int fd, struct leftovers *l)
-{
-	struct message m;
-	*l = (struct leftovers){ .count = 0 };
-	if (send_message(fd, AUDIT_LIST_RULES, 0, "", 0) < 0)
+	struct sock_filter code[2 * 16 + 2];
+	size_t k = 0;
+	if (n > 16) {
+		errno = E2BIG;
 		return -1;
-	for (;;) {
-		ssize_t n = receive(fd, &m);
-		if (n < 0 || (m.head.nlmsg_type == NLMSG_ERROR && take_error(&m, n) < 0))
-			return -1;
-		if (m.head.nlmsg_type == NLMSG_DONE)
-			return 0;
-		struct audit_rule_data r;
-		if (m.head.nlmsg_type != AUDIT_LIST_RULES || n < (ssize_t)(sizeof m.head + sizeof r))
-			continue;
-		memcpy(&r, m.body, sizeof r);
-		if (!is_ours(&r)) {
-			l->foreign = true;
-			continue;
-		}
-		l->task_rule |= r.flags == AUDIT_FILTER_TASK;
-		if (l->count < RULES_MAX)
-			l->rules[l->count++] = r;
 	}
-}
-
-static void remove_rules(int fd, const struct leftovers *l)
-{
-	for (size_t i = 0; i < l->count; i++) {
-		if (request(fd, AUDIT_DEL_RULE, &l->rules[i], sizeof l->rules[i]) < 0 && errno == ETIMEDOUT)
-			return; /* it answers at once or not at all */
+	code[k++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, offsetof(struct nlmsghdr, nlmsg_type));
+	for (size_t i = 0; i < n; i++) {
+		code[k++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, htons(types[i]), 0, 1);
+		code[k++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, UINT32_MAX);
 	}
-}
-
-/* ---- taking ---- */
-
-static bool is_alive(uint32_t pid)
-{
-	return pid && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+	code[k++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0);
+	const struct sock_fprog program = { .len = (unsigned short)k, .filter = code };
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
 /*
- * The kernel takes the sender of this message for the reader, by socket and process. It forgets an earlier one whose
- * socket is closed; that of a daemon that was killed may be a moment away from it.
+ * The multicast group, with room for a burst. What does not fit is dropped: the socket counts it (audit_congestions). Reporting that by an error
+ * (ENOBUFS) is switched off, since a socket with that error receives nothing until everything was read.
  */
-static int register_reader(int records, int ctl, unsigned wait_ms)
+static int open_reader(void)
 {
-	const struct audit_status s = {
-		.mask = AUDIT_STATUS_ENABLED | AUDIT_STATUS_PID | AUDIT_STATUS_RATE_LIMIT | AUDIT_STATUS_BACKLOG_LIMIT,
-		.enabled = 1, .pid = (uint32_t)getpid(), .rate_limit = 0, .backlog_limit = BACKLOG,
+	static const uint16_t types[] = {
+		AUDIT_SYSCALL, AUDIT_CWD, AUDIT_PATH, AUDIT_PROCTITLE, AUDIT_SOCKADDR, AUDIT_EOE, AUDIT_SECCOMP, AUDIT_LANDLOCK_ACCESS, AUDIT_MARK_TYPE,
 	};
-	struct audit_status now;
-	for (unsigned ms = 0;; ms += DYING_LOOK_MS) {
-		if (request(records, AUDIT_SET, &s, sizeof s) == 0)
-			return 0;
-		if (errno != EEXIST || ms >= wait_ms || get_status(ctl, &now) < 0)
-			return -1;
-		if (is_alive(now.pid)) {
-			errno = EEXIST;
-			return -1;
-		}
-		poll(NULL, 0, DYING_LOOK_MS);
-	}
-}
-
-static int unavailable(struct err *e, const char *what)
-{
-	int errnum = errno;
-	if (errnum == ECONNREFUSED || errnum == EPERM)
-		return err_set(e, ERR_UNAVAILABLE, "%s: only from the host's own namespaces and with CAP_AUDIT_CONTROL", what);
-	return err_set(e, ERR_UNAVAILABLE, "%s: %s", what, strerror(errnum));
-}
-
-static int taken_by(uint32_t pid, struct err *e)
-{
-	return err_set(e, ERR_UNAVAILABLE, "audit records go to process %u (an audit daemon, or another bailiffd)", pid);
-}
-
-static int check_owner(int ctl, struct audit_status *s, struct err *e)
-{
-	if (get_status(ctl, s) < 0)
-		return unavailable(e, "the kernel does not answer about audit");
-	if (s->enabled == 2)
-		return err_set(e, ERR_UNAVAILABLE, "the audit rules are immutable until the next boot");
-	if (is_alive(s->pid))
-		return taken_by(s->pid, e);
-	return 0;
-}
-
-/*
- * The kernel waits 100 ms for room, puts the records aside, tries for 500 ms more and then drops them without a word. Told of
- * that by an error (ENOBUFS), a reader would be sent nothing until it had read all there is, which may take longer than
- * those 500 ms: so there is to be none, and audit_congestions is asked instead.
- */
-static int make_room(int records)
-{
+	const struct sockaddr_nl group = { .nl_family = AF_NETLINK, .nl_groups = 1u << (AUDIT_NLGRP_READLOG - 1) };
 	const int size = RECEIVE_BYTES, on = 1;
-	if (setsockopt(records, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
+	fd_auto int fd = audit_open();
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 ||
+	    setsockopt(fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, &on, sizeof on) < 0 || accept_only(fd, types, countof(types)) < 0 ||
+	    bind(fd, (const struct sockaddr *)&group, sizeof group) < 0 || fd_nonblock(fd, true) < 0)
 		return -1;
-	return setsockopt(records, SOL_NETLINK, NETLINK_NO_ENOBUFS, &on, sizeof on);
+	return fd_take(&fd);
 }
 
 uint32_t audit_congestions(int fd)
@@ -309,72 +166,225 @@ uint32_t audit_congestions(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &n) < 0 ? 0 : info[SK_MEMINFO_DROPS];
 }
 
+bool audit_is_reader(int fd)
+{
+	struct sockaddr_nl name = { 0 };
+	socklen_t n = sizeof name;
+	return getsockname(fd, (struct sockaddr *)&name, &n) == 0 && name.nl_groups;
+}
+
+/* ---- the host's state ---- */
+
+static bool is_alive(uint32_t pid)
+{
+	return pid && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+}
+
+static int unavailable(struct err *e, const char *what)
+{
+	int errnum = errno;
+	if (errnum == ECONNREFUSED || errnum == EPERM)
+		return err_set(e, ERR_UNAVAILABLE, "%s: requires the host's own namespaces, CAP_AUDIT_CONTROL and CAP_AUDIT_READ", what);
+	return err_set(e, ERR_UNAVAILABLE, "%s: %s", what, strerror(errnum));
+}
+
+struct host_audit {
+	struct audit_status status;
+	struct audit_rules_state rules;
+	pid_t owner; /* alive, and not this process; 0 = none */
+};
+
+static int read_host(int ctl, struct host_audit *h, struct err *e)
+{
+	if (audit_get_status(ctl, &h->status) < 0)
+		return unavailable(e, "the kernel does not answer about audit");
+	bool self = h->status.pid == (uint32_t)getpid();
+	h->owner = !self && is_alive(h->status.pid) ? (pid_t)h->status.pid : 0;
+	if (audit_rules_read(ctl, self ? getpid() : h->owner, &h->rules) < 0)
+		return unavailable(e, "list the audit rules");
+	return 0;
+}
+
+static bool belongs_to_another(const struct host_audit *h)
+{
+	return h->rules.foreign || (h->owner && !h->rules.owner_is_bailiff);
+}
+
+/* Switches audit on, and keeps it away from tasks outside sandboxes, where nobody else uses it. */
+static int apply(int ctl, const struct host_audit *h, struct err *e)
+{
+	bool was_off = !h->status.enabled || h->rules.task_rule || h->rules.others_task_rule;
+	bool another = belongs_to_another(h);
+	if (h->status.enabled == 2)
+		return err_set(e, ERR_UNAVAILABLE, "the audit rules are immutable until the next boot (auditctl -e 2); boot without that to get exact denials");
+	if (!h->status.enabled && h->owner && !h->rules.owner_is_bailiff)
+		return err_set(e, ERR_UNAVAILABLE, "audit is switched off although process %d owns it; auditctl -e 1 switches it on", (int)h->owner);
+	if (another && h->rules.task_rule && audit_rules_remove_task(ctl) < 0)
+		return unavailable(e, "remove an audit rule");
+	if (audit_rules_add(ctl, was_off && !another) < 0)
+		return unavailable(e, "add audit rules");
+	struct audit_status s = { .mask = AUDIT_STATUS_ENABLED, .enabled = 1 };
+	if (!another) { /* else the limits are the owner's to set */
+		s.mask |= AUDIT_STATUS_RATE_LIMIT | AUDIT_STATUS_BACKLOG_LIMIT;
+		s.backlog_limit = BACKLOG;
+	}
+	if ((!h->status.enabled || !another) && audit_request(ctl, AUDIT_SET, &s, sizeof s) < 0)
+		return unavailable(e, "switch audit on");
+	return 0;
+}
+
+/* ---- a trial ---- */
+
+/* In a process of its own: tells its session, then its child tries what is refused to everybody but root. Nothing here allocates. */
+static void trial_child(int out)
+{
+	uint32_t session = audit_enter_session();
+	(void)!write(out, &session, sizeof session);
+	pid_t pid = fork(); /* the kernel decides about auditing a task when it is made */
+	if (pid == 0) {
+		if (syscall(SYS_setresuid, TRIAL_UID, TRIAL_UID, TRIAL_UID) == 0)
+			(void)kill(1, 0);
+		_exit(0);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+	_exit(0);
+}
+
+static bool record_comes(int reader, uint32_t session, unsigned ms)
+{
+	struct audit_message m;
+	char word[32];
+	int n = snprintf(word, sizeof word, " ses=%u ", session);
+	for (;;) {
+		ssize_t got = receive_within(reader, (int)ms, &m);
+		if (got < 0 && errno == ETIMEDOUT)
+			return false;
+		if (got > 0 && m.head.nlmsg_type == AUDIT_SYSCALL && memmem(&m, (size_t)got, word, (size_t)n))
+			return true;
+	}
+}
+
+/* Rules of others, a namespace or a locked login uid may keep records away: a refusal is made, and its record must come. */
+static int try_out(int reader, const struct host_audit *h, unsigned ms, struct err *e)
+{
+	int fds[2];
+	uint32_t session = AUDIT_NO_SESSION;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return unavailable(e, "try audit");
+	pid_t pid = fork();
+	if (pid == 0)
+		trial_child(fds[1]);
+	close(fds[1]);
+	if (pid > 0) {
+		(void)fd_read_all(fds[0], &session, sizeof session);
+		waitpid(pid, NULL, 0);
+	}
+	close(fds[0]);
+	if (session == AUDIT_NO_SESSION)
+		return err_set(e, ERR_UNAVAILABLE, "commands get no audit session; look for locked login uids (auditctl -s: loginuid_immutable)");
+	if (record_comes(reader, session, ms))
+		return 0;
+	if (h->rules.never_task)
+		return err_set(e, ERR_UNAVAILABLE, "an audit rule of this host switches auditing off for all tasks (task,never in auditctl -l); remove it to get exact denials");
+	return err_set(e, ERR_UNAVAILABLE, "audit records of a trial did not arrive; look for rules of this host that suppress them (auditctl -l)");
+}
+
+int audit_take(unsigned trial_ms, int *ret_fd, struct err *e)
+{
+	fd_auto int ctl = audit_open(), reader = -1;
+	struct host_audit h;
+	if (ctl < 0)
+		return unavailable(e, "the kernel has no audit");
+	if (read_host(ctl, &h, e) < 0)
+		return -1;
+	reader = open_reader();
+	if (reader < 0)
+		return unavailable(e, "listen to audit records");
+	if (apply(ctl, &h, e) < 0 || try_out(reader, &h, trial_ms, e) < 0) {
+		audit_leave();
+		return -1;
+	}
+	*ret_fd = fd_take(&reader);
+	return 0;
+}
+
+int audit_keep(struct err *e)
+{
+	fd_auto int ctl = audit_open();
+	struct host_audit h;
+	if (ctl < 0)
+		return unavailable(e, "the kernel has no audit");
+	if (read_host(ctl, &h, e) < 0)
+		return -1;
+	bool whole = h.status.enabled && audit_rules_complete(&h.rules);
+	if (whole && !(belongs_to_another(&h) && h.rules.task_rule))
+		return 0;
+	return apply(ctl, &h, e) < 0 ? -1 : whole ? 0 : 1;
+}
+
+void audit_leave(void)
+{
+	fd_auto int ctl = audit_open();
+	struct err e = ERR_INIT;
+	struct host_audit h;
+	if (ctl < 0 || read_host(ctl, &h, &e) < 0)
+		return;
+	(void)audit_rules_remove(ctl);
+	if (!h.rules.task_rule || h.rules.other_daemons || belongs_to_another(&h))
+		return;
+	const struct audit_status off = { .mask = AUDIT_STATUS_ENABLED };
+	(void)audit_request(ctl, AUDIT_SET, &off, sizeof off);
+}
+
+/* ---- the recipient ---- */
+
 int audit_owner(pid_t *ret)
 {
 	struct audit_status s;
 	fd_auto int ctl = audit_open();
-	if (ctl < 0 || get_status(ctl, &s) < 0)
+	if (ctl < 0 || audit_get_status(ctl, &s) < 0)
 		return -1;
 	*ret = is_alive(s.pid) ? (pid_t)s.pid : 0;
 	return 0;
 }
 
-int audit_take(unsigned wait_ms, int *ret_fd, struct err *e)
+int audit_recipient_open(void)
 {
-	fd_auto int records = audit_open(), ctl = audit_open();
-	struct audit_status s;
-	struct leftovers left;
-	if (records < 0 || ctl < 0)
-		return unavailable(e, "the kernel has no audit");
-	if (check_owner(ctl, &s, e) < 0)
+	static const uint16_t types[] = { AUDIT_REPLACE };
+	const struct audit_status s = { .mask = AUDIT_STATUS_PID, .pid = (uint32_t)getpid() };
+	fd_auto int fd = audit_open();
+	if (fd < 0 || audit_request(fd, AUDIT_SET, &s, sizeof s) < 0 || accept_only(fd, types, countof(types)) < 0 || fd_nonblock(fd, true) < 0)
 		return -1;
-	if (list_rules(ctl, &left) < 0)
-		return unavailable(e, "list the audit rules");
-	bool alone = (s.enabled == 0 || left.task_rule) && !left.foreign;
-	if (make_room(records) < 0)
-		return unavailable(e, "room for audit records");
-	if (register_reader(records, ctl, wait_ms) < 0) {
-		int errnum = errno;
-		if (errnum == EEXIST && get_status(ctl, &s) == 0 && is_alive(s.pid)) /* it was faster */
-			return taken_by(s.pid, e);
-		errno = errnum;
-		return unavailable(e, "become the reader of audit records");
-	}
-	remove_rules(ctl, &left);
-	add_exclusions(ctl);
-	if ((alone && add_task_rule(ctl) < 0) || add_exit_rules(ctl) < 0) {
-		unavailable(e, "add audit rules");
-		audit_leave(records);
-		return -1;
-	}
-	if (fd_nonblock(records, true) < 0)
-		return unavailable(e, "audit socket");
-	*ret_fd = fd_take(&records);
-	return 0;
+	return fd_take(&fd);
 }
 
-void audit_leave(int fd)
+bool audit_recipient_wanted(int fd)
 {
-	fd_auto int ctl = audit_open();
-	struct leftovers left = { .count = 0 };
-	struct audit_status now;
-	if (ctl < 0 || list_rules(ctl, &left) < 0)
-		return;
-	remove_rules(ctl, &left);
-	if (get_status(ctl, &now) < 0 || now.pid != (uint32_t)getpid())
-		return; /* whether audit is on is for the new reader to say */
-	struct audit_status s = { .mask = AUDIT_STATUS_PID | (left.task_rule ? AUDIT_STATUS_ENABLED : 0u) };
-	/* No answer is waited for: records may still be on their way to this socket. */
-	(void)send_message(fd, AUDIT_SET, 0, &s, sizeof s);
+	struct audit_message m;
+	bool wanted = false;
+	while (recv(fd, &m, sizeof m, MSG_DONTWAIT) >= (ssize_t)sizeof m.head)
+		wanted |= m.head.nlmsg_type == AUDIT_REPLACE;
+	return wanted;
+}
+
+void audit_recipient_close(int fd)
+{
+	const struct audit_status s = { .mask = AUDIT_STATUS_PID };
+	(void)audit_send(fd, AUDIT_SET, 0, &s, sizeof s); /* the filter drops the answer */
+	close(fd);
 }
 
 /* ---- marks and sessions ---- */
 
 int audit_mark(int fd, uint64_t token)
 {
-	char text[64];
+	char text[80];
+	struct audit_status s;
 	int n = snprintf(text, sizeof text, AUDIT_MARK "%llu", (unsigned long long)token);
-	return send_message(fd, AUDIT_MARK_TYPE, 0, text, (size_t)n + 1);
+	if (audit_get_status(fd, &s) == 0)
+		n += snprintf(text + n, sizeof text - (size_t)n, AUDIT_MARK_LOST "%u", s.lost);
+	return audit_send(fd, AUDIT_MARK_TYPE, 0, text, (size_t)n + 1);
 }
 
 /* What loginuid and sessionid hold; both have the same value for "none". */

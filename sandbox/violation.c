@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <netinet/in.h>
 #include <seccomp.h>
 #include <stdio.h>
@@ -15,10 +14,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-
-#ifndef AUDIT_LANDLOCK_ACCESS
-#define AUDIT_LANDLOCK_ACCESS 1423
-#endif
 
 #define OPEN_MAX_EVENTS 512 /* refusals whose records have not all come */
 #define SYSCALLS_MAX 1024
@@ -561,21 +556,30 @@ static bool take_seccomp(struct violation_builder *b, struct text t)
 	return v->session != AUDIT_NO_SESSION;
 }
 
-static bool take_mark(struct text t, uint64_t *ret_token)
+/* The digits after the first occurrence of `name`; false = it is not there. */
+static bool number_after(struct text t, const char *name, uint64_t *ret)
 {
-	static const char mark[] = "msg='" AUDIT_MARK;
-	const char *at = memmem(t.p, (size_t)(t.end - t.p), mark, sizeof mark - 1);
-	uint64_t n = 0;
+	size_t n = strlen(name);
+	const char *at = memmem(t.p, (size_t)(t.end - t.p), name, n);
 	if (!at)
 		return false;
-	for (at += sizeof mark - 1; at < t.end && *at >= '0' && *at <= '9' && n < UINT64_MAX / 16; at++)
-		n = n * 10 + (uint64_t)(*at - '0');
-	*ret_token = n;
+	*ret = 0;
+	for (at += n; at < t.end && *at >= '0' && *at <= '9' && *ret < UINT64_MAX / 16; at++)
+		*ret = *ret * 10 + (uint64_t)(*at - '0');
+	return true;
+}
+
+static bool take_mark(struct text t, struct violation_mark *ret)
+{
+	uint64_t lost;
+	if (!number_after(t, "msg='" AUDIT_MARK, &ret->token))
+		return false;
+	ret->lost = number_after(t, AUDIT_MARK_LOST, &lost) ? (uint32_t)lost : 0;
 	return true;
 }
 
 enum violation_step violation_builder_take(struct violation_builder *b, unsigned type, const char *text, size_t len,
-					   const struct violation **ret, uint64_t *ret_token)
+					   const struct violation **ret, struct violation_mark *ret_mark)
 {
 	struct text t = { text, text + len };
 	struct pending *e;
@@ -620,7 +624,7 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 		*ret = &b->out;
 		return VIOLATION_READY;
 	case AUDIT_MARK_TYPE:
-		return take_mark(t, ret_token) ? VIOLATION_MARK : VIOLATION_NOTHING;
+		return take_mark(t, ret_mark) ? VIOLATION_MARK : VIOLATION_NOTHING;
 	default:
 		break;
 	}

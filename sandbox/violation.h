@@ -12,11 +12,17 @@
 #include "sandbox/open_folder.h"
 
 #include <limits.h>
+#include <linux/audit.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#ifndef AUDIT_LANDLOCK_ACCESS
+#define AUDIT_LANDLOCK_ACCESS 1423 /* since 6.15 */
+#endif
+
 #define AUDIT_MARK "bailiff-mark=" /* see audit_mark() */
+#define AUDIT_MARK_LOST " lost="
 #define AUDIT_MARK_TYPE 1121       /* "freestyle text of a trusted program", which only CAP_AUDIT_WRITE can send */
 
 /* ---- the table ---- */
@@ -75,10 +81,14 @@ void violation_builder_free(struct violation_builder *b);
 enum violation_step {
 	VIOLATION_NOTHING,  /* more is to come, or the record means nothing here */
 	VIOLATION_READY,    /* *ret is a refusal, valid until the next call */
-	VIOLATION_MARK,     /* *ret_token: everything before the mark has come */
+	VIOLATION_MARK,     /* *ret_mark: everything before the mark has come */
+};
+struct violation_mark {
+	uint64_t token;
+	uint32_t lost; /* records that the kernel could not keep since boot, when the mark was sent; 0 = none, or not known */
 };
 /* Takes one record: its type, and the text behind the netlink header. */
 enum violation_step violation_builder_take(struct violation_builder *b, unsigned type, const char *text, size_t len,
-					   const struct violation **ret, uint64_t *ret_token);
+					   const struct violation **ret, struct violation_mark *ret_mark);
 
 #endif

@@ -15,12 +15,15 @@
 #include <linux/netlink.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 
 #define RECORDS_AT_ONCE 32
 #define RECORD_MAX 9000       /* what the kernel makes */
 #define TURNS 8               /* of so many records, before others get their turn */
 #define ASK_AGAIN_MS 50
+#define MARK_LOST_MS 500      /* a mark that has not come by then, with nothing left to read, was dropped in a flood */
+#define MARK_COUNTER_BITS 32
 
 void audit_reader_init(struct audit_reader *a, struct world *w, int fd)
 {
@@ -33,8 +36,12 @@ void audit_reader_init(struct audit_reader *a, struct world *w, int fd)
 	violation_builder_look(a->builder, open_folder_is);
 	a->congestions = audit_congestions(fd);
 	a->room = mem_alloc(RECORDS_AT_ONCE * RECORD_MAX);
-	/* Higher than any mark of an earlier runtime, which may still come. */
-	a->asked = a->seen = clock_boot_ns();
+	/* Marks of an earlier runtime, and of other daemons, come here too: the upper half says whose. */
+	uint32_t whose = 0;
+	if (getrandom(&whose, sizeof whose, GRND_NONBLOCK) != (ssize_t)sizeof whose)
+		whose = (uint32_t)clock_boot_ns();
+	a->seen = (uint64_t)(whose >> 2) << MARK_COUNTER_BITS; /* two bits less: the reader of marks takes 19 digits */
+	a->asked = a->seen + 1; /* the first one tells how many records the kernel had lost before */
 }
 
 void audit_reader_done(struct audit_reader *a)
@@ -88,14 +95,43 @@ void audit_reader_part(struct audit_reader *a, struct hold *h)
 		strmap_del(&a->sessions, key);
 }
 
+/* ---- what did not come ---- */
+
+static void missed_some(void *ctx, const char *session, void *value)
+{
+	const struct audit_reader *a = ctx;
+	const struct plan_key of = ((const struct hold *)value)->key;
+
+	engine_on_violations_missed(a->world->engine, of.id);
+}
+
+static void missed(struct audit_reader *a, const char *why)
+{
+	strmap_visit(&a->sessions, missed_some, a);
+	if (a->missed++ % 1000 == 0) /* one is enough to know */
+		engine_warn(a->world->engine, "violations_lost", "the counts of sandbox.violation may be too low", "%s", why);
+}
+
+/* Records that the kernel could not keep: its backlog was full, or a rate limit was reached. They may have been of any task of the host. */
+static void note_lost(struct audit_reader *a, uint32_t lost)
+{
+	bool first = !a->lost_known;
+
+	if (!first && lost != a->lost)
+		missed(a, "the kernel lost audit records: its backlog or rate limit is too small (auditctl -s)");
+	a->lost = lost;
+	a->lost_known = true;
+}
+
 /* ---- marks ---- */
 
 static void ask(struct audit_reader *a)
 {
-	const struct timeval later = { .tv_usec = ASK_AGAIN_MS * 1000 };
+	const struct timeval soon = { .tv_usec = ASK_AGAIN_MS * 1000 }, later = { .tv_usec = MARK_LOST_MS * 1000 };
+	bool sent = spawn_link_mark(&a->world->spawner, a->asked);
 
-	if (!spawn_link_mark(&a->world->spawner, a->asked) && a->retry)
-		loop_add(a->retry, &later);
+	if (a->retry)
+		loop_add(a->retry, sent ? &later : &soon);
 }
 
 static void on_retry(evutil_socket_t fd, short what, void *ctx)
@@ -136,13 +172,14 @@ static void collect_settled(void *ctx, const char *session, void *value)
 }
 
 /* The end of one process may change the holds: by name, from a list made before. */
-static void on_mark(struct audit_reader *a, uint64_t token)
+static void on_mark(struct audit_reader *a, const struct violation_mark *mark)
 {
-	struct settled s = { .token = token };
+	struct settled s = { .token = mark->token };
 
-	if (token > a->asked || token <= a->seen)
+	if (mark->token > a->asked || mark->token <= a->seen)
 		return;
-	a->seen = token;
+	note_lost(a, mark->lost);
+	a->seen = mark->token;
 	s.ids = mem_zalloc(a->sessions.count + 1, sizeof *s.ids);
 	strmap_each(&a->sessions, collect_settled, &s);
 	for (size_t i = 0; i < s.count; i++)
@@ -169,29 +206,21 @@ static void take_record(struct audit_reader *a, const char *bytes, size_t n)
 {
 	const struct violation *v = NULL;
 	struct nlmsghdr head;
-	uint64_t token = 0;
+	struct violation_mark mark = { 0 };
 
 	if (n < sizeof head)
 		return;
 	memcpy(&head, bytes, sizeof head);
-	switch (violation_builder_take(a->builder, head.nlmsg_type, bytes + sizeof head, n - sizeof head, &v, &token)) {
+	switch (violation_builder_take(a->builder, head.nlmsg_type, bytes + sizeof head, n - sizeof head, &v, &mark)) {
 	case VIOLATION_READY:
 		on_refusal(a, v);
 		break;
 	case VIOLATION_MARK:
-		on_mark(a, token);
+		on_mark(a, &mark);
 		break;
 	case VIOLATION_NOTHING:
 		break;
 	}
-}
-
-static void missed_some(void *ctx, const char *session, void *value)
-{
-	const struct audit_reader *a = ctx;
-	const struct plan_key of = ((const struct hold *)value)->key;
-
-	engine_on_violations_missed(a->world->engine, of.id);
 }
 
 static void look_for_congestion(struct audit_reader *a)
@@ -201,10 +230,7 @@ static void look_for_congestion(struct audit_reader *a)
 	if (now == a->congestions)
 		return;
 	a->congestions = now;
-	strmap_visit(&a->sessions, missed_some, a);
-	if (a->missed++ % 1000 == 0) /* one is enough to know */
-		engine_warn(a->world->engine, "violations_lost", "the counts of sandbox.violation may be too low",
-			    "the kernel had no room for audit records");
+	missed(a, "there was no room for audit records");
 }
 
 static void on_records(evutil_socket_t fd, short what, void *ctx)

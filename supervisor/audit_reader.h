@@ -22,12 +22,14 @@ struct world;
 
 struct audit_reader {
 	struct world *world;
-	int fd;                    /* −1 = audit is not ours */
+	int fd;                    /* −1 = audit is not available */
 	struct event *ev, *retry;
 	struct violation_builder *builder;
 	char *room;                /* for records */
 	struct strmap sessions;    /* session, in decimal → struct hold */
 	uint64_t asked, seen;      /* marks */
+	bool lost_known;
+	uint32_t lost;             /* records that the kernel could not keep, as the last mark says */
 	bool warned;               /* that a sandbox has no session */
 	uint32_t congestions;      /* as the kernel counts them */
 	uint64_t missed;           /* times that there were more */

@@ -41,7 +41,7 @@
 #define PROXY_UID 64614 /* nobody else's: what the proxy could be made to do, it would do as nobody */
 #define ARGS_MAX 40
 #define AUDIT_CHECK_MS 30000
-#define AUDIT_DYING_MS 10000 /* how long an earlier daemon's last process may take to be gone */
+#define AUDIT_TRIAL_MS 5000
 #define HOST_POLICY "/etc/bailiff/policy.json"
 
 struct daemon {
@@ -425,16 +425,16 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 	return status;
 }
 
-/* By the guard, which lives as long as the sandboxes do: the kernel knows the reader of audit records by its process. */
+/* By the guard, which lives as long as the sandboxes do: the audit rules are in its name. */
 static void take_audit(struct daemon *d)
 {
 	struct err e = ERR_INIT;
 	const char *why = NULL;
 	if (!d->privileged)
-		why = "it takes root";
+		why = "requires root: only a daemon with CAP_AUDIT_CONTROL and CAP_AUDIT_READ can read audit records";
 	else if (d->o.audit && strcmp(d->o.audit, "off") == 0)
 		why = "switched off by --audit off";
-	else if (audit_take(AUDIT_DYING_MS, &d->audit_fd, &e) < 0)
+	else if (audit_take(AUDIT_TRIAL_MS, &d->audit_fd, &e) < 0)
 		why = e.message;
 	snprintf(d->audit.state, sizeof d->audit.state, "%s", why ? why : "on");
 	snprintf(d->audit.since, sizeof d->audit.since, "0");

@@ -14,7 +14,6 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "sandbox/audit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -446,7 +445,7 @@ static int wait_ms(const struct guard *g)
 	return until <= now ? 0 : (int)((until - now) / 1000000) + 1;
 }
 
-enum { POLL_SIGNAL, POLL_WATCH, POLL_LINK, POLL_PIDFD = POLL_LINK + GUARD_ROLES, POLL_DYING = POLL_PIDFD + GUARD_ROLES };
+enum { POLL_SIGNAL, POLL_WATCH, POLL_AUDIT, POLL_LINK, POLL_PIDFD = POLL_LINK + GUARD_ROLES, POLL_DYING = POLL_PIDFD + GUARD_ROLES };
 
 static size_t fill_polls(struct guard *g)
 {
@@ -454,6 +453,7 @@ static size_t fill_polls(struct guard *g)
 	size_t n = POLL_DYING;
 	p[POLL_SIGNAL] = (struct pollfd){ .fd = g->signal_fd, .events = POLLIN };
 	p[POLL_WATCH] = (struct pollfd){ .fd = g->watch_fd, .events = POLLIN };
+	p[POLL_AUDIT] = (struct pollfd){ .fd = g->audit_recipient, .events = POLLIN };
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		p[POLL_LINK + i] = (struct pollfd){ .fd = g->child[i].link, .events = POLLIN };
 		p[POLL_PIDFD + i] = (struct pollfd){ .fd = g->child[i].pidfd, .events = POLLIN };
@@ -490,6 +490,8 @@ static void take_news(struct guard *g)
 	}
 	if (g->polls[POLL_SIGNAL].revents)
 		take_signals(g);
+	if (g->polls[POLL_AUDIT].revents)
+		guard_audit_news(g);
 	if (g->polls[POLL_WATCH].revents && policy_watch_touched(g->watch_fd, g->o->file + GUARD_FILE_POLICY, WATCHED_FILES))
 		g->child[GUARD_RUNTIME].tell_reload = true;
 }
@@ -630,7 +632,7 @@ static void replace_children(struct guard *g)
 int guard_run(const struct guard_options *options)
 {
 	struct guard_options o = *options;
-	struct guard g = { .o = &o };
+	struct guard g = { .o = &o, .audit_recipient = -1 };
 	for (int i = 0; i < GUARD_ROLES; i++)
 		guard_child_init(&g.child[i], (enum guard_role)i);
 	g.child[GUARD_OTLP].wanted = o.otlp_exe != NULL;
@@ -651,6 +653,7 @@ int guard_run(const struct guard_options *options)
 			log_error("upgrade: the state left by the earlier program is not understood");
 			return 1;
 		}
+		guard_audit_resume(&g);
 		replace_children(&g);
 	}
 	while (!g.leaving) {
@@ -659,8 +662,7 @@ int guard_run(const struct guard_options *options)
 			upgrade(&g);
 	}
 	end_everything(&g);
-	if (o.audit_fd >= 0)
-		audit_leave(o.audit_fd);
+	guard_audit_leave(&g);
 	vault_done(&g.vault);
 	free(g.polls);
 	fd_close(&g.signal_fd);

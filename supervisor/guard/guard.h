@@ -17,8 +17,8 @@
 struct pollfd;
 
 /*
- * Violations come from the kernel's audit, which may be somebody else's when the daemon starts, or be lost later. The guard looks every
- * `check_ms` and takes it where nobody has it. `state` and `since` are arguments of the runtime and the spawner (--audit-state,
+ * Violations come from the kernel's audit, which may not be available when the daemon starts, or later lose its rules to another program. The guard
+ * checks every `check_ms`. `state` and `since` are arguments of the runtime and the spawner (--audit-state,
  * --audit-since): in argv by address, so a child that is started later gets what holds then.
  */
 struct guard_audit {
@@ -37,7 +37,7 @@ struct guard_options {
 	int listen_fd, store_fd, spool_fd; /* for the runtime; −1 = none */
 	int cow_fd;                       /* for the spawner; −1 = none */
 	int lock_fd;                      /* only kept open */
-	int audit_fd;                     /* of audit_take(), for the runtime; −1 = none. Left at the end */
+	int audit_fd;                     /* of audit_take(), for the runtime; −1 = none. audit_leave() at the end */
 	struct guard_audit *audit;        /* NULL = never looked at */
 	int ready_fd;                     /* told "R" once the runtime serves; −1 = nobody waits */
 	const char *file[GUARD_FILES];    /* opened for each new runtime, if they are there; NULL = none */
@@ -79,7 +79,8 @@ struct guard {
 	bool upgrade;
 	uint64_t audit_at;     /* when to look at audit next; 0 = not scheduled yet */
 	uint64_t audit_changes; /* times in a row that a look found something to change */
-	bool audit_free;       /* the last look found that nobody has it */
+	int audit_recipient;   /* of audit_recipient_open(); −1 = another program is the recipient */
+	unsigned audit_free;   /* checks in a row that found no recipient */
 	bool leaving;
 	int status;
 };
@@ -103,6 +104,9 @@ int guard_child_bury(struct guard_child *c);
 /* guard_audit.c */
 uint64_t guard_audit_due(const struct guard *g); /* boot time, ns; UINT64_MAX = never */
 void guard_audit_check(struct guard *g);         /* if it is due */
+void guard_audit_news(struct guard *g);          /* the recipient's socket is readable */
+void guard_audit_resume(struct guard *g);        /* after an upgrade: what an earlier version left */
+void guard_audit_leave(struct guard *g);
 
 /* guard_state.c: everything a guard must know to go on, through an exec of itself */
 int guard_state_save(const struct guard *g);      /* a descriptor without CLOEXEC, as are all that it names; −1 with errno */

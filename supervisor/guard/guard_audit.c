@@ -1,11 +1,14 @@
 /*
- * Has audit become free, or was it lost? Looked at from time to time: the kernel tells neither.
+ * Keeps audit usable while the daemon runs. Checked from time to time, since the kernel does not report changes: another program may remove all
+ * rules (an audit daemon that starts does that), switch audit off, or make it available.
  *
- * bailiff never competes for audit. The kernel refuses to replace a live reader, and what another reader has left is taken only if
- * it is found free twice in a row, so that an audit daemon that is being restarted finds it free.
+ * The runtime reads the records and the spawner gives sandboxes their sessions, each by what it was started with. So both are restarted
+ * when that changes, or when records may have been lost meanwhile; commands go on. If the state keeps changing, the checks become less
+ * frequent.
  *
- * The runtime reads the records and the spawner gives sandboxes their sessions, each by what it was started with. So both are started
- * anew when that changes; commands go on. If the state keeps changing, the looks become less frequent.
+ * The guard is the registered recipient of records only while nobody else is (audit.c says why), and never competes for that: it withdraws as soon as
+ * another program wants to register, and registers again only after two checks in a row have found no recipient, so that an audit daemon
+ * that is being restarted is not in the way of itself.
  */
 
 #include "supervisor/guard/guard.h"
@@ -15,13 +18,17 @@
 #include "runtime/base/log.h"
 #include "sandbox/audit.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define MS_NS 1000000ull
 #define CHANGES_MAX 7 /* in a row: the interval is doubled so many times at most */
+#define FREE_CHECKS 2
+#define TRIAL_MS 500 /* nothing else is done meanwhile */
 
 uint64_t guard_audit_due(const struct guard *g)
 {
@@ -39,39 +46,82 @@ static void restart_children(struct guard *g)
 	fd_pidfd_signal(g->child[GUARD_SPAWNER].pidfd, SIGKILL);
 }
 
-/* true = the children know something else. Nobody is waited for here: with another reader around, this is tried again later. */
+/* ---- the recipient ---- */
+
+static void register_recipient(struct guard *g, unsigned needed)
+{
+	pid_t owner;
+	if (g->o->audit_fd < 0 || audit_owner(&owner) < 0)
+		return;
+	bool own = owner == getpid() && g->audit_recipient >= 0;
+	if (own)
+		return;
+	if (g->audit_recipient >= 0)
+		fd_close(&g->audit_recipient); /* the kernel has given it up */
+	g->audit_free = owner == 0 || owner == getpid() ? g->audit_free + 1 : 0;
+	if (g->audit_free < needed)
+		return;
+	g->audit_recipient = audit_recipient_open();
+	if (g->audit_recipient < 0)
+		log_info("audit records go to the kernel's log as well: %s", strerror(errno));
+}
+
+static void withdraw(struct guard *g)
+{
+	if (g->audit_recipient < 0)
+		return;
+	audit_recipient_close(fd_take(&g->audit_recipient));
+	g->audit_free = 0;
+}
+
+void guard_audit_news(struct guard *g)
+{
+	if (!audit_recipient_wanted(g->audit_recipient))
+		return;
+	log_info("another program wants to be the recipient of audit records: withdrawing");
+	withdraw(g);
+}
+
+/* ---- rules ---- */
+
+static void set_since_now(struct guard *g)
+{
+	snprintf(g->o->audit->since, sizeof g->o->audit->since, "%" PRIu64, clock_boot_ns());
+}
+
+/* true = the children know something else. */
+static bool keep(struct guard *g)
+{
+	struct guard_options *o = g->o;
+	struct err e = ERR_INIT;
+	int r = audit_keep(&e);
+	if (r == 0)
+		return false;
+	if (r > 0) {
+		log_warning("audit rules were removed by another program, and are added again");
+		set_since_now(g);
+		return true;
+	}
+	log_warning("audit is lost: %s", e.message);
+	snprintf(o->audit->state, sizeof o->audit->state, "%s", e.message);
+	withdraw(g);
+	audit_leave();
+	fd_close(&o->audit_fd);
+	return true;
+}
+
 static bool take(struct guard *g)
 {
 	struct guard_options *o = g->o;
 	struct err e = ERR_INIT;
-	bool had = o->audit_fd >= 0;
-	int fd = -1;
-	if (audit_take(0, &fd, &e) < 0) {
+	if (audit_take(TRIAL_MS, &o->audit_fd, &e) < 0) {
 		snprintf(o->audit->state, sizeof o->audit->state, "%s", e.message);
-		if (!had)
-			return false;
-		log_warning("audit is lost: %s", e.message);
-		audit_leave(o->audit_fd);
-	} else {
-		snprintf(o->audit->state, sizeof o->audit->state, "on");
-		snprintf(o->audit->since, sizeof o->audit->since, "%" PRIu64, clock_boot_ns());
-		log_info("audit was %s: it is ours now", had ? "lost" : "free");
+		return false;
 	}
-	fd_close(&o->audit_fd);
-	o->audit_fd = fd;
+	snprintf(o->audit->state, sizeof o->audit->state, "on");
+	set_since_now(g);
+	log_info("audit is available now");
 	return true;
-}
-
-static bool look(struct guard *g)
-{
-	bool had = g->o->audit_fd >= 0, was_free = g->audit_free;
-	pid_t owner;
-	if (audit_owner(&owner) < 0)
-		return false;
-	g->audit_free = owner == 0;
-	if (had ? owner == getpid() : owner != 0 || !was_free)
-		return false;
-	return take(g);
 }
 
 void guard_audit_check(struct guard *g)
@@ -79,11 +129,39 @@ void guard_audit_check(struct guard *g)
 	uint64_t now = clock_boot_ns();
 	if (now < guard_audit_due(g) || g->leaving || g->upgrade)
 		return;
-	if (g->audit_at && children_serve(g)) {
-		bool changed = look(g);
+	if (!g->audit_at) {
+		register_recipient(g, 1);
+	} else if (children_serve(g)) {
+		bool changed = g->o->audit_fd >= 0 ? keep(g) : take(g);
 		if (changed)
 			restart_children(g);
 		g->audit_changes = !changed ? 0 : g->audit_changes < CHANGES_MAX ? g->audit_changes + 1 : CHANGES_MAX;
+		register_recipient(g, FREE_CHECKS);
 	}
 	g->audit_at = now + (g->o->audit->check_ms * MS_NS << g->audit_changes);
+}
+
+/* ---- beginning and end ---- */
+
+/* A version before the multicast group read as the host's only recipient. The runtime is replaced after an upgrade anyway. */
+void guard_audit_resume(struct guard *g)
+{
+	struct guard_options *o = g->o;
+	struct err e = ERR_INIT;
+	if (o->audit_fd < 0 || audit_is_reader(o->audit_fd))
+		return;
+	audit_recipient_close(fd_take(&o->audit_fd));
+	if (audit_take(TRIAL_MS, &o->audit_fd, &e) == 0) {
+		set_since_now(g);
+	} else {
+		log_warning("audit is lost: %s", e.message);
+		snprintf(o->audit->state, sizeof o->audit->state, "%s", e.message);
+	}
+}
+
+void guard_audit_leave(struct guard *g)
+{
+	withdraw(g);
+	if (g->o->audit_fd >= 0)
+		audit_leave();
 }

@@ -28,13 +28,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (p < end) {
 		const char *line_end = memchr(p, '\n', (size_t)(end - p));
 		const struct violation *v = NULL;
-		uint64_t token;
+		struct violation_mark mark;
 
 		if (!line_end)
 			line_end = end;
 		unsigned type = type_of(&p, line_end);
 		mem_auto char *text = mem_dup(p, (size_t)(line_end - p));
-		if (violation_builder_take(b, type, text, (size_t)(line_end - p), &v, &token) == VIOLATION_READY) {
+		if (violation_builder_take(b, type, text, (size_t)(line_end - p), &v, &mark) == VIOLATION_READY) {
 			if (!v->kind || !v->operation || !v->source || strlen(v->path) >= sizeof v->path)
 				abort();
 			violation_is_benign(v);

@@ -23,7 +23,7 @@
 
 static struct violation_builder *b;
 static const struct violation *v;
-static uint64_t token;
+static struct violation_mark mark;
 
 __attribute__((format(printf, 3, 4))) static enum violation_step put(unsigned type, unsigned serial, const char *fmt, ...)
 {
@@ -35,7 +35,7 @@ __attribute__((format(printf, 3, 4))) static enum violation_step put(unsigned ty
 	va_end(ap);
 	mem_auto char *exact = mem_dup(text, (size_t)n); /* without a NUL behind it */
 	v = NULL;
-	return violation_builder_take(b, type, exact, (size_t)n, &v, &token);
+	return violation_builder_take(b, type, exact, (size_t)n, &v, &mark);
 }
 
 static void put_call(unsigned serial, const char *name, int error, const char *args)
@@ -313,7 +313,7 @@ START_TEST(marks)
 	b = violation_builder_new();
 	ck_assert_int_eq(put(AUDIT_MARK_TYPE, 1, "pid=1752 uid=0 auid=4294967295 ses=4294967295 msg='" AUDIT_MARK "18446744073709'"),
 			 VIOLATION_MARK);
-	ck_assert_uint_eq(token, 18446744073709ull);
+	ck_assert_uint_eq(mark.token, 18446744073709ull);
 	ck_assert_int_eq(put(AUDIT_MARK_TYPE, 1, "pid=1752 uid=0 auid=1 ses=1 msg='something else'"), VIOLATION_NOTHING);
 	violation_builder_free(b);
 }
