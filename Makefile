@@ -2,12 +2,14 @@
 #
 #   make             build/bailiffd and build/bailiff         make check      everything that CI runs
 #   make demo        run a command, see the facts it left     make deps       install the Debian packages (as root)
-#   make MODE=asan   debug | asan | tsan | fuzz | release     make CC=clang   the other compiler
+#   make MODE=asan   debug | asan | tsan | fuzz | release | static             make CC=clang   the other compiler
 #   make unit lint blackbox crash                             parts of check  (crash: N=kills GUARD_N=kills SEED=n)
 #   make fuzz        FUZZ_S=seconds for each target           make bench      the figures of docs/performance.md
 #   make differential   the policy parser against bash and dash  (COUNT=scripts SEED=n)
 #   make simulate    the engine in a made-up world            (SIM_STEPS=1000000 SEED=n)
-#   make docs        regenerate what comes out of tables      make install    PREFIX=/usr/local DESTDIR=
+#   make docs        regenerate what comes out of tables      make install    release build; PREFIX=/usr/local DESTDIR=
+#   make release     an optimised, hardened build             make deb        build/deb/bailiff_VERSION_ARCH.deb  (ARCH=amd64)
+#   make tarball     static programs, build/dist/…tar.gz      make reproducible   two builds are the same, byte for byte
 #
 # Each folder is a layer and becomes one archive; tests/lint/layers.py checks who includes whom. `make demo` and `make
 # check` work as the only command on a bare Debian machine: they install what is missing and then call make again, because
@@ -19,8 +21,12 @@ ifeq ($(origin CC),default)
 CC := gcc
 endif
 BUILD ?= build$(if $(filter-out debug,$(MODE)),-$(MODE))$(if $(filter %clang,$(CC)),$(if $(filter-out fuzz,$(MODE)),-clang))
-PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcurl libcrypto
+# MODE=static: what the static tarball holds. libcurl cannot be linked statically on Debian (Kerberos has no static library), so the
+# two programs that use it are left out; bailiffd says so where they are needed.
+STATIC := $(filter static,$(MODE))
+PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcrypto $(if $(STATIC),,libcurl)
 PYTHON ?= /usr/bin/python3
+PKG_CONFIG ?= pkg-config
 
 # What `bailiff version` says of this build: the same for the same commit and options, whoever builds it, where and when. Without git, in an
 # unpacked tarball, whoever packages it gives BUILD_ID and SOURCE_DATE_EPOCH.
@@ -30,28 +36,36 @@ SOURCE_DATE_EPOCH ?= $(if $(wildcard .git),$(shell git log -1 --format=%ct 2>/de
 BUILD_DATE := $(if $(SOURCE_DATE_EPOCH),$(shell date -u -d @$(SOURCE_DATE_EPOCH) +%Y-%m-%dT%H:%M:%SZ 2>/dev/null))
 BUILD_STAMP := -DBAILIFF_BUILD_ID='"$(BUILD_ID)"' -DBAILIFF_BUILD_DATE='"$(BUILD_DATE)"' -DBAILIFF_BUILD_TYPE='"$(BUILD_TYPE)"'
 
-CPPFLAGS_ALL := -I. -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h $(shell pkg-config --cflags $(PKGS) 2>/dev/null) $(CPPFLAGS)
+CPPFLAGS_ALL := -I. -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h $(shell $(PKG_CONFIG) --cflags $(PKGS) 2>/dev/null) $(CPPFLAGS)
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wwrite-strings -Wvla \
 	-Wno-unused-parameter -Wno-missing-field-initializers
 CFLAGS_debug := -O1 -g
-CFLAGS_release := -O2 -g -DNDEBUG -D_FORTIFY_SOURCE=2
+# What this compiler has of the release build's hardening; asked only where a release is built. CET is x86's, BTI and PAC are ARM's.
+cc_option = $(shell $(CC) -Werror $(1) -x c -c /dev/null -o /dev/null 2>/dev/null && echo '$(1)')
+fortify = $(shell echo '\#include <features.h>' | $(CC) -Werror -O2 -D_FORTIFY_SOURCE=3 -x c -c - -o /dev/null 2>/dev/null && echo 3 || echo 2)
+ifneq ($(filter release static,$(MODE)),)
+PROTECTION := $(call cc_option,-fstack-clash-protection) $(call cc_option,-fcf-protection=full) $(call cc_option,-mbranch-protection=standard)
+CFLAGS_release := -O2 -g -DNDEBUG -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=$(fortify) $(PROTECTION)
+CFLAGS_static := $(CFLAGS_release)
+endif
 # gcc guesses wrongly about lengths and initialisation in code that its sanitizers have rewritten.
 SANITIZED := $(if $(findstring clang,$(CC)),,-Wno-format-truncation -Wno-maybe-uninitialized)
 CFLAGS_asan := $(SANITIZED) -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS_tsan := $(SANITIZED) -O1 -g -fsanitize=thread
 CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
-HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing
+# Paths of this machine stay out of the files that are built: two builds are the same wherever they were made.
+HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing -ffile-prefix-map=$(CURDIR)=.
 CFLAGS_ALL := -std=gnu11 $(HARDEN) $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
-LDFLAGS_ALL := -pie -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=%,$(CFLAGS_$(MODE))) $(LDFLAGS)
-LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lm -lpthread
-CHECK_LIBS := $(shell pkg-config --libs check 2>/dev/null)
+LDFLAGS_ALL := $(if $(STATIC),-static-pie,-pie) -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=%,$(CFLAGS_$(MODE))) $(LDFLAGS)
+LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/null) -lm -lpthread
+CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
 LAYERS := supervisor/cli supervisor/gateway supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/guard supervisor runtime/evidence runtime/engine \
 	runtime/view runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/loop runtime/base
 MAINS := supervisor/main.c supervisor/cli/main.c supervisor/gateway/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c
 
-layer_sources = $(filter-out $(MAINS),$(wildcard $(1)/*.c))
+layer_sources = $(filter-out $(MAINS),$(sort $(wildcard $(1)/*.c)))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))
 layer_archive = $(BUILD)/lib/$(subst /,_,$(1)).a
 ARCHIVES := $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(call layer_archive,$(l))))
@@ -59,20 +73,21 @@ ARCHIVES := $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(call layer_a
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $@)
 ASAN_OPTIONS_O := $(if $(filter asan,$(MODE)),$(BUILD)/obj/tests/asan_options.o)
-ARCHIVES += $(ASAN_OPTIONS_O)
+NAME_SERVICE_O := $(if $(STATIC),$(BUILD)/obj/runtime/base/name_service.o)
+ARCHIVES += $(ASAN_OPTIONS_O) $(NAME_SERVICE_O)
 LINK = $(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
 
 # Under sanitizers bailiffd is its own spawner. SPAWNER_LIBS='-lseccomp -lmd -lxxhash' takes the shared libraries.
-SPAWNER := $(if $(filter debug release,$(MODE)),$(BUILD)/bailiff-spawner)
-SPAWNER_LIBS ?= -Wl,-Bstatic -lseccomp -lmd -lxxhash -Wl,-Bdynamic
+SPAWNER := $(if $(filter debug release static,$(MODE)),$(BUILD)/bailiff-spawner)
+SPAWNER_LIBS ?= -Wl,-Bstatic -lseccomp -lmd -lxxhash $(if $(STATIC),,-Wl,-Bdynamic)
 
 .PHONY: all
-all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook
+all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(if $(STATIC),,$(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook)
 
 $(BUILD)/bailiffd: $(BUILD)/obj/supervisor/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
-SPAWNER_ARCHIVES := $(foreach l,supervisor/spawner supervisor/guard supervisor sandbox/steps sandbox pty runtime/base,$(call layer_archive,$(l)))
+SPAWNER_ARCHIVES := $(foreach l,supervisor/spawner supervisor/guard supervisor sandbox/steps sandbox pty runtime/base,$(call layer_archive,$(l))) $(NAME_SERVICE_O)
 $(BUILD)/bailiff-spawner: $(BUILD)/obj/supervisor/spawner/main.o $(SPAWNER_ARCHIVES)
 	$(call say,LINK)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(SPAWNER_ARCHIVES) -Wl,--end-group $(SPAWNER_LIBS)
@@ -90,17 +105,18 @@ $(BUILD)/bailiff-gateway: $(BUILD)/obj/supervisor/gateway/main.o $(ARCHIVES)
 	$(LINK)
 
 # Static, and not instrumented: it runs inside of sandboxes, where none of our libraries need be.
-TOOL_SOURCES := $(wildcard supervisor/tool/*.c) $(addprefix runtime/base/,buf.c err.c jscan.c jw.c mem.c text.c)
+TOOL_SOURCES := $(sort $(wildcard supervisor/tool/*.c)) $(addprefix runtime/base/,buf.c err.c jscan.c jw.c mem.c text.c)
 $(BUILD)/bailiff-tool: $(TOOL_SOURCES) $(wildcard supervisor/tool/*.h runtime/base/*.h)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(Q)$(CC) -std=gnu11 -O2 -g $(HARDEN) $(WARN) -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h -I. -static-pie -o $@ $(TOOL_SOURCES)
+	$(Q)$(CC) -std=gnu11 $(HARDEN) $(WARN) -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h -I. $(CPPFLAGS) \
+		$(or $(CFLAGS_release),-O2 -g) $(CFLAGS) -static-pie -Wl,-z,relro,-z,now $(LDFLAGS) -o $@ $(TOOL_SOURCES)
 
 define layer_rule
 $(call layer_archive,$(1)): $(call layer_objects,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$(Q)$(AR) rcs $$@ $$^
+	$(Q)$(AR) rcsD $$@ $$^
 endef
 $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(eval $(call layer_rule,$(l)))))
 
@@ -142,7 +158,7 @@ UNIT_SHARED := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(shell find tests/unit -n
 $(BUILD)/lib/tests_unit.a: $(UNIT_SHARED)
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(Q)$(AR) rcs $@ $^
+	$(Q)$(AR) rcsD $@ $^
 $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/lib/tests_unit.a $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call say,LINK)
@@ -274,12 +290,29 @@ docs: all $(EVENT_DOC)
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+ARCH ?= $(shell dpkg --print-architecture 2>/dev/null || uname -m)
 
-.PHONY: install uninstall
-install: all
-	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install.sh install $(BUILD)
+# What is installed or packed is a release build in a folder of its own, unless MODE says otherwise.
+INSTALLED := $(if $(filter undefined file,$(origin MODE)),release,$(MODE))
+INSTALL_BUILD := $(if $(filter file,$(origin BUILD)),build$(if $(filter-out debug,$(INSTALLED)),-$(INSTALLED)),$(BUILD))
+
+.PHONY: release install uninstall deb tarball reproducible package-test
+release:
+	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=$(INSTALLED) BUILD=$(INSTALL_BUILD) all
+install: release
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) SETS='$(SETS)' packaging/install.sh install $(INSTALL_BUILD)
 uninstall:
-	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) packaging/install.sh uninstall $(BUILD)
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) SETS='$(SETS)' packaging/install.sh uninstall $(INSTALL_BUILD)
+deb:
+	@BUILD_ID='$(BUILD_ID)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' packaging/deb.sh build $(VERSION) $(ARCH)
+tarball:
+	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=static BUILD=$(if $(filter file,$(origin BUILD)),build-static,$(BUILD)) all
+	@SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' packaging/tarball.sh $(if $(filter file,$(origin BUILD)),build-static,$(BUILD)) build/dist $(VERSION)
+# Two builds, in other folders and at other times, are compared; tests of the packages in a clean root filesystem (both take minutes).
+reproducible:
+	@tests/package/reproducible
+package-test:
+	@tests/package/run
 
 # ---- care ----
 

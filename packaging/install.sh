@@ -1,6 +1,7 @@
 #!/bin/sh
-# install.sh install|uninstall BUILD, with PREFIX and DESTDIR from the environment. Each file goes through put, so that
-# uninstall removes exactly what install brought. An administrator's policy and configuration are never overwritten or removed.
+# install.sh install|uninstall BUILD, with PREFIX, DESTDIR and SETS from the environment: installs, or removes, what packaging/files
+# lists. An administrator's policy and configuration are never overwritten or removed. SETS picks from the list; by default all, the
+# AppArmor profile only where the parser knows the rule that it consists of.
 set -eu
 
 verb=$1
@@ -8,52 +9,62 @@ build=$2
 prefix=${PREFIX:-/usr/local}
 root=${DESTDIR:-}
 cd "$(dirname "$0")/.."
+case $verb in
+install | uninstall) ;;
+*) echo "usage: install.sh install|uninstall BUILD" >&2; exit 2 ;;
+esac
 
-put() { # mode source target
-	[ -e "$2" ] || [ "$verb" = uninstall ] || return 0
-	case $verb in
-	install) install -D -m "$1" "$2" "$root$3" ;;
-	uninstall) rm -f "$root$3" ;;
+sets=${SETS:-program curl doc license data system config}
+if [ -z "${SETS:-}" ] && { [ -e "$root/etc/apparmor.d/abi/4.0" ] || [ "$verb" = uninstall ]; }; then
+	sets="$sets apparmor"
+fi
+# Debian's own folders where they differ from those for local software.
+units=$prefix/lib/systemd/system
+zsh=site-functions
+if [ "$prefix" = /usr ]; then
+	units=/lib/systemd/system
+	zsh=vendor-completions
+fi
+
+put() { # set mode source target
+	if [ "$verb" = uninstall ]; then
+		[ "$1" = config ] || rm -f "$root$4"
+		return
+	fi
+	[ -f "$3" ] || { echo "install: $3 is missing: build it first (make release)" >&2; exit 1; }
+	if [ "$1" = config ] && [ -e "$root$4" ]; then
+		return
+	fi
+	install -D -m "$2" "$3" "$root$4"
+	case $1 in
+	system | apparmor) sed -i "s|/usr/local/|$prefix/|g" "$root$4" ;;
 	esac
 }
 
-put 0755 "$build/bailiffd" "$prefix/sbin/bailiffd"
-put 0755 "$build/bailiff" "$prefix/bin/bailiff"
-put 0755 "$build/bailiff-tool" "$prefix/libexec/bailiff/bailiff-tool"
-put 0755 "$build/bailiff-spawner" "$prefix/libexec/bailiff/bailiff-spawner"
-put 0755 "$build/bailiff-gateway" "$prefix/libexec/bailiff/bailiff-gateway"
-put 0755 "$build/bailiff-otlp" "$prefix/libexec/bailiff/bailiff-otlp"
-put 0755 "$build/bailiff-webhook" "$prefix/libexec/bailiff/bailiff-webhook"
-for page in docs/man/*.[1-8]; do
-	[ -e "$page" ] && put 0644 "$page" "$prefix/share/man/man${page##*.}/${page##*/}"
-done
-for page in docs/*.md README.md LICENSE; do
-	put 0644 "$page" "$prefix/share/doc/bailiff/${page##*/}"
-done
-for schema in docs/schemas/*.json; do
-	[ -e "$schema" ] && put 0644 "$schema" "$prefix/share/bailiff/schemas/${schema##*/}"
-done
-put 0644 packaging/completions/bailiff.bash "$prefix/share/bash-completion/completions/bailiff"
-put 0644 packaging/completions/_bailiff "$prefix/share/zsh/site-functions/_bailiff"
-put 0644 packaging/completions/bailiff.fish "$prefix/share/fish/vendor_completions.d/bailiff.fish"
-put 0644 packaging/policy.json "$prefix/share/bailiff/policy.json"
+while read -r set mode source target; do
+	case $set in
+	'' | '#'*) continue ;;
+	esac
+	case " $sets " in
+	*" $set "*) ;;
+	*) continue ;;
+	esac
+	target=$(echo "$target" | sed "s|@PREFIX@|$prefix|; s|@UNITS@|$units|; s|@ZSH@|$zsh|")
+	case $source in
+	@BUILD@/*) source=$build/${source#@BUILD@/} ;;
+	esac
+	for file in $source; do
+		case $target in
+		*/) put "$set" "$mode" "$file" "$target${file##*/}" ;;
+		*) put "$set" "$mode" "$file" "$target" ;;
+		esac
+	done
+done <packaging/files
 
-# The unit names the installed daemon.
-units=$prefix/lib/systemd/system
-[ "$prefix" != /usr ] || units=/lib/systemd/system
-for unit in packaging/*.service packaging/systemd/*.service; do
-	[ -e "$unit" ] || continue
-	put 0644 "$unit" "$units/${unit##*/}"
-	[ "$verb" = uninstall ] || sed -i "s|@PREFIX@|$prefix|g; s|/usr/local/sbin/bailiffd|$prefix/sbin/bailiffd|g; s|/usr/sbin/bailiffd|$prefix/sbin/bailiffd|g" "$root$units/${unit##*/}"
-done
-users=$prefix/lib/systemd/user
-for unit in packaging/user/*.service; do
-	[ -e "$unit" ] || continue
-	put 0644 "$unit" "$users/${unit##*/}"
-	[ "$verb" = uninstall ] || sed -i "s|/usr/local/bin/bailiff|$prefix/bin/bailiff|g" "$root$users/${unit##*/}"
-done
-
-if [ "$verb" = install ] && [ -e packaging/policy.json ] && [ ! -e "$root/etc/bailiff/policy.json" ]; then
-	install -D -m 0644 packaging/policy.json "$root/etc/bailiff/policy.json"
+[ "$verb" = install ] || rmdir "$root$prefix/libexec/bailiff" "$root$prefix/share/bailiff/schemas" "$root$prefix/share/bailiff" \
+	"$root$prefix/share/doc/bailiff/setup" "$root$prefix/share/doc/bailiff" 2>/dev/null || true
+# The profile counts once the kernel has it; under DESTDIR that is the package's business.
+if [ -z "$root" ] && [ "$verb" = install ] && [ -e /etc/apparmor.d/bailiff ] && [ -e /sys/kernel/security/apparmor/profiles ]; then
+	apparmor_parser -r -T -W /etc/apparmor.d/bailiff || echo "install: the AppArmor profile /etc/apparmor.d/bailiff was not loaded" >&2
 fi
 echo "bailiff: ${verb}ed under $root$prefix"
