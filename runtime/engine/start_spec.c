@@ -151,7 +151,8 @@ static int take_command(const json_t *json, struct start_spec *s, struct err *e)
 
 /*
  * A client that stands for somebody with a file method of his own (a gateway) starts bailiff-tool itself: `fs OPERATION FLAGS PATH
- * [PATH]`. The program is shown wherever it lies, and what rules say about files holds.
+ * [PATH]`. The program is shown wherever it lies, and what rules say about files holds. `inspect SUBJECT ARGUMENT` is a command like any other
+ * for the rules: it looks around, for `bailiff doctor`.
  */
 static void take_own_program(const struct engine *g, struct start_spec *s)
 {
@@ -159,9 +160,14 @@ static void take_own_program(const struct engine *g, struct start_spec *s)
 	const char *own = engine_tool_program(g);
 	struct start_request *r = &s->request;
 
-	if (!own || r->argc < 5 || r->argc > 6 || strcmp(r->argv[0], own) != 0 || strcmp(r->argv[1], "fs") != 0)
+	if (!own || r->argc < 4 || r->argc > 6 || strcmp(r->argv[0], own) != 0)
+		return;
+	bool inspects = strcmp(r->argv[1], "inspect") == 0;
+	if (!inspects && (r->argc < 5 || strcmp(r->argv[1], "fs") != 0))
 		return;
 	s->sandbox.request.own_program = own;
+	if (inspects)
+		return;
 	r->tool = "write_file";
 	for (size_t i = 0; i < countof(reading); i++)
 		if (strcmp(r->argv[2], reading[i]) == 0)

@@ -1,30 +1,58 @@
 #include "runtime/base/buf.h"
+#include "runtime/base/build.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/doctor.h"
+#include "supervisor/cli/show.h"
+#include "supervisor/client/daemon_program.h"
 #include "supervisor/client/home.h"
 #include "supervisor/client/remote.h"
-#include "supervisor/cli/show.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static int nobody(struct cli *c, const struct err *e)
+struct findings {
+	struct buf about;        /* which daemon answers, as JSON */
+	struct jval health;
+	struct jval machine;     /* bailiffd --version --json; JT_NONE = it could not be asked */
+	struct doctor_row rows[DOCTOR_ROWS_MAX];
+	size_t nrows;
+	bool safe;
+};
+
+/* ---- no daemon ---- */
+
+static int show_nobody(struct cli *c, const struct err *e, struct jval machine)
 {
 	struct home places[HOME_PLACES];
 	size_t n = home_places(getuid(), places);
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
 
 	cli_error("doctor: %s", e->message);
 	for (size_t i = 0; i < n; i++)
 		cli_hint("looked for %s (%s; %s)", places[i].socket, places[i].kind, home_has_store(&places[i]) ? "has a store" : "no store yet");
 	cli_hint("start one yourself to see why: bailiffd --foreground");
+	if (!opts_has(&c->opts, OPT_doctor_JSON))
+		return EXIT_FAILED;
+	jw_obj(&w);
+	jw_kbool(&w, "safe", false);
+	jw_kstr(&w, "error", e->message);
+	if (machine.type == JT_OBJECT)
+		jw_kraw(&w, "machine", machine.text, machine.len);
+	jw_obj_end(&w);
+	buf_byte(&out, '\n');
+	show_out(&out);
 	return EXIT_FAILED;
 }
 
-static void about(struct cli *c, struct jval hello, bool json, struct buf *out)
+/* ---- what was found ---- */
+
+static void write_about(struct cli *c, struct jval hello, struct buf *out)
 {
-	buf_auto struct buf text = BUF_INIT;
-	struct jw w = jw_on(&text);
+	struct jw w = jw_on(out);
 	struct jval version = jval_get(hello, "serverVersion"), role = jval_get(hello, "role");
 
 	jw_obj(&w);
@@ -37,88 +65,143 @@ static void about(struct cli *c, struct jval hello, bool json, struct buf *out)
 	jw_kuint(&w, "uid", getuid());
 	jw_kstr(&w, "clientVersion", BAILIFF_VERSION);
 	jw_obj_end(&w);
-	if (json) {
-		buf_append(out, text.data, text.len);
-	} else {
-		buf_str(out, "daemon:\n");
-		show_json(jval_of(text.data, text.len), 2, out);
+}
+
+static void write_json(const struct findings *f, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kbool(&w, "safe", f->safe);
+	jw_karr(&w, "layers");
+	for (size_t i = 0; i < f->nrows; i++) {
+		const struct doctor_row *r = &f->rows[i];
+
+		jw_obj(&w);
+		jw_kstr(&w, "layer", r->layer);
+		jw_kstr(&w, "state", doctor_state_name(r->state));
+		jw_kbool(&w, "required", r->required);
+		jw_kopt(&w, "seen", r->seen[0] ? r->seen : NULL);
+		jw_kopt(&w, "cause", r->cause[0] ? r->cause : NULL);
+		jw_kopt(&w, "fix", r->fix[0] ? r->fix : NULL);
+		jw_obj_end(&w);
 	}
+	jw_arr_end(&w);
+	jw_kraw(&w, "daemon", f->about.data, f->about.len);
+	jw_kraw(&w, "health", f->health.text, f->health.len);
+	if (f->machine.type == JT_OBJECT)
+		jw_kraw(&w, "machine", f->machine.text, f->machine.len);
+	jw_obj_end(&w);
+	buf_byte(out, '\n');
 }
 
-static enum show_colour colour_of(const char *state)
+static enum show_colour colour_of(const struct doctor_row *r)
 {
-	return strcmp(state, "enforced") == 0 ? SHOW_GREEN : SHOW_YELLOW;
+	if (r->state == DOCTOR_UNAVAILABLE)
+		return r->required ? SHOW_RED : SHOW_YELLOW;
+	return r->state == DOCTOR_ENFORCED ? SHOW_GREEN : SHOW_DIM;
 }
 
-static void show_enforced(struct jval list, struct buf *out)
+static void show_layers(const struct findings *f, struct buf *out)
 {
-	static const char *const heads[] = { "THIS MACHINE", "STATE", "DETAIL" };
+	static const char *const heads[] = { "LAYER", "STATE", "SEEN FROM INSIDE" };
 	struct show_table t;
 
-	show_table_init(&t, heads, 3);
-	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
-		char name[64], state[32], detail[256];
+	show_table_init(&t, heads, countof(heads));
+	for (size_t i = 0; i < f->nrows; i++) {
+		const struct doctor_row *r = &f->rows[i];
 
-		jval_str(jval_get(it.value, "name"), name, sizeof(name));
-		jval_str(jval_get(it.value, "state"), state, sizeof(state));
-		jval_str(jval_get(it.value, "detail"), detail, sizeof(detail));
-		show_table_cell(&t, SHOW_PLAIN, name);
-		show_table_cell(&t, colour_of(state), state);
-		show_table_cell(&t, SHOW_DIM, detail);
+		show_table_cell(&t, SHOW_PLAIN, r->layer);
+		show_table_cell(&t, colour_of(r), doctor_state_name(r->state));
+		show_table_cell(&t, SHOW_DIM, r->state == DOCTOR_UNAVAILABLE ? r->cause : r->seen);
 	}
 	show_table_render(&t, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), out);
 	show_table_done(&t);
 }
 
-/* Everything it says, and what is enforced as a table. */
-static void show_health(struct jval health, struct buf *out)
+static void show_line(const char *text, struct buf *out)
 {
-	buf_auto struct buf rest = BUF_INIT;
-	struct jw w = jw_on(&rest);
-	struct jval enforces = { 0 };
+	buf_auto struct buf json = BUF_INIT;
+	struct jw w = jw_on(&json);
 
-	jw_obj(&w);
-	for (struct jiter it = jiter_on(health); jiter_next(&it);) {
-		char key[64];
+	jw_str(&w, text);
+	show_scalar(jval_of(json.data, json.len), out);
+	buf_byte(out, '\n');
+}
 
-		jval_str(it.key, key, sizeof(key));
-		if (strcmp(key, "enforces") == 0 && it.value.type == JT_ARRAY)
-			enforces = it.value;
-		else
-			jw_kraw(&w, key, it.value.text, it.value.len);
+/* Whole: the table's last column is cut at the edge of a terminal. */
+static void show_fixes(const struct findings *f, struct buf *out)
+{
+	for (size_t i = 0; i < f->nrows; i++) {
+		const struct doctor_row *r = &f->rows[i];
+
+		if (r->state != DOCTOR_UNAVAILABLE || !r->fix[0])
+			continue;
+		buf_printf(out, "\n%s: ", r->layer);
+		show_line(r->cause, out);
+		buf_str(out, "  fix: ");
+		show_line(r->fix, out);
 	}
-	jw_obj_end(&w);
-	show_json(jval_of(rest.data, rest.len), 2, out);
-	if (enforces.type == JT_ARRAY) {
+}
+
+static void show_text(const struct findings *f, struct buf *out)
+{
+	buf_str(out, "daemon:\n");
+	show_json(jval_of(f->about.data, f->about.len), 2, out);
+	buf_str(out, "health:\n");
+	show_json(f->health, 2, out);
+	buf_byte(out, '\n');
+	if (f->machine.type == JT_OBJECT) {
+		build_text("bailiffd", f->machine, out);
 		buf_byte(out, '\n');
-		show_enforced(enforces, out);
 	}
+	show_layers(f, out);
+	show_fixes(f, out);
+	buf_str(out, f->safe ? "\nCommands run in a sandbox that was seen to hold.\n" : "\nCommands cannot run safely here.\n");
+}
+
+static bool is_safe(const struct findings *f)
+{
+	for (size_t i = 0; i < f->nrows; i++)
+		if (f->rows[i].required && f->rows[i].state == DOCTOR_UNAVAILABLE)
+			return false;
+	return true;
+}
+
+static void examine(struct cli *c, struct findings *f)
+{
+	mem_auto char *tool = jval_strdup(jval_get(f->health, "toolProgram"));
+	struct doctor d;
+
+	doctor_try(c, tool, &d);
+	f->nrows = doctor_judge(&d, f->machine, f->health, f->rows);
+	f->safe = is_safe(f);
+	doctor_done(&d);
 }
 
 int cmd_doctor(struct cli *c)
 {
 	remote_answer_auto struct remote_answer hello = REMOTE_ANSWER_INIT, health = REMOTE_ANSWER_INIT;
-	bool json = opts_has(&c->opts, OPT_doctor_JSON);
 	struct remote_options o = { .start = true }; /* what this machine enforces can only be told by a daemon that tried */
-	buf_auto struct buf out = BUF_INIT;
+	buf_auto struct buf out = BUF_INIT, machine = BUF_INIT;
+	struct findings f = { 0 };
 	struct err e = ERR_INIT;
 
 	if (c->opts.nargs)
 		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
+	if (daemon_program_describe(&machine, NULL) == 0)
+		f.machine = jval_of(machine.data, machine.len);
 	if (remote_open(&o, &c->remote, &e) < 0)
-		return nobody(c, &e);
+		return show_nobody(c, &e, f.machine);
 	if (cli_call(c, "initialize", NULL, &hello, &e) < 0 || cli_call(c, "get_health", NULL, &health, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "doctor");
-	if (json) {
-		buf_str(&out, "{\"daemon\":");
-		about(c, hello.result, true, &out);
-		buf_str(&out, ",\"health\":");
-		buf_append(&out, health.result.text, health.result.len);
-		buf_str(&out, "}\n");
-	} else {
-		about(c, hello.result, false, &out);
-		buf_str(&out, "health:\n");
-		show_health(health.result, &out);
-	}
-	return show_out(&out);
+	f.health = health.result;
+	write_about(c, hello.result, &f.about);
+	examine(c, &f);
+	if (opts_has(&c->opts, OPT_doctor_JSON))
+		write_json(&f, &out);
+	else
+		show_text(&f, &out);
+	buf_done(&f.about);
+	return show_out(&out) || !f.safe ? EXIT_FAILED : 0;
 }

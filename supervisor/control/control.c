@@ -302,7 +302,6 @@ void control_free(struct control *k)
 	event_free(k->accept_again_ev);
 	event_free(k->turn_ev);
 	strmap_done(&k->flights);
-	buf_done(&k->enforces);
 	fd_close(&k->spare_fd);
 	free(k->methods);
 	free(k->scratch);

@@ -5,7 +5,6 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "sandbox/probe.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/method.h"
 #include "supervisor/control/methods.h"
@@ -79,39 +78,6 @@ void method_initialize(struct call *c)
 
 /* ---- get_health ---- */
 
-#define PROBE_MAX 32
-
-/* Whether audit can be used is known by who took it. */
-static void audit_row(struct probe_row *r, const char *state)
-{
-	bool on = strcmp(state, "on") == 0;
-	r->state = on ? "enforced" : "unavailable";
-	snprintf(r->detail, sizeof r->detail, "%s",
-		 on ? "refusals are told exactly; each system call in a sandbox takes ~100 ns longer" : state);
-}
-
-/* What this machine enforces does not change while the daemon runs. */
-static const struct buf *enforces(struct control *k)
-{
-	if (k->enforces.len)
-		return &k->enforces;
-	struct probe_row rows[PROBE_MAX];
-	size_t n = probe_run(rows, countof(rows));
-	struct jw w = jw_on(&k->enforces);
-	jw_arr(&w);
-	for (size_t i = 0; i < n && i < countof(rows); i++) {
-		if (strcmp(rows[i].name, "audit") == 0 && k->o.audit_state)
-			audit_row(&rows[i], k->o.audit_state);
-		jw_obj(&w);
-		jw_kstr(&w, "name", rows[i].name);
-		jw_kstr(&w, "state", rows[i].state);
-		jw_kstr(&w, "detail", rows[i].detail);
-		jw_obj_end(&w);
-	}
-	jw_arr_end(&w);
-	return &k->enforces;
-}
-
 /* The other processes' members; true if one of them says that it does not work. */
 static bool others(struct control *k, struct buf *out)
 {
@@ -183,8 +149,7 @@ void method_get_health(struct call *c)
 	jw_obj_end(&w);
 	jw_kuint(&w, "connections", k->nclients);
 	jw_kuint(&w, "subscriptions", k->nsubscriptions);
-	const struct buf *rows = enforces(k);
-	jw_kraw(&w, "enforces", rows->data, rows->len);
+	jw_kopt(&w, "toolProgram", engine_tool_program(call_engine(c)));
 	if (rest.len)
 		buf_append(&out, rest.data, rest.len);
 	jw_obj_end(&w);

@@ -55,7 +55,6 @@ struct control {
 	struct control_counts counts;
 	struct event_tally tally;        /* what the log says since the start, for get_metrics */
 	uint64_t started_boot_ns;
-	struct buf enforces;             /* methods_link.c: what sandbox/probe.h found, as JSON */
 	char *scratch;                   /* where sockets are read to */
 };
 

@@ -83,6 +83,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "fs") == 0)
 		return tool_fs_main(argc - 2, argv + 2);
+	if (argc > 1 && strcmp(argv[1], "inspect") == 0)
+		return tool_inspect_main(argc - 2, argv + 2);
 	jw_obj(&w);
 	if (argc != 2)
 		err_set(&e, ERR_INVALID, "one argument is needed: the tool's name");

@@ -13,6 +13,7 @@
  * tool_patch.c  apply_patch: all files or none, each at once
  * tool_fs.c     single operations on files, for gateways; has its own way of being called and of answering
  * tool_walk.c   … the one that walks through a tree
+ * tool_inspect.c  what the sandbox is like from inside, for `bailiff doctor`
  */
 
 #include "runtime/base/buf.h"
@@ -48,6 +49,8 @@ bool tool_file_exists(const char *path);
 /* OPERATION FLAGS PATH [PATH]; returns the exit status. */
 int tool_fs_main(int argc, char **argv);
 int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *e);
+/* SUBJECT ARGUMENT; returns the exit status. */
+int tool_inspect_main(int argc, char **argv);
 int tool_write_out(const struct buf *out);
 
 #endif

@@ -1,0 +1,427 @@
+/*
+ * What was seen from inside, judged: one row for each layer of a sandbox. A row is `enforced` only if the trial showed it: the layer's own
+ * refusal, not its configuration.
+ */
+
+#include "supervisor/cli/doctor.h"
+
+#include "runtime/base/mem.h"
+
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SANDBOX_PIDS 8 /* processes of a sandbox that runs one command */
+
+struct sight {
+	const struct doctor *d;
+	struct jval machine, health;
+	struct jval inside; /* what DOCTOR_SANDBOX saw */
+};
+
+static void enforced(struct doctor_row *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void enforced(struct doctor_row *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(r->seen, sizeof r->seen, fmt, ap);
+	va_end(ap);
+	r->state = DOCTOR_ENFORCED;
+}
+
+static void missing(struct doctor_row *r, const char *fix, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void missing(struct doctor_row *r, const char *fix, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(r->cause, sizeof r->cause, fmt, ap);
+	va_end(ap);
+	snprintf(r->fix, sizeof r->fix, "%s", fix ? fix : "");
+	r->state = DOCTOR_UNAVAILABLE;
+}
+
+/* An error's name, or "none" for a success; "" = it was not tried. */
+static const char *text_of(struct jval from, const char *path, char ret[64])
+{
+	jval_str(jval_path(from, path), ret, 64);
+	return ret;
+}
+
+static bool is(struct jval from, const char *path, const char *text)
+{
+	return jval_is_str(jval_path(from, path), text);
+}
+
+static struct jval feature(const struct sight *s, const char *name)
+{
+	for (struct jiter it = jiter_on(jval_get(s->machine, "features")); jiter_next(&it);)
+		if (is(it.value, "name", name))
+			return it.value;
+	return (struct jval){ 0 };
+}
+
+/* By the daemon's own word. */
+static bool lacks_layer(const struct sight *s, const char *name)
+{
+	for (struct jiter it = jiter_on(jval_get(s->d->trials[DOCTOR_SANDBOX].answer.result, "missingLayers")); jiter_next(&it);)
+		if (jval_is_str(it.value, name))
+			return true;
+	return false;
+}
+
+static const char report[] = "this is a fault of bailiff: report it with the output of bailiff doctor --json";
+
+/* How a failure to build begins, a word in it, and what to do; for those with no advice of their own. */
+static const struct {
+	const char *stage, *word, *fix;
+} build_fixes[] = {
+	{ "clone", "No space left", "as root: sysctl user.max_user_namespaces=15000" },
+	{ "clone", "", "permit user namespaces; as root: sysctl kernel.unprivileged_userns_clone=1; in a container: run it with --security-opt seccomp=unconfined" },
+	{ "id_maps", "", "install bailiff's AppArmor profile, or as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0" },
+	{ "mounts", "", "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined" },
+	{ "root", "", "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined" },
+	{ "seccomp", "", "use a kernel with CONFIG_SECCOMP_FILTER, and a container profile that permits the call seccomp" },
+	{ "", "", "start the daemon with bailiffd --foreground --verbose to see more" },
+};
+
+static const char *fix_for(const struct err *failure, const char *advice)
+{
+	if (advice[0])
+		return advice;
+	for (size_t i = 0; i < countof(build_fixes); i++)
+		if (strncmp(failure->message, build_fixes[i].stage, strlen(build_fixes[i].stage)) == 0 && strstr(failure->message, build_fixes[i].word))
+			return build_fixes[i].fix;
+	return "";
+}
+
+static void judge_sandbox(const struct sight *s, struct doctor_row *r)
+{
+	const struct doctor_trial *t = &s->d->trials[DOCTOR_SANDBOX];
+	char profile[64];
+
+	if (is(t->answer.result, "sandboxProfile", "host"))
+		missing(r, "change the policy's mode: bailiff policy shows where it comes from", "policy runs commands without a sandbox (profile host)");
+	else if (s->inside.type == JT_OBJECT)
+		enforced(r, "a command ran in profile %s, as uid %llu", text_of(t->answer.result, "sandboxProfile", profile),
+			 (unsigned long long)jval_uint(jval_path(s->inside, "privileges.uid"), 0));
+	else
+		missing(r, fix_for(&t->failure, t->advice), "%s", t->failure.message);
+}
+
+/* As seen by this process and from inside: an id of another namespace is another link. */
+static bool has_own(const struct sight *s, const char *name)
+{
+	char path[32], link[64], seen[64];
+
+	snprintf(path, sizeof path, "/proc/self/ns/%s", name);
+	ssize_t n = readlink(path, link, sizeof link - 1);
+	link[n > 0 ? n : 0] = 0;
+	jval_str(jval_get(jval_get(s->inside, "namespaces"), name), seen, sizeof seen);
+	return n > 0 && seen[0] && strcmp(link, seen) != 0;
+}
+
+static bool sees_proc(const struct sight *s)
+{
+	return jval_bool(jval_path(s->inside, "processes.proc"), false);
+}
+
+static const char masked_proc[] = "run the container with an unmasked /proc (docker run --security-opt systempaths=unconfined)";
+
+static void judge_user_namespace(const struct sight *s, struct doctor_row *r)
+{
+	bool privileged = jval_bool(jval_get(s->health, "privileged"), false);
+
+	if (has_own(s, "user"))
+		enforced(r, "the sandbox has its own user namespace");
+	else if (!sees_proc(s))
+		missing(r, masked_proc, "cannot be seen: /proc is empty inside, because the container masks parts of it");
+	else if (privileged) {
+		snprintf(r->seen, sizeof r->seen, "the daemon has root, and commands run under an id without privileges");
+		r->state = DOCTOR_NOT_NEEDED;
+	} else
+		missing(r, report, "the sandbox is in the host's user namespace");
+}
+
+static void judge_namespaces(const struct sight *s, struct doctor_row *r)
+{
+	static const char *const names[] = { "pid", "mnt", "net", "ipc", "uts", "cgroup" };
+	char shared[64] = "";
+
+	for (size_t i = 0; i < countof(names); i++)
+		if (!has_own(s, names[i]))
+			snprintf(shared + strlen(shared), sizeof shared - strlen(shared), "%s%s", shared[0] ? ", " : "", names[i]);
+	if (!sees_proc(s) && jval_uint(jval_path(s->inside, "processes.pid"), UINT64_MAX) <= SANDBOX_PIDS)
+		enforced(r, "its own pid namespace; /proc is empty inside, so the others cannot be compared");
+	else if (shared[0])
+		missing(r, report, "shared with the host: %s", shared);
+	else
+		enforced(r, "its own pid, mount, network, ipc, uts and cgroup namespaces");
+}
+
+static void judge_root(const struct sight *s, struct doctor_row *r)
+{
+	char error[64];
+
+	text_of(s->inside, "root.mkdir", error);
+	if (strcmp(error, "EROFS") == 0 && jval_bool(jval_path(s->inside, "root.readOnly"), false))
+		enforced(r, "creating a folder in / failed with EROFS, and /usr is read-only");
+	else
+		missing(r, report, "creating a folder in / gave %s, where EROFS belongs", error);
+}
+
+static void judge_home(const struct sight *s, struct doctor_row *r)
+{
+	const struct passwd *pw = getpwuid(getuid());
+	const char *home = pw && pw->pw_dir ? pw->pw_dir : "";
+	struct jval seen = jval_get(s->inside, "home");
+	struct stat st;
+
+	if (!home[0] || strcmp(home, "/") == 0 || stat(home, &st) < 0) {
+		snprintf(r->seen, sizeof r->seen, "this user has no home folder");
+		r->state = DOCTOR_NOT_NEEDED;
+	} else if (!is(seen, "stat", "none"))
+		enforced(r, "%s is not there", home);
+	else if (jval_uint(jval_get(seen, "device"), 0) == st.st_dev && jval_uint(jval_get(seen, "inode"), 0) == st.st_ino)
+		missing(r, report, "%s is the host's own", home);
+	else
+		enforced(r, "%s is a private folder with %llu entries", home, (unsigned long long)jval_uint(jval_get(seen, "entries"), 0));
+}
+
+static void judge_processes(const struct sight *s, struct doctor_row *r)
+{
+	uint64_t visible = jval_uint(jval_path(s->inside, "processes.visible"), UINT64_MAX);
+
+	if (!sees_proc(s) && visible == 0)
+		enforced(r, "/proc is empty");
+	else if (has_own(s, "pid") && visible <= SANDBOX_PIDS)
+		enforced(r, "%llu processes are visible, all of the sandbox", (unsigned long long)visible);
+	else
+		missing(r, report, "%llu processes are visible", (unsigned long long)visible);
+}
+
+static void judge_network(const struct sight *s, struct doctor_row *r)
+{
+	char error[64], other[64] = "";
+
+	text_of(s->inside, "network.connect", error);
+	for (struct jiter it = jiter_on(jval_path(s->inside, "network.interfaces")); jiter_next(&it);)
+		if (!jval_is_str(it.value, "lo"))
+			jval_str(it.value, other, sizeof other);
+	if (other[0] || strcmp(error, "none") == 0)
+		missing(r, report, "an address outside gave %s, and there is the interface %s", error, other[0] ? other : "lo only");
+	else
+		enforced(r, "only loopback; an address outside gave %s", error);
+}
+
+static const char mounts_only[] = "the read-only mounts are the only wall";
+
+/* Why there is none. */
+static void explain_landlock(struct jval kernel, struct doctor_row *r)
+{
+	char detail[128];
+
+	jval_str(jval_get(kernel, "detail"), detail, sizeof detail);
+	if (strstr(detail, "lsm="))
+		missing(r, "boot with lsm=landlock, in front of what /sys/kernel/security/lsm lists", "%s: %s", detail, mounts_only);
+	else
+		missing(r, "use Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and a container profile that permits landlock_*",
+			"the kernel has no Landlock (%s): %s", detail, mounts_only);
+}
+
+/*
+ * The kernel cannot be asked which domain a process is in, but how many can be added: one less for each that is there. Where it can be tried, a
+ * refusal is added: a FIFO on a read-only mount may be opened for writing as far as the mount is concerned (ENXIO: there is no reader), and
+ * only Landlock says EACCES.
+ */
+static void judge_landlock(const struct sight *s, struct doctor_row *r)
+{
+	const struct doctor_trial *count = &s->d->trials[DOCTOR_LANDLOCK];
+	struct jval kernel = feature(s, "landlock");
+	bool available = is(kernel, "state", "available") && s->d->domains_outside;
+	bool in_domain = is(count->seen, "restrict", "E2BIG") && jval_uint(jval_get(count->seen, "domains"), UINT64_MAX) < s->d->domains_outside;
+	char refusal[64], fifo[64], detail[64];
+
+	text_of(kernel, "detail", detail);
+	text_of(count->seen, "restrict", refusal);
+	text_of(s->d->trials[DOCTOR_FIFO].seen, "open", fifo);
+	r->required = available && !lacks_layer(s, "landlock"); /* where the daemon says that it lacks it, a profile may insist */
+	if (in_domain && (!fifo[0] || strcmp(fifo, "EACCES") == 0))
+		enforced(r, "commands are in a domain of their own%s (%s)", fifo[0] ? "; writing outside of the workspace failed with EACCES" : "", detail);
+	else if (in_domain)
+		missing(r, report, "commands are in a domain of their own (%s), but writing outside of the workspace gave %s", detail, fifo);
+	else if (count->failure.message[0])
+		missing(r, count->advice, "not tried: %s", count->failure.message);
+	else if (!available)
+		explain_landlock(kernel, r);
+	else if (!r->required)
+		missing(r, "allow landlock_* in the seccomp profile of the daemon's container", "something around the daemon refuses Landlock (%s): %s", refusal,
+			mounts_only);
+	else
+		missing(r, report, "the kernel has it (%s), but commands are in no domain of their own", detail);
+}
+
+static void judge_seccomp(const struct sight *s, struct doctor_row *r)
+{
+	char keyctl[64], bit[64];
+
+	text_of(s->inside, "filter.keyctl", keyctl);
+	text_of(s->inside, "filter.setuidBit", bit);
+	if (strcmp(bit, "EPERM") == 0 && (strcmp(keyctl, "EPERM") == 0 || strcmp(keyctl, "ENOSYS") == 0))
+		enforced(r, "keyctl failed with %s, setting a setuid bit with %s", keyctl, bit);
+	else
+		missing(r, report, "keyctl gave %s, setting a setuid bit %s", keyctl, bit);
+}
+
+static void judge_capabilities(const struct sight *s, struct doctor_row *r)
+{
+	static const char *const sets[] = { "permitted", "effective", "inheritable", "bounding", "ambient" };
+	struct jval p = jval_get(s->inside, "privileges");
+	char value[64];
+
+	for (size_t i = 0; i < countof(sets); i++) {
+		if (strcmp(text_of(p, sets[i], value), "0") != 0 || !is(p, "capget", "none")) {
+			missing(r, report, "the %s set is %s", sets[i], value[0] ? value : "unknown");
+			return;
+		}
+	}
+	enforced(r, "all five sets are empty, as uid %llu", (unsigned long long)jval_uint(jval_get(p, "uid"), 0));
+}
+
+static void judge_no_new_privs(const struct sight *s, struct doctor_row *r)
+{
+	if (jval_bool(jval_path(s->inside, "privileges.noNewPrivs"), false))
+		enforced(r, "set: setuid programs gain nothing");
+	else
+		missing(r, report, "not set");
+}
+
+static void judge_workspace(const struct sight *s, struct doctor_row *r)
+{
+	const struct doctor *d = s->d;
+	unsigned long long inside = (unsigned long long)jval_uint(jval_path(s->inside, "workspace.uid"), UINT64_MAX);
+	char error[64];
+
+	text_of(s->inside, "workspace.create", error);
+	if (d->not_here.message[0])
+		missing(r, d->not_here_advice[0] ? d->not_here_advice : "change to a folder of a project and try again", "not in %s: %s", d->wanted,
+			d->not_here.message);
+	else if (strcmp(error, "none") != 0)
+		missing(r, "change to a folder that you may write to", "creating a file in %s gave %s", d->wanted, error);
+	else if (d->owner != geteuid())
+		missing(r, report, "a file made inside belongs to uid %lld outside", (long long)d->owner);
+	else
+		enforced(r, "a file made below %s by uid %llu belongs to uid %u outside", d->wanted, inside, (unsigned)geteuid());
+}
+
+static const char *limit_fix(const struct doctor_trial *t)
+{
+	return t->advice[0] ? t->advice : "run the daemon in a delegated cgroup: systemd-run --user --scope -p Delegate=yes bailiffd";
+}
+
+static void judge_memory(const struct sight *s, struct doctor_row *r)
+{
+	const struct doctor_trial *t = &s->d->trials[DOCTOR_MEMORY];
+
+	if (t->seen.type == JT_OBJECT)
+		missing(r, report, "a command with %u MiB wrote to %u MiB", DOCTOR_MEMORY_LIMIT >> 20, DOCTOR_MEMORY_TRIED >> 20);
+	else if (is(t->answer.result, "signal", "KILL"))
+		enforced(r, "a command with %u MiB was ended when it used more", DOCTOR_MEMORY_LIMIT >> 20);
+	else
+		missing(r, limit_fix(t), "%s", t->failure.message);
+}
+
+static void judge_pids(const struct sight *s, struct doctor_row *r)
+{
+	const struct doctor_trial *t = &s->d->trials[DOCTOR_PIDS];
+	unsigned long long forked = (unsigned long long)jval_uint(jval_get(t->seen, "forked"), 0);
+	char error[64];
+
+	text_of(t->seen, "fork", error);
+	if (t->seen.type == JT_OBJECT && strcmp(error, "EAGAIN") == 0 && forked < DOCTOR_PIDS_LIMIT)
+		enforced(r, "a command with %u processes could fork %llu times", DOCTOR_PIDS_LIMIT, forked);
+	else if (is(t->answer.result, "signal", "KILL"))
+		enforced(r, "a command with %u processes was ended when it started more", DOCTOR_PIDS_LIMIT);
+	else if (t->seen.type == JT_OBJECT)
+		missing(r, report, "a command with %u processes could fork %llu times", DOCTOR_PIDS_LIMIT, forked);
+	else
+		missing(r, limit_fix(t), "%s", t->failure.message);
+}
+
+static void judge_terminal(const struct sight *s, struct doctor_row *r)
+{
+	const struct doctor_trial *t = &s->d->trials[DOCTOR_TERMINAL];
+	char name[64];
+
+	if (jval_bool(jval_get(t->seen, "terminal"), false))
+		enforced(r, "%s, %llu by %llu", text_of(t->seen, "name", name), (unsigned long long)jval_uint(jval_get(t->seen, "cols"), 0),
+			 (unsigned long long)jval_uint(jval_get(t->seen, "rows"), 0));
+	else
+		missing(r, t->advice, "%s", t->failure.message[0] ? t->failure.message : "standard input is not a terminal");
+}
+
+static void judge_denials(const struct sight *s, struct doctor_row *r)
+{
+	struct jval v = jval_get(s->health, "violations");
+	char state[64], why[256], source[64];
+
+	text_of(v, "state", state);
+	text_of(v, "source", source);
+	jval_str(jval_get(v, "why"), why, sizeof why);
+	if (strcmp(state, "unavailable") != 0)
+		enforced(r, "reported, from %s", source[0] ? source : "the kernel");
+	else
+		missing(r, "run the daemon as root, or see docs/violations.md", "%s", why);
+}
+
+static const struct {
+	const char *layer;
+	bool required;
+	bool inside; /* judged by what DOCTOR_SANDBOX saw */
+	void (*judge)(const struct sight *s, struct doctor_row *r);
+} layers[] = {
+	{ "sandbox", true, false, judge_sandbox },
+	{ "user_namespace", false, true, judge_user_namespace },
+	{ "namespaces", true, true, judge_namespaces },
+	{ "root_filesystem", true, true, judge_root },
+	{ "home", true, true, judge_home },
+	{ "processes", true, true, judge_processes },
+	{ "network", true, true, judge_network },
+	{ "landlock", false, true, judge_landlock },
+	{ "seccomp", true, true, judge_seccomp },
+	{ "capabilities", true, true, judge_capabilities },
+	{ "no_new_privs", true, true, judge_no_new_privs },
+	{ "workspace", false, true, judge_workspace },
+	{ "memory_limit", false, true, judge_memory },
+	{ "pids_limit", false, true, judge_pids },
+	{ "terminal", false, true, judge_terminal },
+	{ "denials", false, false, judge_denials },
+};
+_Static_assert(countof(layers) <= DOCTOR_ROWS_MAX, "DOCTOR_ROWS_MAX is too small");
+
+const char *doctor_state_name(enum doctor_state state)
+{
+	static const char *const names[] = { [DOCTOR_ENFORCED] = "enforced", [DOCTOR_UNAVAILABLE] = "unavailable", [DOCTOR_NOT_NEEDED] = "not needed" };
+	return names[state];
+}
+
+size_t doctor_judge(const struct doctor *d, struct jval machine, struct jval health, struct doctor_row ret[DOCTOR_ROWS_MAX])
+{
+	const struct doctor_trial *first = &d->trials[DOCTOR_SANDBOX];
+	const bool confined = !is(first->answer.result, "sandboxProfile", "host");
+	const struct sight s = { .d = d, .machine = machine, .health = health, .inside = confined ? first->seen : (struct jval){ 0 } };
+
+	for (size_t i = 0; i < countof(layers); i++) {
+		ret[i] = (struct doctor_row){ .layer = layers[i].layer, .required = layers[i].required };
+		if (layers[i].inside && s.inside.type != JT_OBJECT)
+			missing(&ret[i], NULL, "not tried: no sandbox was built");
+		else
+			layers[i].judge(&s, &ret[i]);
+	}
+	return countof(layers);
+}

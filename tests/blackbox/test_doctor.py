@@ -1,0 +1,194 @@
+"""bailiff doctor: each layer is tried in a real sandbox; where one is broken it says so, why, and what to do; its status is the truth about `run`."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+
+import harness
+from harness import CLI, Home, Skip, kernel_without, until
+
+REQUIRED = {"sandbox", "namespaces", "root_filesystem", "home", "processes", "network", "seccomp", "capabilities", "no_new_privs"}
+
+
+class Found:
+    def __init__(self, done):
+        self.status, self.err = done.returncode, done.stderr.decode()
+        self.all = json.loads(done.stdout)
+        self.rows = {row["layer"]: row for row in self.all.get("layers", [])}
+        assert self.status == (0 if self.all["safe"] else 1), (self.status, self.all)
+        for row in self.rows.values():
+            assert row["state"] in ("enforced", "unavailable", "not needed"), row
+            assert row.get("cause") if row["state"] == "unavailable" else row.get("seen"), row
+            # the sandbox's own row tells what to do about those that could not be tried
+            assert row["state"] != "unavailable" or row.get("fix") or row["cause"].startswith("not tried"), row
+
+    def state(self, layer):
+        return self.rows[layer]["state"]
+
+
+def bailiff(home, *args, through=(), cwd=None):
+    return subprocess.run([*through, CLI, *args], env=harness.environment(BAILIFF_HOME=home.dir), cwd=cwd or home.work, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=harness.PATIENCE)
+
+
+def examine(home, through=(), cwd=None):
+    return Found(bailiff(home, "doctor", "--json", through=through, cwd=cwd))
+
+
+def can_run(home, cwd=None):
+    return bailiff(home, "run", "--", "true", cwd=cwd).returncode == 0
+
+
+@harness.audit_turn()    # which a daemon takes that nobody has told otherwise
+def examine_started_by(*through):
+    """What doctor says where it has to start a daemon below that command, and whether that daemon then runs commands."""
+    base = tempfile.mkdtemp(prefix="bl-")
+    work = os.path.join(base, "tree")
+    os.mkdir(work)
+    try:
+        def call(*args):
+            return subprocess.run([*through, CLI, *args], env=harness.environment(BAILIFF_HOME=base), cwd=work, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, timeout=harness.PATIENCE)
+        found = Found(call("doctor", "--json"))
+        return found, call("run", "--", "true").returncode == 0
+    finally:
+        if os.path.exists(os.path.join(base, "bailiffd.pid")):
+            with open(os.path.join(base, "bailiffd.pid")) as f:
+                pid = int(f.read())
+            os.kill(pid, signal.SIGTERM)
+            until("the daemon has gone", lambda: not harness.alive(pid))
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def test_every_layer_is_seen_from_inside(home):
+    found = examine(home)
+    assert found.status == 0, found.all
+    assert {name for name, row in found.rows.items() if row["required"]} >= REQUIRED, found.rows
+    for layer in REQUIRED - {"home"} | {"workspace", "terminal"}:
+        assert found.state(layer) == "enforced", found.rows[layer]
+    assert found.state("home") != "unavailable", found.rows["home"]     # the tests' plain user has none
+    assert found.state("user_namespace") == ("enforced" if os.geteuid() else "not needed") or os.geteuid() == 0, found.rows["user_namespace"]
+    features = {f["name"]: f["state"] for f in found.all["machine"]["features"]}
+    assert (found.state("landlock") == "enforced") == (features["landlock"] == "available"), found.rows["landlock"]
+    assert f"belongs to uid {os.geteuid()} outside" in found.rows["workspace"]["seen"], found.rows["workspace"]
+
+
+def test_limits_are_what_a_command_meets(home):
+    found = examine(home)
+    for layer, option in (("memory_limit", "--memory"), ("pids_limit", "--pids")):
+        runs = bailiff(home, "run", option, "64M" if option == "--memory" else "64", "--", "true").returncode == 0
+        assert (found.state(layer) == "enforced") == runs, found.rows[layer]
+
+
+def test_nothing_is_left_behind(home):
+    examine(home)
+    assert os.listdir(home.work) == [], os.listdir(home.work)
+    with home.rpc() as rpc:
+        assert not rpc.call("list_processes", liveOnly=True)["processes"]
+        # One that could not be started has no command, by which it would be known.
+        shown = [p for p in rpc.call("list_processes", helpers=False)["processes"] if "bailiff-tool" in json.dumps(p)]
+        assert not shown, f"ps shows doctor's own commands: {shown}"
+
+
+def test_people_read_the_same(home):
+    said = home.cli("doctor").text
+    for layer, row in examine(home).rows.items():
+        line = [line for line in said.splitlines() if line.startswith(layer + " ")]
+        assert len(line) == 1 and row["state"] in line[0], (layer, line)
+    assert "Commands run in a sandbox" in said, said
+
+
+def test_a_kernel_without_landlock_is_told_with_the_fix():
+    for error, cause, fix in (("EOPNOTSUPP", "lsm=", "lsm=landlock"), ("ENOSYS", "no Landlock", "5.13")):
+        found, runs = examine_started_by(*kernel_without("landlock_create_ruleset", error=error))
+        row = found.rows["landlock"]
+        assert row["state"] == "unavailable" and not row["required"] and cause in row["cause"] and fix in row["fix"], row
+        assert found.status == 0 and runs, found.rows
+
+
+def test_a_daemon_that_is_refused_landlock_does_not_pass_for_one_that_has_it():
+    if os.geteuid():
+        through = kernel_without("landlock_create_ruleset", error="EPERM")
+    else:
+        through = kernel_without("landlock_create_ruleset", error="EOPNOTSUPP")
+    with Home(through=through) as home:
+        found = examine(home)       # the kernel has it, as far as doctor's own process is concerned
+        features = {f["name"]: f["state"] for f in found.all["machine"]["features"]}
+        if features["landlock"] != "available":
+            raise Skip("this kernel has no Landlock")
+        row = found.rows["landlock"]
+        assert row["state"] == "unavailable" and "around the daemon" in row["cause"] and "seccomp" in row["fix"], row
+
+
+def test_refused_mounts_are_told_and_nothing_passes_for_enforced():
+    found, runs = examine_started_by(*kernel_without("mount", "fsopen", error="EPERM"))
+    assert not runs and found.status == 1, found.rows
+    assert found.state("sandbox") == "unavailable" and found.rows["sandbox"]["fix"], found.rows["sandbox"]
+    tried = {"sandbox", "denials"}
+    assert all(row["state"] == "unavailable" for name, row in found.rows.items() if name not in tried), found.rows
+
+
+def test_a_missing_call_is_told_without_a_daemon():
+    done = subprocess.run([*kernel_without("mount_setattr"), CLI, "doctor", "--json"], env=harness.environment(BAILIFF_HOME="/nonexistent/home"),
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=harness.PATIENCE)
+    found = Found(done)
+    assert found.status == 1 and "mount_setattr" in found.all["error"] and "mount_setattr" in found.err, done
+    missing = {f["name"]: f["lost"] for f in found.all["machine"]["features"] if f["required"] and f["state"] != "available"}
+    assert list(missing) == ["mount_setattr"], missing
+
+
+def test_root_without_sys_admin_gets_the_truth():
+    if os.geteuid():
+        raise Skip("requires root")
+    found, runs = examine_started_by("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--")
+    assert runs == (found.status == 0) == (found.state("sandbox") == "enforced"), found.rows
+    if runs:
+        assert found.state("user_namespace") == "enforced", found.rows
+
+
+def test_no_user_namespaces_are_told_with_the_fix():
+    """In a user namespace of its own, so that the limit is nobody else's."""
+    if os.geteuid() == 0:
+        raise Skip("root needs none")
+    script = 'echo 0 > /proc/sys/user/max_user_namespaces || exit 99; exec setpriv --ambient-caps=-all --inh-caps=-all "$@"'
+    nested = ["unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", script, "sh"]
+    if subprocess.run([*nested, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
+        raise Skip("user namespaces cannot be limited here")
+    found, runs = examine_started_by(*nested)
+    assert not runs and found.status == 1 and found.state("sandbox") == "unavailable", found.rows
+    assert "user_namespaces" in found.rows["sandbox"]["fix"] or "user namespaces" in found.rows["sandbox"]["cause"], found.rows["sandbox"]
+    features = {f["name"]: f for f in found.all["machine"]["features"]}
+    assert features["user_namespaces"]["state"] == "unavailable", features["user_namespaces"]
+
+
+def test_read_only_cgroups_are_told():
+    if os.geteuid():
+        raise Skip("requires root")
+    script = 'for m in $(awk \'$3 ~ /^cgroup/ { print $2 }\' /proc/mounts); do mount -o remount,bind,ro "$m" || exit 99; done; exec "$@"'
+    found, runs = examine_started_by("unshare", "--mount", "sh", "-c", script, "sh")
+    assert runs and found.status == 0, found.rows
+    for layer in ("memory_limit", "pids_limit"):
+        assert found.state(layer) == "unavailable", found.rows[layer]
+
+
+def test_a_place_where_no_command_runs_is_told_from_a_broken_machine(home):
+    place = "/root" if os.geteuid() == 0 else "/"
+    found = examine(home, cwd=place)
+    assert found.status == 0 and found.state("sandbox") == "enforced", found.rows
+    row = found.rows["workspace"]
+    assert row["state"] == "unavailable" and f"not in {place}" in row["cause"] and row["fix"], row
+
+
+def test_without_a_sandbox_nothing_passes_for_enforced():
+    with Home(options=("--audit", "off", *harness.no_sandbox())) as home:
+        found = examine(home)
+        with home.rpc() as rpc:
+            confined = rpc.start(["true"], cwd=home.work)["sandboxProfile"] != "host"
+        assert (found.status == 0) == confined == (found.state("sandbox") == "enforced"), found.rows
+
+
+if __name__ == "__main__":
+    harness.main(globals())
