@@ -92,21 +92,53 @@ static int take_paths(const struct file *f, struct profile *p, const char *key, 
 	return 0;
 }
 
-/* `least` above 1: it is a size. */
-static int take_number(const struct file *f, const struct profile *p, const char *key, const json_t *v, uint64_t least, uint64_t *ret, struct err *e)
+static int take_size(const struct file *f, const struct profile *p, const char *key, const json_t *v, uint64_t *ret, struct err *e)
 {
 	struct err inner = ERR_INIT;
 	uint64_t n = json_integer_value(v) > 0 ? (uint64_t)json_integer_value(v) : 0;
 
-	if (least == 1 && (!json_is_integer(v) || n == 0))
-		return wrong(f, p->name, key, e, "must be a number above 0");
 	if (json_is_string(v) && text_size_bytes(json_string_value(v), &n, &inner) < 0)
 		return wrong(f, p->name, key, e, "%s", inner.message);
 	if ((!json_is_string(v) && !json_is_integer(v)) || n == 0)
 		return wrong(f, p->name, key, e, "must be a number above 0, or a size such as \"512M\"");
-	if (n < least)
-		return wrong(f, p->name, key, e, "must be at least %llu", (unsigned long long)least);
 	*ret = n;
+	return 0;
+}
+
+static int take_tmp(const struct file *f, struct profile *p, const char *key, const json_t *v, struct err *e)
+{
+	uint64_t n;
+
+	if (take_size(f, p, key, v, &n, e) < 0)
+		return -1;
+	if (n < PROFILE_TMP_LEAST)
+		return wrong(f, p->name, key, e, "must be at least %u", PROFILE_TMP_LEAST);
+	p->tmp_bytes = n;
+	return 0;
+}
+
+/*
+ * Whoever writes a limit relies on it, so it is required. Processes are the exception: where no cgroup counts them, the kernel counts
+ * them by user (RLIMIT_NPROC).
+ */
+static int take_limit(const struct file *f, struct profile *p, enum plan_limit l, const json_t *v, struct err *e)
+{
+	const struct plan_limit_info *row = &plan_limit_info[l];
+	bool whole = row->unit != PLAN_UNIT_THOUSANDTHS;
+	uint64_t n = plan_limit_scale(l, json_number_value(v));
+	char room[64];
+
+	if (row->unit == PLAN_UNIT_BYTES && take_size(f, p, row->key, v, &n, e) < 0)
+		return -1;
+	if (row->unit != PLAN_UNIT_BYTES && ((whole ? !json_is_integer(v) : !json_is_number(v)) || n == 0))
+		return wrong(f, p->name, row->key, e, "must be a number above 0");
+	const char *why = plan_limit_refusal(l, n, room);
+	if (why)
+		return wrong(f, p->name, row->key, e, "%s", why);
+	if (l == PLAN_LIMIT_PIDS)
+		p->limits.value[l] = n;
+	else
+		profile_require_limit(p, l, n);
 	return 0;
 }
 
@@ -123,6 +155,8 @@ static int take_require(const struct file *f, struct profile *p, const json_t *v
 			return wrong(f, p->name, "require", e, "'%.40s' is none of namespaces, mounts, landlock, seccomp, capabilities, cgroup, abstractSockets",
 				     json_is_string(item) ? json_string_value(item) : "…");
 		p->require |= layer;
+		if (layer == PLAN_LAYER_CGROUP)
+			p->limits.required |= PLAN_LIMITS_ALL;
 	}
 	return 0;
 }
@@ -196,17 +230,15 @@ static int take_member(const struct file *f, struct profile *p, const char *key,
 		{ "readRoots", PLAN_MOUNT_READ }, { "writeRoots", PLAN_MOUNT_WRITE }, { "hidden", PLAN_MOUNT_HIDE },
 		{ "protect", PLAN_MOUNT_PROTECT },
 	};
-	const struct {
-		const char *key;
-		uint64_t least, *value;
-	} numbers[] = { { "tmpBytes", PROFILE_TMP_LEAST, &p->tmp_bytes }, { "memoryBytes", PROFILE_MEMORY_LEAST, &p->memory_bytes }, { "pids", 1, &p->pids } };
 
 	for (size_t i = 0; i < countof(lists); i++)
 		if (strcmp(lists[i].key, key) == 0)
 			return take_paths(f, p, key, lists[i].kind, v, e);
-	for (size_t i = 0; i < countof(numbers); i++)
-		if (strcmp(numbers[i].key, key) == 0)
-			return take_number(f, p, key, v, numbers[i].least, numbers[i].value, e);
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (strcmp(plan_limit_info[i].key, key) == 0)
+			return take_limit(f, p, (enum plan_limit)i, v, e);
+	if (strcmp(key, "tmpBytes") == 0)
+		return take_tmp(f, p, key, v, e);
 	if (strcmp(key, "network") == 0)
 		return take_network(f, p, v, e);
 	if (strcmp(key, "require") == 0)
@@ -215,8 +247,7 @@ static int take_member(const struct file *f, struct profile *p, const char *key,
 		p->cow = json_is_true(v);
 		return json_is_boolean(v) ? 0 : wrong(f, p->name, key, e, "must be true or false");
 	}
-	return wrong(f, p->name, key, e, "unknown key; expected extends, readRoots, writeRoots, hidden, protect, network, tmpBytes, "
-		     "memoryBytes, pids, require or cow");
+	return wrong(f, p->name, key, e, "unknown key; expected extends, readRoots, writeRoots, hidden, protect, network, require, cow, tmpBytes%s", plan_limit_keys);
 }
 
 /* ---- profiles ---- */

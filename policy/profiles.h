@@ -10,8 +10,8 @@
  *   protect       read-only in a write root; a relative path is meant in every write root
  *   network       none | host | {"allow": [HOST, …], "deny": [HOST, …], "credentials": [NAME, …]} (sandbox/host_rule.h says how
  *                 hosts are written; credentials are the daemon's configuration's)
- *   tmpBytes, memoryBytes            a number, or "512M"
- *   pids          processes and threads
+ *   tmpBytes      a number, or "512M"
+ *   memoryBytes, memoryHighBytes, pids, cpus, ioWeight, ioReadBps, ioWriteBps    limits of the whole tree (sandbox/plan_limits.def)
  *   require       layers without which it is refused: namespaces mounts landlock seccomp capabilities cgroup abstractSockets
  *   cow           write to a copy
  *

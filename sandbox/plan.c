@@ -2,7 +2,10 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define KNOWN_FLAGS \
@@ -11,6 +14,61 @@
 #define KNOWN_LAYERS                                                                                     \
 	((uint32_t)(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
 		    PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP | PLAN_LAYER_ABSTRACT_SOCKETS))
+
+const struct plan_limit_info plan_limit_info[PLAN_LIMITS] = {
+#define PLAN_LIMIT(NAME, key, controller, unit, least, most, otherwise) [PLAN_LIMIT_##NAME] = { key, PLAN_UNIT_##unit, least, most, otherwise },
+#include "sandbox/plan_limits.def"
+#undef PLAN_LIMIT
+};
+
+const char plan_limit_keys[] =
+#define PLAN_LIMIT(NAME, key, controller, unit, least, most, otherwise) ", " key
+#include "sandbox/plan_limits.def"
+#undef PLAN_LIMIT
+	;
+
+/* As JSON has it: "512", "1.5". */
+static void limit_text(enum plan_limit l, uint64_t value, char out[32])
+{
+	if (plan_limit_info[l].unit != PLAN_UNIT_THOUSANDTHS)
+		snprintf(out, 32, "%llu", (unsigned long long)value);
+	else
+		text_format_thousandths(value, out);
+}
+
+void plan_limits_write(const struct plan_limits *l, struct jw *w)
+{
+	char text[32];
+	for (int i = 0; i < PLAN_LIMITS; i++) {
+		if (!l->value[i] || l->value[i] == PLAN_UNLIMITED)
+			continue;
+		limit_text((enum plan_limit)i, l->value[i], text);
+		jw_kraw(w, plan_limit_info[i].key, text, strlen(text));
+	}
+}
+
+uint64_t plan_limit_scale(enum plan_limit l, double number)
+{
+	double scaled = plan_limit_info[l].unit == PLAN_UNIT_THOUSANDTHS ? number * 1000 + 0.5 : number;
+
+	return scaled < 1 ? 0 : scaled >= 0x1p63 ? PLAN_UNLIMITED : (uint64_t)scaled;
+}
+
+bool plan_limit_is_required(const struct plan_limits *l, enum plan_limit i)
+{
+	return l->value[i] && l->required & (1u << i | PLAN_LIMITS_ALL);
+}
+
+const char *plan_limit_refusal(enum plan_limit l, uint64_t value, char room[64])
+{
+	const struct plan_limit_info *row = &plan_limit_info[l];
+	char bound[32];
+	if (value >= row->least && value <= row->most)
+		return NULL;
+	limit_text(l, value < row->least ? row->least : row->most, bound);
+	snprintf(room, 64, "must be at %s %s", value < row->least ? "least" : "most", bound);
+	return room;
+}
 
 bool plan_key_valid(const struct plan_key *k)
 {
@@ -113,7 +171,9 @@ static int spec_check(const struct plan_spec *spec, size_t *ret_total, struct er
 
 uint64_t plan_tasks(const struct plan_head *p)
 {
-	return p->pids && p->pids != UINT64_MAX ? p->pids + 1 : p->pids;
+	uint64_t pids = p->limits.value[PLAN_LIMIT_PIDS];
+
+	return pids && pids != PLAN_UNLIMITED ? pids + 1 : pids;
 }
 
 int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e)
@@ -137,8 +197,7 @@ int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e)
 		.argv_off = (uint32_t)(sizeof h + spec->nmounts * sizeof(struct plan_mount)),
 		.network = spec->network,
 		.tmp_bytes = spec->tmp_bytes,
-		.memory_bytes = spec->memory_bytes,
-		.pids = spec->pids,
+		.limits = spec->limits,
 		.cpu_ms = spec->cpu_ms,
 		.open_files = spec->open_files,
 		.file_bytes = spec->file_bytes,
@@ -195,6 +254,19 @@ static int mounts_check(const struct plan_head *h, size_t len, struct err *e)
 	return 0;
 }
 
+static int limits_check(const struct plan_limits *l, struct err *e)
+{
+	char room[64];
+	for (int i = 0; i < PLAN_LIMITS; i++) {
+		const char *why = l->value[i] ? plan_limit_refusal((enum plan_limit)i, l->value[i], room) : NULL;
+		if (why)
+			return err_field(e, plan_limit_info[i].key, "%s", why);
+		if (l->required >> i & 1 && !l->value[i])
+			return err_field(e, plan_limit_info[i].key, "is required but not set");
+	}
+	return l->required >> (PLAN_LIMITS + 1) ? err_field(e, "limits", "has unknown bits") : 0;
+}
+
 static int tty_check(const struct plan_head *h, struct err *e)
 {
 	bool sized = h->tty_rows && h->tty_cols && h->tty_rows <= PLAN_TTY_SIDE_MAX && h->tty_cols <= PLAN_TTY_SIDE_MAX;
@@ -227,7 +299,7 @@ int plan_check(const void *plan, size_t len, struct err *e)
 	if (strings_check(plan, len, h->argv_off, h->argc, "argv", e) < 0 ||
 	    strings_check(plan, len, h->envv_off, h->envc, "envv", e) < 0)
 		return -1;
-	if (mounts_check(h, len, e) < 0 || tty_check(h, e) < 0)
+	if (mounts_check(h, len, e) < 0 || limits_check(&h->limits, e) < 0 || tty_check(h, e) < 0)
 		return -1;
 	if (!plan_arg(h, 0)[0])
 		return err_field(e, "argv", "has an empty name");
@@ -299,7 +371,7 @@ bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b)
 {
 	const uint32_t flags = PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY;
 	if ((a->flags & flags) != (b->flags & flags) || a->layers != b->layers || a->require != b->require || a->network != b->network ||
-	    a->mount_count != b->mount_count || a->tmp_bytes != b->tmp_bytes || a->memory_bytes != b->memory_bytes || a->pids != b->pids ||
+	    a->mount_count != b->mount_count || a->tmp_bytes != b->tmp_bytes || memcmp(&a->limits, &b->limits, sizeof a->limits) != 0 ||
 	    a->tty_rows != b->tty_rows || a->tty_cols != b->tty_cols || strcmp(plan_home(a), plan_home(b)) != 0)
 		return false;
 	for (uint32_t i = 0; i < a->mount_count; i++) {

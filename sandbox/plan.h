@@ -15,9 +15,10 @@
 
 struct buf;
 struct err;
+struct jw;
 
 #define PLAN_MAGIC 0x4e4c5042u /* "BPLN" */
-#define PLAN_VERSION 3u
+#define PLAN_VERSION 4u
 #define PLAN_MAX (4u << 20)
 #define PLAN_ARGS_MAX 32768u
 #define PLAN_MOUNTS_MAX 256u
@@ -93,6 +94,37 @@ enum plan_layer {
 
 #define PLAN_UNLIMITED UINT64_MAX
 
+/* Limits on the whole tree, by cgroup: rows of plan_limits.def. */
+enum plan_limit {
+#define PLAN_LIMIT(NAME, key, controller, unit, least, most, otherwise) PLAN_LIMIT_##NAME,
+#include "sandbox/plan_limits.def"
+#undef PLAN_LIMIT
+	PLAN_LIMITS
+};
+
+struct plan_limits {
+	uint64_t value[PLAN_LIMITS]; /* in the row's units; 0 = none. Of PIDS, the init is not counted */
+	uint64_t required;           /* bits 1 << enum plan_limit: those without which the command must not run; PLAN_LIMITS_ALL */
+};
+#define PLAN_LIMITS_ALL (1u << PLAN_LIMITS) /* whichever are set */
+bool plan_limit_is_required(const struct plan_limits *l, enum plan_limit i);
+
+enum plan_unit { PLAN_UNIT_BYTES, PLAN_UNIT_COUNT, PLAN_UNIT_THOUSANDTHS };
+
+struct plan_limit_info {
+	const char *key;
+	enum plan_unit unit;
+	uint64_t least, most, otherwise;
+};
+extern const struct plan_limit_info plan_limit_info[PLAN_LIMITS];
+extern const char plan_limit_keys[]; /* ", memoryBytes, …" */
+/* A number as JSON has it, in the row's units; 0 = less than one of them. */
+uint64_t plan_limit_scale(enum plan_limit l, double number);
+/* Members of the open object, those that are set. */
+void plan_limits_write(const struct plan_limits *l, struct jw *w);
+/* "must be 0.01 or more": why a value is out of its row's range; NULL = it is not. */
+const char *plan_limit_refusal(enum plan_limit l, uint64_t value, char room[64]);
+
 struct plan_head {
 	uint32_t magic;
 	uint32_t version;
@@ -108,8 +140,7 @@ struct plan_head {
 	uint32_t mount_count;
 	uint32_t mounts_off;     /* struct plan_mount[mount_count] */
 	uint64_t tmp_bytes;      /* private /tmp, /var/tmp and /dev/shm together; each EMPTY folder too; 0 = the default */
-	uint64_t memory_bytes;   /* of the tree, by cgroup; 0 = none */
-	uint64_t pids;           /* of the command's tree, the init not counted; 0 = none */
+	struct plan_limits limits; /* of the tree */
 	uint64_t cpu_ms;         /* of the whole tree; PLAN_UNLIMITED = none. Enforced by the init */
 	uint64_t open_files;     /* RLIMIT_NOFILE */
 	uint64_t file_bytes;     /* RLIMIT_FSIZE */
@@ -133,7 +164,8 @@ struct plan_spec {
 	uint32_t network;
 	const struct plan_mount_spec *mounts;
 	size_t nmounts;
-	uint64_t tmp_bytes, memory_bytes, pids;
+	uint64_t tmp_bytes;
+	struct plan_limits limits;
 	uint32_t tty_rows, tty_cols;
 };
 

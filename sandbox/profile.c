@@ -189,7 +189,7 @@ static void build_shipped(const struct shipped *row, struct profile *ret)
 		.layers = row->confined ? LAYERS_ALL : LAYERS_HOST,
 		.require = row->confined ? LAYERS_WALL : PLAN_LAYER_NAMESPACES,
 		.tmp_bytes = row->tmp_bytes,
-		.pids = row->pids,
+		.limits.value[PLAN_LIMIT_PIDS] = row->pids,
 	};
 	memcpy(ret->name, row->info.name, strlen(row->info.name) + 1);
 	for (size_t i = 0; i < countof(shipped_entries); i++)
@@ -433,6 +433,13 @@ int profile_compile(struct profile *p, const struct profile_place *place, struct
 	return 0;
 }
 
+void profile_require_limit(struct profile *p, enum plan_limit l, uint64_t value)
+{
+	p->limits.value[l] = value;
+	p->limits.required |= 1u << l;
+	p->require |= PLAN_LAYER_CGROUP;
+}
+
 void profile_disown(struct profile *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
@@ -454,6 +461,5 @@ void profile_plan(const struct profile *p, struct profile_mounts *mounts, struct
 	ret->require = p->require;
 	ret->network = p->network;
 	ret->tmp_bytes = p->tmp_bytes;
-	ret->memory_bytes = p->memory_bytes;
-	ret->pids = p->pids;
+	ret->limits = p->limits;
 }

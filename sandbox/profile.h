@@ -24,7 +24,6 @@ struct err;
 #define PROFILE_TEXT_MAX 16384 /* all paths together: they appear in events */
 #define PROFILE_DEFAULT "workspace"
 #define PROFILE_HOST "host"
-#define PROFILE_MEMORY_LEAST (1u << 20) /* with less, not even a sandbox's init runs */
 #define PROFILE_TMP_LEAST (64u << 10)   /* what the init itself puts into a private folder */
 
 struct profile_entry {
@@ -41,7 +40,7 @@ struct profile {
 	struct host_rules hosts;   /* PLAN_NET_ALLOW: what may be reached; those that deny hold whatever is added */
 	uint32_t layers, require;  /* enum plan_layer */
 	uint64_t tmp_bytes;        /* of each private tmpfs; 0 = the default */
-	uint64_t memory_bytes, pids; /* of the tree; 0 = none */
+	struct plan_limits limits; /* of the tree */
 	struct profile_entry entry[PLAN_MOUNTS_MAX];
 	size_t count;
 	size_t text;               /* bytes of all paths */
@@ -91,7 +90,8 @@ struct profile_change {
 	const char *network;       /* none, host or allow; NULL = as it is, or allow where hosts are named */
 	const char *const *hosts;  /* that may be reached, as host_rule_parse reads them */
 	size_t nhosts;
-	uint64_t memory_bytes, pids, tmp_bytes; /* 0 = as it is */
+	uint64_t tmp_bytes;        /* 0 = as it is */
+	struct plan_limits limits; /* likewise; `required` is not looked at */
 	bool cow;
 };
 /*
@@ -100,6 +100,9 @@ struct profile_change {
  */
 int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_place *place, bool may_widen,
 		   struct err *e);
+
+/* Sets a limit that must be enforced, or the command does not run. */
+void profile_require_limit(struct profile *p, enum plan_limit l, uint64_t value);
 
 /* Adds what is protected and secret, sorts, and settles paths that were named more than once. */
 int profile_compile(struct profile *p, const struct profile_place *place, struct err *e);

@@ -200,32 +200,56 @@ static int adjust_network(struct profile *p, const struct profile_change *c, boo
 	return network == PLAN_NET_ALLOW && (c->network || c->nhosts) ? adjust_hosts(p, c, may_widen || narrower, e) : 0;
 }
 
-static int adjust_limits(struct profile *p, const struct profile_change *c, bool may_widen, struct err *e)
+static int widens_limit(const char *field, uint64_t value, const struct profile *p, struct err *e)
 {
-	const struct {
-		const char *field;
-		uint64_t *limit, value, least;
-		uint32_t layer;
-	} rows[] = {
-		{ "limits.memoryBytes", &p->memory_bytes, c->memory_bytes, PROFILE_MEMORY_LEAST, PLAN_LAYER_CGROUP },
-		{ "limits.pids", &p->pids, c->pids, 1, PLAN_LAYER_CGROUP },
-		{ "sandbox.tmpBytes", &p->tmp_bytes, c->tmp_bytes, PROFILE_TMP_LEAST, 0 },
-	};
 	char text[24];
 
-	for (size_t i = 0; i < countof(rows); i++) {
-		if (!rows[i].value)
-			continue;
-		if (rows[i].value < rows[i].least)
-			return err_field(e, rows[i].field, "must be at least %llu", (unsigned long long)rows[i].least);
-		if (!may_widen && *rows[i].limit && rows[i].value > *rows[i].limit) {
-			snprintf(text, sizeof text, "%llu", (unsigned long long)rows[i].value);
-			return widens(rows[i].field, "a limit of", text, p, e);
-		}
-		*rows[i].limit = rows[i].value;
-		p->require |= rows[i].layer;
-	}
+	snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+	return widens(field, "a limit of", text, p, e);
+}
+
+static int adjust_tmp(struct profile *p, uint64_t bytes, bool may_widen, struct err *e)
+{
+	static const char field[] = "sandbox.tmpBytes";
+
+	if (!bytes)
+		return 0;
+	if (bytes < PROFILE_TMP_LEAST)
+		return err_field(e, field, "must be at least %u", PROFILE_TMP_LEAST);
+	if (!may_widen && p->tmp_bytes && bytes > p->tmp_bytes)
+		return widens_limit(field, bytes, p, e);
+	p->tmp_bytes = bytes;
 	return 0;
+}
+
+static int adjust_limit(struct profile *p, enum plan_limit l, uint64_t value, bool may_widen, struct err *e)
+{
+	const struct plan_limit_info *row = &plan_limit_info[l];
+	uint64_t held = p->limits.value[l] ? p->limits.value[l] : row->otherwise;
+	char field[ERR_FIELD_MAX], room[64];
+
+	snprintf(field, sizeof field, "limits.%s", row->key);
+	const char *why = plan_limit_refusal(l, value, room);
+	if (why)
+		return err_field(e, field, "%s", why);
+	if (!may_widen && value > held)
+		return widens_limit(field, value, p, e);
+	profile_require_limit(p, l, value);
+	return 0;
+}
+
+static int adjust_limits(struct profile *p, const struct profile_change *c, bool may_widen, struct err *e)
+{
+	const uint64_t *wanted = c->limits.value;
+
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (wanted[i] && adjust_limit(p, (enum plan_limit)i, wanted[i], may_widen, e) < 0)
+			return -1;
+	if (wanted[PLAN_LIMIT_MEMORY_HIGH] && p->limits.value[PLAN_LIMIT_MEMORY] &&
+	    wanted[PLAN_LIMIT_MEMORY_HIGH] >= p->limits.value[PLAN_LIMIT_MEMORY])
+		return err_field(e, "limits.memoryHighBytes", "must be less than memoryBytes, which is %llu",
+				 (unsigned long long)p->limits.value[PLAN_LIMIT_MEMORY]);
+	return adjust_tmp(p, c->tmp_bytes, may_widen, e);
 }
 
 /* Without a sandbox there is nothing to change but limits. */

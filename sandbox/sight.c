@@ -120,6 +120,14 @@ static void become_self(const struct sight_peer *p)
 	abort();
 }
 
+int sight_look_as(const struct sight_peer *peer, const char *path)
+{
+	int fd = become_peer(peer) ? sight_look(path, true, true) : -1, keep = errno;
+	become_self(peer);
+	errno = keep;
+	return fd;
+}
+
 bool sight_holds(const struct sight *s, const struct plan_head *plan, const struct sight_peer *peer)
 {
 	for (uint32_t i = 0; i < s->count && i < SIGHT_MAX; i++) {

@@ -71,5 +71,7 @@ bool sight_holds(const struct sight *s, const struct plan_head *plan, const stru
 
 /* Looks a path of the host's up: O_PATH. `cached`: EAGAIN if a file system would have to be asked. */
 int sight_look(const char *path, bool follow, bool cached);
+/* The same as the peer, links followed, cached. */
+int sight_look_as(const struct sight_peer *peer, const char *path);
 
 #endif

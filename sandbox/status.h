@@ -21,6 +21,7 @@
 
 #include "sandbox/steps.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum status_kind {
@@ -54,10 +55,13 @@ struct status_msg {
 	uint32_t left_behind;    /* EXITED: processes that were killed after the command ended */
 	uint32_t session;        /* READY: by which audit records name this sandbox; AUDIT_NO_SESSION = not at all */
 	uint32_t tmp_full;       /* EXITED: what the sandbox has for /tmp and the like had no room left in the end */
-	uint64_t user_us, system_us, max_rss_bytes;   /* EXITED: of the whole tree */
+	uint64_t user_us, system_us, max_rss_bytes;   /* EXITED: of all that was waited for */
 	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
 	uint64_t oom_kills, pids_refused; /* EXITED: what the tree's limits stopped */
 	char path[128];          /* FAILED: what it was about, "" if nothing; LOOKUP: the name */
+	struct tree_count count; /* EXITED: what the cgroups counted */
 };
+/* An init that is older than its runtime says less. */
+#define STATUS_MSG_LEAST offsetof(struct status_msg, count)
 
 #endif

@@ -8,7 +8,7 @@
  */
 
 #include "sandbox/plan.h"
-#include "sandbox/tree_limit.h"
+#include "sandbox/tree_files.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -66,7 +66,7 @@ struct step_context {
 	bool privileged;           /* the spawner has CAP_SYS_ADMIN outside; else a user namespace was made */
 	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
 	int master_fd, slave_fd;   /* PLAN_TTY: the terminal, from the step `terminal` on; else −1 */
-	struct tree_limit_fds limits;   /* of the whole tree, by cgroup */
+	struct tree_files tree;    /* of the cgroups that it is in */
 	bool logged;               /* somebody reads the audit records of this sandbox */
 	const struct sysfilter *filter; /* of system calls; NULL = could not be built */
 	/* For a private root (PLAN_PRIVATE_ROOT). */
@@ -74,7 +74,6 @@ struct step_context {
 	int cow_fd;                /* PLAN_COW: the run's folder (sandbox/cow.h); −1 = none */
 	const char *cow_path;      /* and where it is */
 	int net_fd;                /* a network namespace with loopback, made ahead; −1 = it was made with the clone */
-	int cpu_fd;                /* cpu.stat of the init's cgroup; −1 = it has none */
 	int oom_fd;                /* the init's own oom_score_adj; −1 = out of reach */
 	int order_fd;              /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
 	int listen_fd;             /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */

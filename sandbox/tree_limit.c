@@ -2,10 +2,12 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "sandbox/tree_disk.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,36 +16,24 @@
 
 #define LEAF_NAME_MAX (PLAN_KEY_MAX + 16)
 
-/* What is different between the controllers and their two versions. */
 static const struct {
-	const char *name;
-	const char *max_v1, *max_v2;       /* the file that takes the limit */
-	const char *swap_v1, *swap_v2;     /* memory only: no way around it through swap */
-	const char *events_v1, *events_v2; /* the file that counts */
-	const char *count;                 /* the line in it */
+	const char *name, *v1; /* what the two versions call it */
 } rows[TREE_LIMITS] = {
-	[TREE_LIMIT_MEMORY] = { "memory", "memory.limit_in_bytes", "memory.max", "memory.memsw.limit_in_bytes", "memory.swap.max",
-				"memory.oom_control", "memory.events", "oom_kill " },
-	[TREE_LIMIT_PIDS] = { "pids", "pids.max", "pids.max", NULL, NULL, "pids.events", "pids.events", "max " },
+	[TREE_LIMIT_MEMORY] = { "memory", "memory" },
+	[TREE_LIMIT_PIDS] = { "pids", "pids" },
+	[TREE_LIMIT_CPU] = { "cpu", "cpu" },
+	[TREE_LIMIT_IO] = { "io", "blkio" },
+};
+
+static const enum tree_limit controllers[PLAN_LIMITS] = {
+#define PLAN_LIMIT(NAME, key, controller, unit, least, most, otherwise) [PLAN_LIMIT_##NAME] = TREE_LIMIT_##controller,
+#include "sandbox/plan_limits.def"
+#undef PLAN_LIMIT
 };
 
 const char *tree_limit_name(enum tree_limit l)
 {
 	return rows[l].name;
-}
-
-void tree_limit_fds_init(struct tree_limit_fds *f)
-{
-	for (int i = 0; i < TREE_LIMITS; i++)
-		f->attach[i] = f->events[i] = -1;
-}
-
-void tree_limit_fds_close(struct tree_limit_fds *f)
-{
-	for (int i = 0; i < TREE_LIMITS; i++) {
-		fd_close(&f->attach[i]);
-		fd_close(&f->events[i]);
-	}
 }
 
 /* Our own cgroup in the hierarchy of this controller: "4:memory:/a/b" → "/a/b"; with v2 "0::/a/b". */
@@ -149,10 +139,12 @@ static bool folder_path(enum tree_limit l, bool v2, const char *tag, char ret[PA
 {
 	char point[PATH_MAX], own[PATH_MAX], base[PATH_MAX];
 
-	if (!own_path(rows[l].name, v2, own) || !mount_point(rows[l].name, v2, point) ||
+	const char *name = v2 ? rows[l].name : rows[l].v1;
+
+	if (!own_path(name, v2, own) || !mount_point(name, v2, point) ||
 	    snprintf(base, sizeof base, "%s%s", point, own) >= (int)sizeof base)
 		return false;
-	if (v2 && !v2_has(rows[l].name, base))
+	if (v2 && !v2_has(name, base))
 		return false;
 	return snprintf(ret, PATH_MAX, "%s/%s", base, tag) < PATH_MAX;
 }
@@ -201,51 +193,238 @@ static void leaf_name(const struct plan_key *key, char ret[LEAF_NAME_MAX])
 	snprintf(ret, LEAF_NAME_MAX, "%.*s-%u", PLAN_KEY_MAX - 1, key->id, key->attempt);
 }
 
-static int leaf_limit(struct tree_limiter *t, enum tree_limit l, const char *name, uint64_t value, struct tree_limit_fds *f, struct err *e)
-{
-	bool v2 = t->of[l].v2;
-	char text[24];
+/* ---- one leaf ---- */
 
-	if (mkdirat(t->of[l].folder, name, 0755) < 0 && errno != EEXIST)
-		return err_sys(e, errno, "make a %s cgroup", rows[l].name);
-	fd_auto int leaf = openat(t->of[l].folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-	if (leaf < 0 || put(leaf, v2 ? rows[l].max_v2 : rows[l].max_v1, text) < 0)
-		return err_sys(e, errno, "set the %s limit", rows[l].name);
-	if (rows[l].swap_v1 && put(leaf, v2 ? rows[l].swap_v2 : rows[l].swap_v1, v2 ? "0" : text) < 0 && errno != ENOENT)
-		return err_sys(e, errno, "set the swap limit");
-	f->events[l] = openat(leaf, v2 ? rows[l].events_v2 : rows[l].events_v1, O_RDONLY | O_CLOEXEC);
-	f->attach[l] = v2 ? -1 : openat(leaf, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-	if (f->events[l] < 0 || (!v2 && f->attach[l] < 0))
-		return err_sys(e, errno, "open the %s cgroup", rows[l].name);
+struct leaf {
+	int fd;
+	bool v2;
+	const struct plan_head *plan;
+	const struct tree_disks *disks;
+};
+
+static int unavailable(enum plan_limit l, struct err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static int unavailable(enum plan_limit l, struct err *e, const char *fmt, ...)
+{
+	char why[ERR_MESSAGE_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof why, fmt, ap);
+	va_end(ap);
+	err_set(e, ERR_UNAVAILABLE, "cannot be enforced here: %.400s", why);
+	snprintf(e->field, sizeof e->field, "limits.%s", plan_limit_info[l].key);
+	return -1;
+}
+
+__attribute__((format(printf, 3, 4))) static int put_text(int dir, const char *file, const char *fmt, ...)
+{
+	char text[96];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	return put(dir, file, text);
+}
+
+static int refused(enum plan_limit l, int errnum, struct err *e)
+{
+	if (errnum == ENOENT)
+		return unavailable(l, e, "this kernel has no file for it in the %s controller's cgroups", rows[controllers[l]].name);
+	return unavailable(l, e, "the kernel refused it: %s", strerror(errnum));
+}
+
+/* No way around it through swap. */
+static int set_memory(const struct leaf *f, uint64_t bytes)
+{
+	unsigned long long n = bytes;
+
+	if (put_text(f->fd, f->v2 ? "memory.max" : "memory.limit_in_bytes", "%llu", n) < 0)
+		return -1;
+	if (f->v2 ? put_text(f->fd, "memory.swap.max", "0") == 0 : put_text(f->fd, "memory.memsw.limit_in_bytes", "%llu", n) == 0)
+		return 0;
+	return errno == ENOENT ? 0 : -1; /* a kernel that does not count swap */
+}
+
+#define CPU_PERIOD_US 100000u /* the kernel's own default */
+
+static int set_cpus(const struct leaf *f, uint64_t thousandths)
+{
+	unsigned long long quota = thousandths * (CPU_PERIOD_US / 1000);
+
+	if (f->v2)
+		return put_text(f->fd, "cpu.max", "%llu %u", quota, CPU_PERIOD_US);
+	return put_text(f->fd, "cpu.cfs_period_us", "%u", CPU_PERIOD_US) < 0 ? -1 : put_text(f->fd, "cpu.cfs_quota_us", "%llu", quota);
+}
+
+/* BFQ has weights up to 1000; 100 means the same to both. */
+static unsigned bfq_weight(uint64_t w)
+{
+	return (unsigned)(w <= 100 ? w : 100 + (w - 100) * 900 / 9900);
+}
+
+/* A kernel may have both files; which of them counts is the scheduler's to say. */
+static int set_weight(const struct leaf *f, uint64_t w)
+{
+	unsigned long long weight = w;
+	bool cost = f->v2 && put_text(f->fd, "io.weight", "default %llu", weight) == 0;
+	bool bfq = f->v2 ? put_text(f->fd, "io.bfq.weight", "default %u", bfq_weight(w)) == 0 :
+			   put_text(f->fd, "blkio.bfq.weight", "%u", bfq_weight(w)) == 0;
+
+	return cost || bfq ? 0 : -1;
+}
+
+static int set_rate(const struct leaf *f, bool write, uint64_t bytes)
+{
+	unsigned long long n = bytes;
+
+	for (size_t i = 0; i < f->disks->count; i++) {
+		const struct tree_disk *d = &f->disks->disk[i];
+		int r = f->v2 ? put_text(f->fd, "io.max", "%u:%u %s=%llu", d->major, d->minor, write ? "wbps" : "rbps", n) :
+				put_text(f->fd, write ? "blkio.throttle.write_bps_device" : "blkio.throttle.read_bps_device", "%u:%u %llu", d->major,
+					 d->minor, n);
+		if (r < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int set_limit(const struct leaf *f, enum plan_limit l)
+{
+	uint64_t value = f->plan->limits.value[l];
+
+	switch (l) {
+	case PLAN_LIMIT_MEMORY:
+		return set_memory(f, value);
+	case PLAN_LIMIT_MEMORY_HIGH:
+		return put_text(f->fd, "memory.high", "%llu", (unsigned long long)value);
+	case PLAN_LIMIT_PIDS:
+		return put_text(f->fd, "pids.max", "%llu", (unsigned long long)plan_tasks(f->plan));
+	case PLAN_LIMIT_CPUS:
+		return set_cpus(f, value);
+	case PLAN_LIMIT_IO_WEIGHT:
+		return set_weight(f, value);
+	case PLAN_LIMIT_IO_READ:
+	case PLAN_LIMIT_IO_WRITE:
+		return set_rate(f, l == PLAN_LIMIT_IO_WRITE, value);
+	case PLAN_LIMITS:
+		break;
+	}
+	errno = EINVAL;
+	return -1;
+}
+
+/* ---- what can be enforced ---- */
+
+/* Buffered writes are a kernel thread's by the time they reach the disk: only v2 knows whose they were, and needs the memory controller for it. */
+static int check_writes(const struct tree_limiter *t, const struct tree_disks *disks, struct err *e)
+{
+	const enum plan_limit l = PLAN_LIMIT_IO_WRITE;
+
+	if (!t->of[TREE_LIMIT_IO].v2)
+		return unavailable(l, e, "cgroup v1 does not limit buffered writes; boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1)");
+	if (t->of[TREE_LIMIT_MEMORY].folder < 0 || !t->of[TREE_LIMIT_MEMORY].v2)
+		return unavailable(l, e, "buffered writes are limited only together with the memory controller of cgroup v2, which is missing");
+	for (size_t i = 0; i < disks->count; i++)
+		if (!disks->disk[i].attributes)
+			return unavailable(l, e, "%s does not tell the kernel whose buffered writes it writes; use a folder on ext4 or xfs",
+					   disks->disk[i].type[0] ? disks->disk[i].type : "its file system");
+	return 0;
+}
+
+static int check_weight(const struct tree_disks *disks, struct err *e)
+{
+	for (size_t i = 0; i < disks->count; i++) {
+		const struct tree_disk *d = &disks->disk[i];
+
+		if (!d->weighs)
+			return unavailable(PLAN_LIMIT_IO_WEIGHT, e, "the I/O scheduler of %s (%s) knows no weights; switch to bfq: echo bfq >/sys/block/%s/queue/scheduler",
+					   d->name, d->scheduler[0] ? d->scheduler : "none", d->name);
+	}
+	return 0;
+}
+
+/* Beside the controller's being there. */
+static int check_limit(const struct tree_limiter *t, enum plan_limit l, const struct tree_disks *disks, struct err *e)
+{
+	enum tree_limit c = controllers[l];
+
+	if (t->of[c].folder < 0)
+		return unavailable(l, e, "%s", t->of[c].why);
+	if (l == PLAN_LIMIT_MEMORY_HIGH && !t->of[c].v2)
+		return unavailable(l, e, "cgroup v1 has no memory.high; use --memory, or boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1)");
+	if (c == TREE_LIMIT_IO && (!disks || !disks->count))
+		return unavailable(l, e, "no disk of the command's write roots was found");
+	if (l == PLAN_LIMIT_IO_WEIGHT)
+		return check_weight(disks, e);
+	return l == PLAN_LIMIT_IO_WRITE ? check_writes(t, disks, e) : 0;
+}
+
+/*
+ * What nobody asked for is left out where it cannot be, and on v1, where joining a cgroup waits for every processor
+ * (milliseconds).
+ */
+static bool is_wanted(const struct tree_limiter *t, const struct plan_limits *l, enum plan_limit i)
+{
+	enum tree_limit c = controllers[i];
+
+	return l->value[i] && (plan_limit_is_required(l, i) || (t->of[c].folder >= 0 && t->of[c].v2));
+}
+
+bool tree_limiter_needs_init(const struct tree_limiter *t, const struct plan_limits *l)
+{
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (is_wanted(t, l, (enum plan_limit)i) && !t->of[controllers[i]].v2)
+			return true;
+	return false;
+}
+
+const char *tree_limit_of_disks(const struct plan_limits *l)
+{
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (l->value[i] && controllers[i] == TREE_LIMIT_IO)
+			return plan_limit_info[i].key;
+	return NULL;
+}
+
+/* The limits of one controller, in its leaf. */
+static int make_leaf(struct tree_limiter *t, enum tree_limit c, const char *name, struct leaf *f, struct tree_files *ret, struct err *e)
+{
+	if (mkdirat(t->of[c].folder, name, 0755) < 0 && errno != EEXIST)
+		return err_sys(e, errno, "make a %s cgroup", rows[c].name);
+	fd_auto int leaf = openat(t->of[c].folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (leaf < 0)
+		return err_sys(e, errno, "open a %s cgroup", rows[c].name);
+	f->fd = leaf;
+	f->v2 = t->of[c].v2;
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (controllers[i] == c && is_wanted(t, &f->plan->limits, (enum plan_limit)i) && set_limit(f, (enum plan_limit)i) < 0)
+			return refused((enum plan_limit)i, errno, e);
+	if (!f->v2)
+		ret->leaf[c] = fd_take(&leaf);
 	return 0;
 }
 
 int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_key *leaf, const struct plan_head *plan,
-		      struct tree_limit_fds *ret, struct err *e)
+		      const struct tree_disks *disks, struct tree_files *ret, struct err *e)
 {
-	const uint64_t value[TREE_LIMITS] = { [TREE_LIMIT_MEMORY] = plan->memory_bytes, [TREE_LIMIT_PIDS] = plan_tasks(plan) };
+	struct leaf f = { .plan = plan, .disks = disks };
+	unsigned needed = 0;
 	char name[LEAF_NAME_MAX];
 
-	tree_limit_fds_init(ret);
-	for (int i = 0; i < TREE_LIMITS; i++) {
-		if (!value[i])
+	tree_files_init(ret);
+	for (int i = 0; i < PLAN_LIMITS; i++) {
+		if (!is_wanted(t, &plan->limits, (enum plan_limit)i))
 			continue;
-		/*
-		 * A profile's own default is left out where it cannot be, and on v1, where joining a cgroup waits for every
-		 * processor (milliseconds); what somebody asked for makes the layer required.
-		 */
-		if ((t->of[i].folder < 0 || !t->of[i].v2) && !(plan->require & PLAN_LAYER_CGROUP))
+		if (check_limit(t, (enum plan_limit)i, disks, e) < 0)
+			return -1;
+		needed |= 1u << controllers[i];
+	}
+	for (int c = 0; c < TREE_LIMITS; c++) {
+		leaf_name(t->of[c].v2 ? leaf : key, name);
+		if (!(needed >> c & 1) || make_leaf(t, (enum tree_limit)c, name, &f, ret, e) == 0)
 			continue;
-		if (t->of[i].folder < 0) {
-			err_set(e, ERR_UNAVAILABLE, "a %s limit cannot be enforced here: %s", rows[i].name, t->of[i].why);
-			snprintf(e->field, sizeof e->field, "%s", rows[i].name);
-		} else {
-			leaf_name(t->of[i].v2 ? leaf : key, name);
-			if (leaf_limit(t, i, name, value[i], ret, e) == 0)
-				continue;
-		}
-		tree_limit_fds_close(ret);
+		tree_files_close(ret);
 		tree_limiter_remove(t, key);
 		return -1;
 	}
@@ -260,22 +439,4 @@ void tree_limiter_remove(struct tree_limiter *t, const struct plan_key *key)
 	for (int i = 0; i < TREE_LIMITS; i++)
 		if (t->of[i].folder >= 0 && !t->of[i].v2)
 			unlinkat(t->of[i].folder, name, AT_REMOVEDIR);
-}
-
-uint64_t tree_limit_count(const struct tree_limit_fds *f, enum tree_limit l)
-{
-	char text[512];
-	ssize_t n = f->events[l] < 0 ? -1 : pread(f->events[l], text, sizeof text - 1, 0);
-
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (strncmp(line, rows[l].count, strlen(rows[l].count)) == 0)
-			return strtoull(line + strlen(rows[l].count), NULL, 10);
-		if (!*line)
-			break;
-	}
-	return 0;
 }

@@ -290,7 +290,7 @@ static void take_brought(struct hold *h)
 
 	if (!terminal && !listener)
 		return;
-	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)sizeof m)
+	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) < (ssize_t)STATUS_MSG_LEAST)
 		nfds = 0;
 	size_t first = nfds > 0 && master_is(fds[0]) ? 1 : 0; /* the master comes first */
 	if (terminal)
@@ -326,7 +326,7 @@ static void take_report(struct hold *h)
 	fd_auto int fd = -1;
 	size_t nfds = 1;
 
-	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT) != (ssize_t)sizeof m || nfds != 1)
+	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT) < (ssize_t)STATUS_MSG_LEAST || nfds != 1)
 		return;
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &st) < 0 || st.st_size > (off_t)AUTORUN_REPORT_BYTES_MAX)
@@ -353,10 +353,11 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 	struct status_msg m;
 
 	for (;;) {
+		memset(&m, 0, sizeof m);
 		ssize_t n = recv(fd, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
 		if (n < 0 && (errno == ECONNRESET || errno == EINTR))
 			continue; /* it died with a message of ours unread; its own are still there */
-		if (n != (ssize_t)sizeof m) {
+		if (n < (ssize_t)STATUS_MSG_LEAST) {
 			if (n == 0 || (n < 0 && errno != EAGAIN))
 				event_drop(&h->status_ev); /* the init has closed it: its pidfd says the rest */
 			return 0;

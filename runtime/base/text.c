@@ -241,6 +241,25 @@ int text_size_bytes(const char *s, uint64_t *ret_bytes, struct err *e)
 	return 0;
 }
 
+int text_thousandths(const char *s, uint64_t *ret, struct err *e)
+{
+	static const struct text_unit units[] = { { "", 1000 } };
+
+	if (text_quantity(s, units, countof(units), ret) < 0)
+		return err_set(e, ERR_INVALID, "'%.40s' is not a number: write one such as 2, 0.5 or 1.25", s);
+	return 0;
+}
+
+void text_format_thousandths(uint64_t v, char out[32])
+{
+	int n = snprintf(out, 32, "%llu.%03u", (unsigned long long)(v / 1000), (unsigned)(v % 1000));
+
+	while (out[n - 1] == '0')
+		out[--n] = '\0';
+	if (out[n - 1] == '.')
+		out[--n] = '\0';
+}
+
 void text_format_size(uint64_t bytes, char out[16])
 {
 	static const char units[] = "KMGTPE";

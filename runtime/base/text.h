@@ -30,6 +30,9 @@ int text_base64_decode(const char *s, size_t n, struct buf *out); /* −1 if it 
 int text_duration_ms(const char *s, uint64_t *ret_ms, struct err *e);
 /* "512M" "64KiB" "1G" (powers of 1024); a bare number is bytes. */
 int text_size_bytes(const char *s, uint64_t *ret_bytes, struct err *e);
+/* "1.5" → 1500; at most three digits count after the point. */
+int text_thousandths(const char *s, uint64_t *ret, struct err *e);
+void text_format_thousandths(uint64_t v, char out[32]);     /* "1.5", "2" */
 void text_format_size(uint64_t bytes, char out[16]);        /* "1.5M" */
 void text_format_duration(uint64_t ms, char out[16]);       /* "1.2s", "3m05s" */
 

@@ -275,8 +275,7 @@ int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const
 
 	if (confinement_make(g, r, c, &f, e) < 0)
 		return -1;
-	limits.memory_bytes = f.profile.memory_bytes;
-	limits.pids = f.profile.pids;
+	limits.tree = f.profile.limits;
 	limits.tmp_bytes = f.profile.tmp_bytes;
 	jw_obj(&w);
 	jw_kstr(&w, "profile", f.profile.name);

@@ -49,7 +49,8 @@ typedef void (*engine_reply_fn)(void *ctx, const struct err *e, const char *json
 struct process_limits {
 	uint64_t wall_ms, idle_ms, cpu_ms, open_files, file_bytes, output_bytes; /* LIMIT_NONE = none */
 	/* Of the whole tree, from the profile as the request changed it; 0 = none (tmp_bytes: the default). */
-	uint64_t memory_bytes, pids, tmp_bytes;
+	struct plan_limits tree;
+	uint64_t tmp_bytes;
 };
 
 /* Which sandbox is meant. */

@@ -77,15 +77,15 @@ void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
 	const struct { const char *name; uint64_t value; } rows[] = {
 		{ "wallMs", l->wall_ms }, { "idleMs", l->idle_ms }, { "cpuMs", l->cpu_ms },
 		{ "openFiles", l->open_files }, { "fileBytes", l->file_bytes }, { "outputBytes", l->output_bytes },
-	}, tree[] = { { "memoryBytes", l->memory_bytes }, { "pids", l->pids }, { "tmpBytes", l->tmp_bytes } };
+	};
 
 	jw_kobj(w, key);
 	for (size_t i = 0; i < countof(rows); i++)
 		if (rows[i].value != LIMIT_NONE)
 			jw_kuint(w, rows[i].name, rows[i].value);
-	for (size_t i = 0; i < countof(tree); i++)
-		if (tree[i].value && tree[i].value != LIMIT_NONE)
-			jw_kuint(w, tree[i].name, tree[i].value);
+	plan_limits_write(&l->tree, w);
+	if (l->tmp_bytes && l->tmp_bytes != LIMIT_NONE)
+		jw_kuint(w, "tmpBytes", l->tmp_bytes);
 	jw_obj_end(w);
 }
 

@@ -152,6 +152,7 @@ struct process {
 	char *profile;            /* its name */
 	char *home;               /* what ~ stands for inside, or NULL */
 	char *sandbox_json;       /* sandboxProfile */
+	char *refusal;            /* "limits.cpus: …": which limit cannot be enforced, and why; or NULL */
 	bool writes;              /* something besides its private folders */
 	char plan_hash[65];
 	uint32_t plan_layers, plan_kind; /* what is asked of the sandbox, and those flags that decide what can be had */

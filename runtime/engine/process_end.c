@@ -111,16 +111,39 @@ static uint64_t duration_ms(const struct process *p)
 	return p->started_boot_ns && now > p->started_boot_ns ? (now - p->started_boot_ns) / 1000000 : 0;
 }
 
+/* What only a cgroup counts. */
+static void counted_members(const struct tree_count *c, struct jw *w)
+{
+	if (c->known & TREE_COUNT_MEMORY)
+		jw_kuint(w, "memoryPeakBytes", c->memory_peak);
+	if (c->known & TREE_COUNT_PIDS)
+		jw_kuint(w, "pidsPeak", c->pids_peak);
+	if (c->known & TREE_COUNT_IO) {
+		jw_kuint(w, "ioReadBytes", c->io_read);
+		jw_kuint(w, "ioWriteBytes", c->io_write);
+	}
+	if (c->known & TREE_COUNT_THROTTLE && c->throttled_periods) {
+		jw_kuint(w, "throttledMs", c->throttled_us / 1000);
+		jw_kuint(w, "throttledPeriods", c->throttled_periods);
+	}
+	if (c->known & TREE_COUNT_HIGH && c->high_events)
+		jw_kuint(w, "memoryHighEvents", c->high_events);
+}
+
+/* `source` is where the processor time comes from: rusage lacks children that nobody waited for. */
 static void usage_member(const struct process *p, struct jw *w)
 {
 	const struct status_msg *m = &p->last;
+	bool cgroup = m->count.known & TREE_COUNT_CPU;
 
 	if (!p->has_last || m->kind != STATUS_EXITED)
 		return;
 	jw_kobj(w, "usage");
+	jw_kstr(w, "source", cgroup ? "cgroup" : "rusage");
 	jw_kuint(w, "maxRssBytes", m->max_rss_bytes);
-	jw_kuint(w, "userMs", m->user_us / 1000);
-	jw_kuint(w, "systemMs", m->system_us / 1000);
+	jw_kuint(w, "userMs", (cgroup ? m->count.user_us : m->user_us) / 1000);
+	jw_kuint(w, "systemMs", (cgroup ? m->count.system_us : m->system_us) / 1000);
+	counted_members(&m->count, w);
 	jw_kuint(w, "minorFaults", m->minor_faults);
 	jw_kuint(w, "majorFaults", m->major_faults);
 	jw_kuint(w, "inBlocks", m->in_blocks);
@@ -225,7 +248,7 @@ struct ending {
 	const char *category;      /* process.failed */
 	const char *stage, *limit;
 	int error;
-	char message[256];
+	char message[ERR_MESSAGE_MAX];
 	const char *turn_status, *turn_category; /* NULL category = completed */
 };
 
@@ -242,8 +265,8 @@ static void ending_failed_step(const struct process *p, struct ending *r)
 	r->category = r->turn_category = spawn ? "spawn" : "sandbox";
 	r->stage = step ? step->name : "unknown";
 	r->error = p->last.error;
-	if (at == STEP_LIMITS && p->last.error == EOPNOTSUPP && p->last.path[0])
-		snprintf(r->message, sizeof r->message, "%s: %s", r->stage, p->last.path); /* says by itself what is not supported */
+	if (p->refusal)
+		snprintf(r->message, sizeof r->message, "%s", p->refusal);
 	else if (p->last.path[0])
 		snprintf(r->message, sizeof r->message, "%s: %s: %s", r->stage, p->last.path, strerror(p->last.error));
 	else
@@ -341,7 +364,7 @@ static void ending_of(const struct process *p, struct ending *r)
 		r->category = r->turn_category = "sandbox";
 		/* A command may make itself the lesser victim when its memory is full (oom_score_adj): then only the init knew. */
 		snprintf(r->message, sizeof r->message, "the sandbox's init was killed from outside%s; how the command ended is not known",
-			 p->limits.memory_bytes ? ", or by the kernel because the memory limit was reached" : "");
+			 p->limits.tree.value[PLAN_LIMIT_MEMORY] ? ", or by the kernel because the memory limit was reached" : "");
 	} else if (!ending_resource(p, sig, r)) {
 		ending_completed(p, sig, r);
 	}
@@ -386,9 +409,18 @@ static void ending_fact(struct process *p, const struct ending *r, struct store_
 /* The error that start_process answers with when the command never ran. */
 static void start_error(const struct process *p, const struct ending *r, struct err *e, struct buf *data)
 {
+	static const char advice[] = "Do what the message says, or leave the limit out; it is refused rather than ignored, so that nothing runs "
+				     "with more than was asked for.";
 	struct jw w = jw_on(data);
 
-	err_set(e, ERR_SANDBOX, "start '%s': %s", p->display ? p->display : "", r->message);
+	if (p->refusal) {
+		err_set(e, ERR_UNAVAILABLE, "%s", p->refusal);
+		snprintf(e->field, sizeof e->field, "%.*s", (int)strcspn(p->refusal, ":"), p->refusal);
+		jw_kbool(&w, "retryable", false);
+		jw_kstr(&w, "advice", advice);
+	} else {
+		err_set(e, ERR_SANDBOX, "start '%s': %s", p->display ? p->display : "", r->message);
+	}
 	jw_kstr(&w, "processId", p->id);
 	jw_kstr(&w, "processCategory", r->category ? r->category : "");
 	jw_kopt(&w, "stage", r->stage);

@@ -11,6 +11,7 @@
 #include "runtime/engine/permission.h"
 #include "runtime/engine/turn.h"
 
+#include <errno.h>
 #include <signal.h>
 
 typedef void (*transition_fn)(struct process *p);
@@ -288,6 +289,7 @@ void process_free(struct process *p)
 		store_batch_free(p->facts);
 	free(p->profile);
 	free(p->sandbox_json);
+	free(p->refusal);
 	free(p->decision_json);
 	free(p->reason);
 	free(p->home);
@@ -343,6 +345,8 @@ void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, in
 	p->has_last = true;
 	p->last = (struct status_msg){ .kind = STATUS_FAILED, .step = step, .error = error };
 	snprintf(p->last.path, sizeof p->last.path, "%s", path);
+	if (step == STEP_LIMITS && error == EOPNOTSUPP && path[0])
+		p->refusal = mem_strdup(path);
 	process_on(p, PROCESS_EV_LAUNCH_FAILED);
 }
 

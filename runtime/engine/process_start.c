@@ -24,8 +24,8 @@
 
 /* Beside plan flags, in plan_kind. */
 #define KIND_HOST_NETWORK (1u << 29)
-#define KIND_MEMORY (1u << 30)
-#define KIND_PIDS (1u << 31)
+#define KIND_LIMITS (1u << 30)          /* that are required */
+#define KIND_LIMITS_DEFAULT (1u << 31)  /* that are not */
 #define ENVIRONMENT_TOLD 200u /* names of variables in events */
 #define HOOKS_BESIDES 4096u /* processes of hooks, beyond maxProcesses */
 #define DISPLAY_MAX 2048u
@@ -211,8 +211,7 @@ static void take_confinement(struct process *p, const struct confinement *f)
 	p->writes = !f->profile.confined;
 	for (size_t i = 0; i < f->profile.count; i++)
 		p->writes |= f->profile.entry[i].kind == PLAN_MOUNT_WRITE;
-	p->limits.memory_bytes = f->profile.memory_bytes;
-	p->limits.pids = f->profile.pids;
+	p->limits.tree = f->profile.limits;
 	p->limits.tmp_bytes = f->profile.tmp_bytes;
 	confinement_profile_json(f, &p->limits, &w);
 	p->sandbox_json = buf_take(&json);
@@ -256,6 +255,17 @@ static void tell_environment(struct process *p, const struct environment *v)
 	free(sorted);
 }
 
+/* Which cgroups the limits take: the layer `cgroup` may depend on it. */
+static uint32_t limits_kind(const struct plan_limits *l)
+{
+	uint32_t kind = l->required ? KIND_LIMITS : 0;
+
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (l->value[i] && !plan_limit_is_required(l, (enum plan_limit)i))
+			kind |= KIND_LIMITS_DEFAULT;
+	return kind;
+}
+
 static int plan_for(struct process *p, const struct start_request *r, struct confinement *f, const char *const *argv, size_t argc,
 		    struct buf *plan, struct err *e)
 {
@@ -279,7 +289,7 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 	profile_plan(&f->profile, &f->mounts, &spec);
 	p->plan_layers = spec.layers;
 	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) | (spec.network == PLAN_NET_HOST ? KIND_HOST_NETWORK : 0) |
-		       (spec.memory_bytes ? KIND_MEMORY : 0) | (spec.pids ? KIND_PIDS : 0);
+		       limits_kind(&spec.limits);
 	int rc = plan_build(&spec, plan, e);
 	environment_done(&env);
 	if (rc == 0)

@@ -64,14 +64,14 @@ static void write_limits(const struct start_request *r, struct jw *w)
 	const struct { const char *name; uint64_t value, none; } rows[] = {
 		{ "wallMs", r->limits.wall_ms, LIMIT_NONE }, { "idleMs", r->limits.idle_ms, LIMIT_NONE }, { "cpuMs", r->limits.cpu_ms, LIMIT_NONE },
 		{ "openFiles", r->limits.open_files, LIMIT_NONE }, { "fileBytes", r->limits.file_bytes, LIMIT_NONE },
-		{ "outputBytes", r->limits.output_bytes, LIMIT_NONE }, { "memoryBytes", r->sandbox.change.memory_bytes, 0 },
-		{ "pids", r->sandbox.change.pids, 0 },
+		{ "outputBytes", r->limits.output_bytes, LIMIT_NONE },
 	};
 
 	jw_kobj(w, "limits");
 	for (size_t i = 0; i < countof(rows); i++)
 		if (rows[i].value && rows[i].value != rows[i].none)
 			jw_kuint(w, rows[i].name, rows[i].value);
+	plan_limits_write(&r->sandbox.change.limits, w);
 	jw_obj_end(w);
 }
 

@@ -66,16 +66,30 @@ static int take_hosts(const json_t *sandbox, const char ***ret, size_t *ret_n, s
 	return 0;
 }
 
-static int take_number(const json_t *object, const char *group, const char *key, uint64_t *ret, struct err *e)
+static int take_tmp_bytes(const json_t *sandbox, uint64_t *ret, struct err *e)
 {
-	const json_t *v = json_object_get(object, key);
-	char field[ERR_FIELD_MAX];
+	const json_t *v = json_object_get(sandbox, "tmpBytes");
 
-	if (v && json_integer_value(v) < 1) {
-		snprintf(field, sizeof field, "%s.%s", group, key);
-		return err_field(e, field, "must be 1 or more");
-	}
+	if (v && json_integer_value(v) < 1)
+		return err_field(e, "sandbox.tmpBytes", "must be 1 or more");
 	*ret = v ? (uint64_t)json_integer_value(v) : 0;
+	return 0;
+}
+
+static int take_tree_limits(const json_t *limits, struct plan_limits *ret, struct err *e)
+{
+	for (int i = 0; i < PLAN_LIMITS; i++) {
+		const json_t *v = json_object_get(limits, plan_limit_info[i].key);
+		uint64_t value = v ? plan_limit_scale((enum plan_limit)i, json_number_value(v)) : 0;
+		char field[ERR_FIELD_MAX], room[64];
+		const char *why = v ? plan_limit_refusal((enum plan_limit)i, value, room) : NULL;
+
+		if (why) {
+			snprintf(field, sizeof field, "limits.%s", plan_limit_info[i].key);
+			return err_field(e, field, "%s", why);
+		}
+		ret->value[i] = value;
+	}
 	return 0;
 }
 
@@ -94,9 +108,7 @@ int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e)
 	    take_paths(sandbox, "writeRoots", &s.write, &change->nwrite, e) < 0 ||
 	    take_paths(sandbox, "hidden", &s.hide, &change->nhide, e) < 0 ||
 	    take_hosts(sandbox, &s.hosts, &change->nhosts, e) < 0 ||
-	    take_number(sandbox, "sandbox", "tmpBytes", &change->tmp_bytes, e) < 0 ||
-	    take_number(limits, "limits", "memoryBytes", &change->memory_bytes, e) < 0 ||
-	    take_number(limits, "limits", "pids", &change->pids, e) < 0) {
+	    take_tmp_bytes(sandbox, &change->tmp_bytes, e) < 0 || take_tree_limits(limits, &change->limits, e) < 0) {
 		sandbox_spec_done(&s);
 		return -1;
 	}

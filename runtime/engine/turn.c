@@ -97,8 +97,7 @@ static void limits_json(const struct engine *g, const struct profile *p, struct 
 {
 	struct process_limits l = g->o.defaults;
 
-	l.memory_bytes = p->memory_bytes;
-	l.pids = p->pids;
+	l.tree = p->limits;
 	l.tmp_bytes = p->tmp_bytes;
 	fact_limits(w, "limits", &l);
 }

@@ -4,6 +4,7 @@
 #include "sandbox/sight.h"
 
 #include <limits.h>
+#include <string.h>
 
 /* What a sandbox that waits for its command keeps in sight stays open, until it is used (sandbox/sight.h). */
 static int close_above(const struct step_context *c, unsigned first)
@@ -18,10 +19,12 @@ static int close_above(const struct step_context *c, unsigned first)
 /* Sorts the few declared descriptors and closes the gaps between them; 0 to 2 are the init's own and replaced later. */
 int step_descriptors(struct step_context *c)
 {
-	int keep[] = { 2, c->stdin_fd, c->stdout_fd, c->stderr_fd, c->status_fd, c->gate_fd, c->guard_pidfd, c->keeper_fd,
-		       c->master_fd, c->slave_fd, c->order_fd, c->net_fd, c->oom_fd, c->cpu_fd, c->listen_fd, c->lookup_fd,
-		       c->limits.events[TREE_LIMIT_MEMORY], c->limits.events[TREE_LIMIT_PIDS] };
+	const int declared[] = { 2, c->stdin_fd, c->stdout_fd, c->stderr_fd, c->status_fd, c->gate_fd, c->guard_pidfd, c->keeper_fd,
+				 c->master_fd, c->slave_fd, c->order_fd, c->net_fd, c->oom_fd, c->listen_fd, c->lookup_fd };
+	int keep[sizeof declared / sizeof declared[0] + TREE_FILES];
 	const int n = (int)(sizeof keep / sizeof keep[0]);
+	memcpy(keep, declared, sizeof declared);
+	memcpy(keep + sizeof declared / sizeof declared[0], c->tree.file, sizeof c->tree.file);
 	for (int i = 1; i < n; i++) {
 		int v = keep[i], j = i;
 		for (; j > 0 && keep[j - 1] > v; j--)

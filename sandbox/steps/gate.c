@@ -13,7 +13,7 @@ static int kill_requested(int status_fd, int *watch)
 	ssize_t n = recv(status_fd, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
 	if (n < 0)
 		return 0;
-	if (n == 0 || (n == (ssize_t)sizeof m && m.kind == STATUS_KILL_TREE))
+	if (n == 0 || (n >= (ssize_t)STATUS_MSG_LEAST && m.kind == STATUS_KILL_TREE))
 		return 1;
 	*watch = -1; /* something for later: the init takes it once the command runs */
 	return 0;

@@ -98,7 +98,7 @@ int step_rlimits(struct step_context *c)
 	 * Where no cgroup counts the processes, the kernel counts them by user: of an id or a user namespace that is the
 	 * sandbox's own that is the same; else other processes of the peer's are counted too.
 	 */
-	if (p->pids && c->limits.events[TREE_LIMIT_PIDS] < 0 && limit(RLIMIT_NPROC, plan_tasks(p)) < 0) {
+	if (p->limits.value[PLAN_LIMIT_PIDS] && c->tree.file[TREE_FILE_PIDS_EVENTS] < 0 && limit(RLIMIT_NPROC, plan_tasks(p)) < 0) {
 		step_path(c, "pids");
 		return -1;
 	}

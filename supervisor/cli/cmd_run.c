@@ -24,7 +24,7 @@ static const struct place_options place = {
 	OPT_run_TMP_SIZE,
 };
 
-/* A number of milliseconds or bytes, as the request wants it. */
+/* A number of milliseconds, bytes or others, as the request wants it. */
 static const struct limit {
 	int option;
 	const char *member;
@@ -35,8 +35,25 @@ static const struct limit {
 	{ OPT_run_CPU_TIME, "cpuMs", text_duration_ms },
 	{ OPT_run_OUTPUT_LIMIT, "outputBytes", text_size_bytes },
 	{ OPT_run_MEMORY, "memoryBytes", text_size_bytes },
+	{ OPT_run_MEMORY_HIGH, "memoryHighBytes", text_size_bytes },
 	{ OPT_run_PIDS, "pids", text_size_bytes },
+	{ OPT_run_CPUS, "cpus", text_thousandths },
+	{ OPT_run_IO_WEIGHT, "ioWeight", text_size_bytes },
+	{ OPT_run_IO_READ, "ioReadBps", text_size_bytes },
+	{ OPT_run_IO_WRITE, "ioWriteBps", text_size_bytes },
 };
+
+static void write_limit(const struct limit *l, uint64_t v, struct jw *w)
+{
+	char text[32];
+
+	if (l->parse != text_thousandths) {
+		jw_kuint(w, l->member, v);
+		return;
+	}
+	text_format_thousandths(v, text);
+	jw_kraw(w, l->member, text, strlen(text));
+}
 
 static int write_limits(const struct opts *o, struct jw *w, struct err *e)
 {
@@ -49,7 +66,7 @@ static int write_limits(const struct opts *o, struct jw *w, struct err *e)
 			continue;
 		if (limits[i].parse(text, &v, e) < 0)
 			return err_wrap(e, "option '--%s'", option_rows[limits[i].option].name);
-		jw_kuint(w, limits[i].member, v);
+		write_limit(&limits[i], v, w);
 	}
 	jw_obj_end(w);
 	return 0;

@@ -26,7 +26,7 @@ static int strip(const struct plan_head *p, struct buf *out, struct err *e)
 	}
 	const struct plan_spec spec = {
 		.flags = p->flags & PLAN_PRIVATE_ROOT, .layers = p->layers, .require = p->require, .network = p->network,
-		.tmp_bytes = p->tmp_bytes, .memory_bytes = p->memory_bytes, .pids = p->pids, .cwd = "/", .argv = argv, .argc = 1,
+		.tmp_bytes = p->tmp_bytes, .limits = p->limits, .cwd = "/", .argv = argv, .argc = 1,
 		.envv = envv, .envc = 1, .mounts = mounts, .nmounts = p->mount_count,
 		.cpu_ms = PLAN_UNLIMITED, .open_files = PLAN_UNLIMITED, .file_bytes = PLAN_UNLIMITED,
 	};

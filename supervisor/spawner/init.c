@@ -117,7 +117,7 @@ static void reset_oom_score(struct init *in)
  */
 static void spare_init(const struct init *in, const char *score)
 {
-	if (in->steps.plan->memory_bytes && in->steps.oom_fd >= 0)
+	if (in->steps.plan->limits.value[PLAN_LIMIT_MEMORY] && in->steps.oom_fd >= 0)
 		(void)!pwrite(in->steps.oom_fd, score, strlen(score), 0);
 }
 
@@ -320,7 +320,7 @@ static bool take_request(struct watch *w)
 	ssize_t n = recv(w->in->steps.status_fd, &m, sizeof m, MSG_DONTWAIT);
 	if (n == 0)
 		_exit(1);
-	if (n != (ssize_t)sizeof m)
+	if (n < (ssize_t)STATUS_MSG_LEAST)
 		return false;
 	if (m.kind == STATUS_SIGNAL && m.signal == 0) {
 		if (w->ended)
@@ -337,15 +337,20 @@ static bool take_request(struct watch *w)
 	return true;
 }
 
+static uint64_t time_us(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
+}
+
 static bool past_cpu_limit(const struct watch *w)
 {
 	const struct init *in = w->in;
 	struct rusage u;
-	if (in->steps.cpu_fd >= 0)
-		return (cputime_cgroup_us(in->steps.cpu_fd) - w->cpu_before_us) / 1000 >= in->steps.plan->cpu_ms;
+	int stat = in->steps.tree.file[TREE_FILE_CPU_TIME];
+	if (stat >= 0)
+		return (cputime_cgroup_us(stat) - w->cpu_before_us) / 1000 >= in->steps.plan->cpu_ms;
 	getrusage(RUSAGE_CHILDREN, &u);
-	uint64_t us = cputime_tree_us() + (uint64_t)u.ru_utime.tv_sec * 1000000 + (uint64_t)u.ru_utime.tv_usec +
-		      (uint64_t)u.ru_stime.tv_sec * 1000000 + (uint64_t)u.ru_stime.tv_usec;
+	uint64_t us = cputime_tree_us() + time_us(u.ru_utime) + time_us(u.ru_stime);
 	return us / 1000 >= in->steps.plan->cpu_ms;
 }
 
@@ -365,7 +370,7 @@ static bool is_due(uint64_t *at_ms)
 static void watch_tree(struct watch *w)
 {
 	const struct init *in = w->in;
-	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED && (in->steps.cpu_fd >= 0 || in->steps.layers & PLAN_LAYER_MOUNTS);
+	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED && (in->steps.tree.file[TREE_FILE_CPU_TIME] >= 0 || in->steps.layers & PLAN_LAYER_MOUNTS);
 	bool keep = in->steps.plan->flags & PLAN_KEEP_TREE;
 	struct pollfd p[4] = {
 		{ .fd = w->signal_fd, .events = POLLIN },
@@ -443,10 +448,28 @@ static void examine_after(struct watch *w)
 	w->autorun_state = w->report < 0 ? AUTORUN_FAILED : AUTORUN_REPORT;
 }
 
+static uint64_t less(uint64_t all, uint64_t own)
+{
+	return all > own ? all - own : 0;
+}
+
+/* What the cgroups counted, without the init itself. */
+static void count_tree(const struct tree_files *f, struct tree_count *ret)
+{
+	struct rusage self;
+	tree_files_read(f, ret);
+	getrusage(RUSAGE_SELF, &self);
+	ret->user_us = less(ret->user_us, time_us(self.ru_utime));
+	ret->system_us = less(ret->system_us, time_us(self.ru_stime));
+	ret->pids_peak = less(ret->pids_peak, 1);
+}
+
 static void report_exit(const struct watch *w)
 {
 	struct rusage u;
+	struct tree_count count;
 	getrusage(RUSAGE_CHILDREN, &u);
+	count_tree(&w->in->steps.tree, &count);
 	struct status_msg m = {
 		.kind = STATUS_EXITED,
 		.cause = w->cause,
@@ -454,8 +477,8 @@ static void report_exit(const struct watch *w)
 		.left_behind = w->left_behind,
 		.tmp_full = tmp_full(w->in),
 		.autorun = w->autorun_state,
-		.user_us = (uint64_t)u.ru_utime.tv_sec * 1000000 + (uint64_t)u.ru_utime.tv_usec,
-		.system_us = (uint64_t)u.ru_stime.tv_sec * 1000000 + (uint64_t)u.ru_stime.tv_usec,
+		.user_us = time_us(u.ru_utime),
+		.system_us = time_us(u.ru_stime),
 		.max_rss_bytes = (uint64_t)u.ru_maxrss * 1024,
 		.minor_faults = (uint64_t)u.ru_minflt,
 		.major_faults = (uint64_t)u.ru_majflt,
@@ -463,8 +486,9 @@ static void report_exit(const struct watch *w)
 		.out_blocks = (uint64_t)u.ru_oublock,
 		.voluntary_switches = (uint64_t)u.ru_nvcsw,
 		.involuntary_switches = (uint64_t)u.ru_nivcsw,
-		.oom_kills = tree_limit_count(&w->in->steps.limits, TREE_LIMIT_MEMORY),
-		.pids_refused = tree_limit_count(&w->in->steps.limits, TREE_LIMIT_PIDS),
+		.oom_kills = count.oom_kills,
+		.pids_refused = count.pids_refused,
+		.count = count,
 	};
 	send_status_with(w->in->steps.status_fd, &m, w->report, -1);
 }
@@ -489,7 +513,7 @@ _Noreturn void init_main(struct init *in)
 		take_name(in);
 	reset_oom_score(in);
 	if (in->leaf_fd >= 0)
-		in->steps.cpu_fd = openat(in->leaf_fd, "cpu.stat", O_RDONLY | O_CLOEXEC);
+		tree_files_open_v2(&in->steps.tree, in->leaf_fd);
 	/* While the host's /proc is there and the right to it. What the command forks inherits it. */
 	uint32_t session = in->audit ? audit_enter_session() : AUDIT_NO_SESSION;
 	in->steps.logged = session != AUDIT_NO_SESSION;
@@ -502,8 +526,8 @@ _Noreturn void init_main(struct init *in)
 
 	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), .report = -1 };
 	examine_before(&w);
-	if (in->steps.cpu_fd >= 0 && in->steps.plan->cpu_ms != PLAN_UNLIMITED)
-		w.cpu_before_us = cputime_cgroup_us(in->steps.cpu_fd);
+	if (in->steps.tree.file[TREE_FILE_CPU_TIME] >= 0 && in->steps.plan->cpu_ms != PLAN_UNLIMITED)
+		w.cpu_before_us = cputime_cgroup_us(in->steps.tree.file[TREE_FILE_CPU_TIME]);
 	in->reached = STEP_SESSION;
 	in->error = 0;
 	if (w.signal_fd < 0 || (w.command = start_command(in)) < 0)

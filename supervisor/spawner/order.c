@@ -65,10 +65,8 @@ static void spread(struct step_context *c, uint32_t bits, const int *list, int r
 	c->idmap_fd = ret_fds[ORDER_IDMAP];
 	c->keeper_fd = ret_fds[ORDER_KEEPER];
 	c->cow_fd = ret_fds[ORDER_COW];
-	for (int i = 0; i < TREE_LIMITS; i++) {
-		c->limits.attach[i] = ret_fds[ORDER_ATTACH + i];
-		c->limits.events[i] = ret_fds[ORDER_EVENTS + i];
-	}
+	for (int i = 0; i < TREE_LIMITS; i++)
+		c->tree.leaf[i] = ret_fds[ORDER_LEAF + i];
 }
 
 static const void *plan_of(struct order_room *room, size_t len, int plan_fd)

@@ -10,6 +10,7 @@
  */
 
 #include "sandbox/sight.h"
+#include "sandbox/tree_files.h"
 #include "supervisor/spawner/spawn_msg.h"
 
 #include <stddef.h>
@@ -30,9 +31,8 @@ enum order_fd {
 	ORDER_IDMAP,
 	ORDER_KEEPER,
 	ORDER_COW,                        /* the run's folder */
-	ORDER_ATTACH,                     /* two of each: enum tree_limit */
-	ORDER_EVENTS = ORDER_ATTACH + 2,
-	ORDER_FDS = ORDER_EVENTS + 2
+	ORDER_LEAF,                       /* of v1, to be entered: enum tree_limit */
+	ORDER_FDS = ORDER_LEAF + TREE_LIMITS
 };
 
 struct order {

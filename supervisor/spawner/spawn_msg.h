@@ -51,7 +51,7 @@ struct spawn_msg {
 	uint32_t op;         /* CHANGES: enum changes_op */
 	uint32_t plan_len;   /* START: bytes of the plan that follow this; 0 = it is in a memfd */
 	struct plan_key key;
-	char path[128];
+	char path[512];      /* FAILED: what it was about; of STEP_LIMITS "field: why and what to do" */
 };
 #define SPAWN_INLINE_MAX (24u << 10)
 

@@ -84,7 +84,7 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 		answer.kind = SPAWN_FAILED;
 		answer.step = e.code == ERR_UNAVAILABLE ? STEP_LIMITS : STEP_CLONE;
 		answer.error = e.sys ? e.sys : e.code == ERR_NOT_ALLOWED ? EPERM : e.code == ERR_UNAVAILABLE ? EOPNOTSUPP : EINVAL;
-		snprintf(answer.path, sizeof answer.path, "%.20s%s%.100s", e.field, e.field[0] ? ": " : "", e.message);
+		snprintf(answer.path, sizeof answer.path, "%.63s%s%.440s", e.field, e.field[0] ? ": " : "", e.message);
 		answer_runtime(s, &answer, NULL, 0);
 		return;
 	}

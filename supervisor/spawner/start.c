@@ -13,6 +13,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
+#include "sandbox/tree_disk.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/init.h"
 #include "supervisor/spawner/keeper.h"
@@ -260,7 +261,7 @@ static struct init init_base(const struct spawner *s)
 	struct init in = {
 		.steps = { .uid = geteuid(), .gid = getegid(), .privileged = s->privileged, .root_home = s->authority.root_home, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,
 			   .status_fd = -1, .gate_fd = -1, .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
-			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .lookup_fd = -1, .order_fd = -1, .oom_fd = -1, .cpu_fd = -1, .keeper_fd = -1, .root_fd = -1,
+			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .lookup_fd = -1, .order_fd = -1, .oom_fd = -1, .keeper_fd = -1, .root_fd = -1,
 			   .void_folder = -1, .void_file = -1, .master_fd = -1, .slave_fd = -1 },
 		.title = s->title,
 		.leaf_fd = -1,
@@ -272,7 +273,7 @@ static struct init init_base(const struct spawner *s)
 		.cow_folder = s->cow.path,
 		.autorun_key = s->cow.key,
 	};
-	tree_limit_fds_init(&in.steps.limits);
+	tree_files_init(&in.steps.tree);
 	return in;
 }
 
@@ -293,6 +294,21 @@ struct start {
 	const char *cow_path;
 	struct spawn_msg *answer;
 };
+
+/* `leaf`: of its cgroup on v2. */
+static int make_limits(const struct start *t, const struct plan_key *leaf, struct tree_files *ret, struct err *e)
+{
+	const struct spawn_identity *id = t->id;
+	const struct sight_peer peer = { .uid = id->peer_uid, .gid = id->peer_gid, .groups = id->groups, .ngroups = id->ngroups,
+					 .switches = t->s->privileged && id->peer_uid != 0 };
+	struct tree_disks disks = { .count = 0 };
+	const char *key = tree_limit_of_disks(&t->plan->limits);
+	if (key && tree_disks_find(t->plan, &peer, t->cow, &disks, e) < 0) {
+		snprintf(e->field, sizeof e->field, "limits.%s", key);
+		return err_wrap(e, "cannot be enforced here");
+	}
+	return tree_limiter_make(&t->s->limiter, &t->m->key, leaf, t->plan, &disks, ret, e);
+}
 
 /* With an init that is born for it. */
 static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
@@ -319,11 +335,11 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	c->net_fd = net;
 	c->keeper_fd = t->keeper;
 	init_set_plan(&in, t->plan);
-	if (tree_limiter_make(&s->limiter, &t->m->key, &t->m->key, t->plan, &c->limits, e) < 0)
+	if (make_limits(t, &t->m->key, &c->tree, e) < 0)
 		return -1;
 	pid_t pid = clone_init(s, &t->m->key, &in, ret_pidfd);
 	int error = errno;
-	tree_limit_fds_close(&c->limits);
+	tree_files_close(&c->tree);
 	if (pid < 0) {
 		tree_limiter_remove(&s->limiter, &t->m->key);
 		return err_sys(e, error, "clone");
@@ -334,7 +350,7 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	return 0;
 }
 
-static int give_order(const struct start *t, const struct zygote *one, const struct tree_limit_fds *limits)
+static int give_order(const struct start *t, const struct zygote *one, const struct tree_files *limits)
 {
 	const struct spawn_identity *id = t->id;
 	struct order_room *room = t->s->order_room;
@@ -346,8 +362,8 @@ static int give_order(const struct start *t, const struct zygote *one, const str
 		[ORDER_PLAN] = t->plan->total_len <= ORDER_INLINE_MAX ? -1 : t->f->plan,
 		[ORDER_STATUS] = t->f->status, [ORDER_GATE] = t->f->gate, [ORDER_OUT] = t->f->out,
 		[ORDER_ERR] = t->f->err, [ORDER_IN] = t->f->in, [ORDER_IDMAP] = id->idmap_fd, [ORDER_KEEPER] = t->keeper, [ORDER_COW] = t->cow,
-		[ORDER_ATTACH] = limits->attach[0], [ORDER_ATTACH + 1] = limits->attach[1],
-		[ORDER_EVENTS] = limits->events[0], [ORDER_EVENTS + 1] = limits->events[1],
+		[ORDER_LEAF + TREE_LIMIT_MEMORY] = limits->leaf[TREE_LIMIT_MEMORY], [ORDER_LEAF + TREE_LIMIT_PIDS] = limits->leaf[TREE_LIMIT_PIDS],
+		[ORDER_LEAF + TREE_LIMIT_CPU] = limits->leaf[TREE_LIMIT_CPU], [ORDER_LEAF + TREE_LIMIT_IO] = limits->leaf[TREE_LIMIT_IO],
 	};
 	return order_send(one->link, room, t->plan, t->plan->total_len, fds);
 }
@@ -371,15 +387,15 @@ static int start_waiting(const struct start *t, int *ret_pidfd, struct err *e)
 	struct spawner *s = t->s;
 	struct step_shape shape;
 	struct zygote one;
-	struct tree_limit_fds limits;
+	struct tree_files limits;
 	if (!step_shape_of(t->plan, &shape) || t->id->ngroups > ORDER_GROUPS_MAX || !zygotes_take(&s->zygotes, &shape, &one))
 		return 0;
-	if (tree_limiter_make(&s->limiter, &t->m->key, &one.leaf, t->plan, &limits, e) < 0) {
+	if (make_limits(t, &one.leaf, &limits, e) < 0) {
 		zygote_free(&s->zygotes, &one);
 		return -1;
 	}
 	int r = give_order(t, &one, &limits);
-	tree_limit_fds_close(&limits);
+	tree_files_close(&limits);
 	if (r < 0) {
 		zygotes_failed(&s->zygotes, &shape);
 		zygote_free(&s->zygotes, &one);
@@ -390,32 +406,25 @@ static int start_waiting(const struct start *t, int *ret_pidfd, struct err *e)
 	return 1;
 }
 
-/* Joining a cgroup of v1 is the init's to do, with rights that a fitted one has no more. */
-static bool limits_by_init(const struct spawner *s, const struct plan_head *plan)
-{
-	bool v1 = (plan->memory_bytes && !s->limiter.of[TREE_LIMIT_MEMORY].v2) || (plan->pids && !s->limiter.of[TREE_LIMIT_PIDS].v2);
-	return v1 && plan->require & PLAN_LAYER_CGROUP;
-}
-
 /* With one that waits complete, and is still what would be built now. 1 = done, 0 = there is none, −1 = the start failed. */
 static int start_fitted(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f, const struct plan_head *plan,
 			const struct spawn_identity *peer, struct spawn_msg *answer, int *ret_pidfd, struct err *e)
 {
-	struct tree_limit_fds limits;
+	struct tree_files limits;
 	struct zygote one;
-	if (!fitting_possible(plan, peer) || limits_by_init(s, plan) || !zygotes_take_fitted(&s->zygotes, plan, peer, m, &one))
+	if (!fitting_possible(plan, peer) || tree_limiter_needs_init(&s->limiter, &plan->limits) || !zygotes_take_fitted(&s->zygotes, plan, peer, m, &one))
 		return 0;
 	struct spawn_identity id = *peer;
 	id.uid = one.uid;
 	id.gid = one.gid;
 	id.ngroups = id.uid == id.peer_uid ? id.ngroups : 0;
 	const struct start t = { .s = s, .m = m, .f = f, .plan = plan, .id = &id, .keeper = -1, .cow = -1, .answer = answer };
-	if (check_descriptors(f, &id, e) < 0 || tree_limiter_make(&s->limiter, &m->key, &one.leaf, plan, &limits, e) < 0) {
+	if (check_descriptors(f, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
 		zygote_free(&s->zygotes, &one);
 		return -1;
 	}
 	int r = give_order(&t, &one, &limits);
-	tree_limit_fds_close(&limits);
+	tree_files_close(&limits);
 	if (r < 0) {
 		zygote_free(&s->zygotes, &one);
 		tree_limiter_remove(&s->limiter, &m->key);

@@ -41,8 +41,8 @@ START_TEST(a_profile_extends_another)
 	get(&s, "net", &p);
 	ck_assert(p.confined && p.cow);
 	ck_assert_uint_eq(p.network, PLAN_NET_HOST);
-	ck_assert_uint_eq(p.memory_bytes, 1ull << 30);
-	ck_assert_uint_eq(p.pids, 100);
+	ck_assert_uint_eq(p.limits.value[PLAN_LIMIT_MEMORY], 1ull << 30);
+	ck_assert_uint_eq(p.limits.value[PLAN_LIMIT_PIDS], 100);
 	ck_assert_uint_eq(p.tmp_bytes, 65536);
 	ck_assert(p.require & PLAN_LAYER_LANDLOCK);
 	ck_assert(has(&p, "$WORKSPACE", PLAN_MOUNT_WRITE));
@@ -63,10 +63,10 @@ START_TEST(the_first_file_wins)
 	take(&s, "{\"profiles\":{\"workspace\":{\"extends\":\"workspace\",\"pids\":7}}}");
 	take(&s, "{\"profiles\":{\"workspace\":{\"pids\":9},\"mine\":{\"extends\":\"workspace\"}}}");
 	get(&s, "workspace", &p);
-	ck_assert_uint_eq(p.pids, 7);
+	ck_assert_uint_eq(p.limits.value[PLAN_LIMIT_PIDS], 7);
 	profile_done(&p);
 	get(&s, "mine", &p);
-	ck_assert_uint_eq(p.pids, 7);
+	ck_assert_uint_eq(p.limits.value[PLAN_LIMIT_PIDS], 7);
 	profile_done(&p);
 	policy_profiles_done(&s);
 }

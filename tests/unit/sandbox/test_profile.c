@@ -110,7 +110,7 @@ START_TEST(the_other_profiles)
 	ck_assert_str_eq(kind_of(&p, "/home/ann"), "empty");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo"), "");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "write");
-	ck_assert_uint_eq(p.pids, 4096);
+	ck_assert_uint_eq(p.limits.value[PLAN_LIMIT_PIDS], 4096);
 	ck_assert_uint_eq(p.tmp_bytes, 4ull << 30);
 	profile_done(&p);
 
@@ -206,14 +206,15 @@ START_TEST(less_is_always_fine)
 
 	make("workspace", &ann, &p);
 	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj/vendor", "/usr/share"), LIST(hide, "~/.cargo", "/srv"),
-					    .network = "none", .pids = 64, .memory_bytes = 1 << 20, .tmp_bytes = 1 << 16, .cow = true }, false, 0);
+					    .network = "none", .limits.value = { [PLAN_LIMIT_PIDS] = 64, [PLAN_LIMIT_MEMORY] = 1 << 20 },
+					    .tmp_bytes = 1 << 16, .cow = true }, false, 0);
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/vendor"), "read");
 	ck_assert_str_eq(kind_of(&p, "/usr/share"), "");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo"), "hide");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo/credentials"), "");
 	ck_assert_str_eq(kind_of(&p, "/srv"), "hide");
-	ck_assert_uint_eq(p.pids, 64);
+	ck_assert_uint_eq(p.limits.value[PLAN_LIMIT_PIDS], 64);
 	ck_assert(p.cow);
 	/* Limits that were asked for are not left out where they cannot be had. */
 	ck_assert(p.require & PLAN_LAYER_CGROUP);
@@ -279,7 +280,7 @@ START_TEST(more_needs_an_operator)
 {
 	const struct profile_change wider[] = {
 		{ LIST(write, "/srv/data") },        { LIST(read, "/home/ann/.ssh") }, { LIST(read, "/home/bob") },
-		{ LIST(read, "/tmp/other") },        { .network = "host" },            { .pids = 100000 },
+		{ LIST(read, "/tmp/other") },        { .network = "host" },            { .limits.value[PLAN_LIMIT_PIDS] = 100000 },
 		{ LIST(write, "/home/ann/.cargo") }, { LIST(write, "/tmp/x") },
 	};
 
