@@ -2,7 +2,6 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "sandbox/plan.h"
-#include "sandbox/probe.h"
 #include "sandbox/steps.h"
 #include "tests/unit/suite.h"
 
@@ -173,22 +172,8 @@ START_TEST(steps_have_names)
 }
 END_TEST
 
-START_TEST(probe_says_something)
-{
-	struct probe_row rows[PROBE_ROWS_MAX];
-	size_t n = probe_run(rows, countof(rows));
-	ck_assert_uint_ge(n, 6);
-	for (size_t i = 0; i < n; i++) {
-		ck_assert(strcmp(rows[i].state, "enforced") == 0 || strcmp(rows[i].state, "unavailable") == 0);
-		ck_assert(rows[i].detail[0]);
-	}
-	ck_assert_uint_eq(probe_run(rows, 2), 2);
-}
-END_TEST
-
 int main(void)
 {
 	return SUITE("sandbox", round_trip, deterministic, a_terminal_has_a_size_and_no_pipes, bad_specs_name_the_field, too_large,
-		     damage_is_seen, keys, steps_have_names,
-		     probe_says_something);
+		     damage_is_seen, keys, steps_have_names);
 }
