@@ -65,7 +65,7 @@ static bool mount_line(char *line, char **ret_root, char **ret_point)
 	return true;
 }
 
-int cgroup_own_folder(char ret[PATH_MAX], struct err *e)
+int cgroup_location_find(struct cgroup_location *ret, struct err *e)
 {
 	char own[PATH_MAX];
 	if (own_path(own, e) < 0)
@@ -82,11 +82,22 @@ int cgroup_own_folder(char ret[PATH_MAX], struct err *e)
 		if (strncmp(own, root, n) != 0)
 			continue;
 		const char *below = own + n;
-		int len = snprintf(ret, PATH_MAX, "%s%s", point, strcmp(below, "/") == 0 ? "" : below);
+		int len = snprintf(ret->own, PATH_MAX, "%s%s", point, strcmp(below, "/") == 0 ? "" : below);
 		r = len < PATH_MAX ? 0 : -1;
+		snprintf(ret->top, PATH_MAX, "%s", point);
+		ret->whole = n == 0;
 	}
 	fclose(f);
 	return r < 0 ? err_set(e, ERR_UNAVAILABLE, "no cgroup v2 tree is mounted") : 0;
+}
+
+int cgroup_own_folder(char ret[PATH_MAX], struct err *e)
+{
+	struct cgroup_location at;
+	if (cgroup_location_find(&at, e) < 0)
+		return -1;
+	snprintf(ret, PATH_MAX, "%s", at.own);
+	return 0;
 }
 
 static void leaf_name(const struct plan_key *key, char ret[LEAF_NAME_MAX])
@@ -121,13 +132,12 @@ static int probe_clone(int tree_fd, struct err *e)
 	return 0;
 }
 
-int cgroup_tree_open(struct cgroup_tree *t, const char *tag, struct err *e)
+int cgroup_tree_open(struct cgroup_tree *t, const char *base, const char *tag, struct err *e)
 {
 	*t = (struct cgroup_tree){ .fd = -1 };
-	char own[PATH_MAX];
-	if (cgroup_own_folder(own, e) < 0)
-		return -1;
-	if (snprintf(t->path, sizeof t->path, "%s/%s", own, tag) >= (int)sizeof t->path)
+	if (!base[0])
+		return err_set(e, ERR_UNAVAILABLE, "there is no cgroup v2 tree");
+	if (snprintf(t->path, sizeof t->path, "%s/%s", base, tag) >= (int)sizeof t->path)
 		return err_set(e, ERR_UNAVAILABLE, "the cgroup's path is too long");
 	if (mkdir(t->path, 0755) < 0 && errno != EEXIST)
 		return err_sys(e, errno, "make cgroup %s", t->path);
@@ -248,13 +258,10 @@ static void kill_leaf(int tree_fd, const char *name)
 	unlinkat(tree_fd, name, AT_REMOVEDIR);
 }
 
-void cgroup_kill_leftovers(const char *tag)
+void cgroup_kill_leftovers(const char *base, const char *tag)
 {
-	char own[PATH_MAX];
-	if (cgroup_own_folder(own, NULL) < 0)
-		return;
-	/* Leaves of the tag are below our own cgroup, so none of them can be an ancestor of ours. */
-	mem_auto char *path = mem_printf("%s/%s", own, tag);
+	/* The guard is in the base, beside the tag's folder or above the base, so no leaf can be an ancestor of its own cgroup. */
+	mem_auto char *path = mem_printf("%s/%s", base, tag);
 	DIR *d = opendir(path);
 	for (struct dirent *entry; d && (entry = readdir(d));) {
 		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')

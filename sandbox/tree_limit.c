@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "sandbox/cgroup_base.h"
 #include "sandbox/tree_disk.h"
 
 #include <dirent.h>
@@ -36,8 +37,8 @@ const char *tree_limit_name(enum tree_limit l)
 	return rows[l].name;
 }
 
-/* Our own cgroup in the hierarchy of this controller: "4:memory:/a/b" → "/a/b"; with v2 "0::/a/b". */
-static bool own_path(const char *controller, bool v2, char ret[PATH_MAX])
+/* Our own cgroup in the v1 hierarchy of this controller: "4:memory:/a/b" → "/a/b". */
+static bool own_path(const char *controller, char ret[PATH_MAX])
 {
 	FILE *f = fopen("/proc/self/cgroup", "re");
 	char line[PATH_MAX];
@@ -50,12 +51,8 @@ static bool own_path(const char *controller, bool v2, char ret[PATH_MAX])
 		*path++ = 0;
 		path[strcspn(path, "\n")] = 0;
 		names++;
-		if (v2) {
-			found = !*names;
-		} else {
-			for (char *save, *n = strtok_r(names, ",", &save); n && !found; n = strtok_r(NULL, ",", &save))
-				found = strcmp(n, controller) == 0;
-		}
+		for (char *save, *n = strtok_r(names, ",", &save); n && !found; n = strtok_r(NULL, ",", &save))
+			found = strcmp(n, controller) == 0;
 		if (found)
 			snprintf(ret, PATH_MAX, "%s", strcmp(path, "/") == 0 ? "" : path);
 	}
@@ -74,16 +71,16 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* The mount point of the hierarchy, from mountinfo: "… /root /point … - cgroup source rw,memory". */
-static bool mount_point(const char *controller, bool v2, char ret[PATH_MAX])
+/* The mount point of the v1 hierarchy, from mountinfo: "… /root /point … - cgroup source rw,memory". */
+static bool mount_point(const char *controller, char ret[PATH_MAX])
 {
 	FILE *f = fopen("/proc/self/mountinfo", "re");
 	char line[2 * PATH_MAX];
 	bool found = false;
 
 	while (f && !found && fgets(line, sizeof line, f)) {
-		const char *tail = strstr(line, v2 ? " - cgroup2 " : " - cgroup ");
-		if (!tail || (!v2 && !has_word(strrchr(tail, ' ') + 1, controller)))
+		const char *tail = strstr(line, " - cgroup ");
+		if (!tail || !has_word(strrchr(tail, ' ') + 1, controller))
 			continue;
 		char point[PATH_MAX];
 		if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1) {
@@ -103,25 +100,6 @@ static int put(int dir, const char *file, const char *text)
 	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -1 : 0;
 }
 
-/* Is the controller on the v2 tree, and can it be handed down to our folder? */
-static bool v2_has(const char *controller, const char *own)
-{
-	char path[PATH_MAX], text[1024], word[32];
-
-	if (snprintf(path, sizeof path, "%s/cgroup.controllers", own) >= (int)sizeof path)
-		return false;
-	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-	if (n <= 0)
-		return false;
-	text[n] = 0;
-	if (!has_word(text, controller))
-		return false;
-	fd_auto int dir = open(own, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	snprintf(word, sizeof word, "+%s", controller);
-	return dir >= 0 && put(dir, "cgroup.subtree_control", word) == 0;
-}
-
 /* Folders of an earlier guard of this home: their processes died with it. */
 static void remove_leaves(int folder)
 {
@@ -135,45 +113,79 @@ static void remove_leaves(int folder)
 		closedir(d);
 }
 
-static bool folder_path(enum tree_limit l, bool v2, const char *tag, char ret[PATH_MAX])
+/* Where a v1 hierarchy has the controller. */
+static bool folder_path_v1(enum tree_limit l, const char *tag, char ret[PATH_MAX])
 {
-	char point[PATH_MAX], own[PATH_MAX], base[PATH_MAX];
+	char point[PATH_MAX], own[PATH_MAX];
 
-	const char *name = v2 ? rows[l].name : rows[l].v1;
-
-	if (!own_path(name, v2, own) || !mount_point(name, v2, point) ||
-	    snprintf(base, sizeof base, "%s%s", point, own) >= (int)sizeof base)
-		return false;
-	if (v2 && !v2_has(name, base))
-		return false;
-	return snprintf(ret, PATH_MAX, "%s/%s", base, tag) < PATH_MAX;
+	return own_path(rows[l].v1, own) && mount_point(rows[l].v1, point) &&
+	       snprintf(ret, PATH_MAX, "%s%s/%s", point, own, tag) < PATH_MAX;
 }
 
-void tree_limiter_open(struct tree_limiter *t, const char *tag)
+static int make_folder(const char *path)
+{
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return -1;
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* The tag's folder in the base, with the controller handed down to it and to its leaves; −1 with the reason. */
+static int open_v2(const struct cgroup_base *base, enum tree_limit l, const char *tag, char path[PATH_MAX], char *why, size_t cap)
+{
+	if (cgroup_base_enable(base->path, rows[l].name, why, cap) < 0)
+		return -1;
+	if (snprintf(path, PATH_MAX, "%s/%s", base->path, tag) >= PATH_MAX) {
+		snprintf(why, cap, "the cgroup's path is too long");
+		return -1;
+	}
+	fd_auto int folder = make_folder(path);
+	if (folder < 0)
+		snprintf(why, cap, "its cgroup cannot be made: %s", strerror(errno));
+	return folder < 0 || cgroup_base_enable(path, rows[l].name, why, cap) < 0 ? -1 : fd_take(&folder);
+}
+
+static void open_v1(struct tree_limiter *t, enum tree_limit l, const char *tag)
+{
+	char *path = t->tag_path[l];
+
+	if (!folder_path_v1(l, tag, path))
+		return; /* not there: what was said about v2 holds */
+	t->of[l].folder = make_folder(path);
+	if (t->of[l].folder >= 0) {
+		remove_leaves(t->of[l].folder);
+		return;
+	}
+	snprintf(t->of[l].why, sizeof t->of[l].why, "its cgroup cannot be made: %s", strerror(errno));
+	snprintf(t->of[l].fix, sizeof t->of[l].fix, "start the daemon as root, or boot the machine with cgroup v2 only");
+}
+
+static void explain(struct tree_limiter *t, enum tree_limit l, const struct cgroup_base *base)
+{
+	if (base->why[0]) {
+		snprintf(t->of[l].why, sizeof t->of[l].why, "%s", base->why);
+		snprintf(t->of[l].fix, sizeof t->of[l].fix, "%s", base->fix);
+	} else if (geteuid() != 0 && strstr(base->path, "/user@")) {
+		snprintf(t->of[l].fix, sizeof t->of[l].fix,
+			 "as root: systemctl edit user@.service, add [Service] Delegate=cpu cpuset io memory pids, and log in again");
+	} else {
+		snprintf(t->of[l].fix, sizeof t->of[l].fix, "boot with the %s controller enabled, and delegate it to the daemon's cgroup", rows[l].name);
+	}
+}
+
+void tree_limiter_open(struct tree_limiter *t, const struct cgroup_base *base, const char *tag)
 {
 	for (int i = 0; i < TREE_LIMITS; i++) {
-		char *path = t->tag_path[i];
-		t->of[i].folder = -1;
-		t->of[i].v2 = folder_path(i, true, tag, path);
-		if (!t->of[i].v2 && !folder_path(i, false, tag, path)) {
-			snprintf(t->of[i].why, sizeof t->of[i].why, "no cgroup hierarchy gives us the %s controller", rows[i].name);
+		char *path = t->tag_path[i], *why = t->of[i].why;
+		size_t cap = sizeof t->of[i].why;
+		why[0] = t->of[i].fix[0] = 0;
+		t->of[i].folder = base->path[0] && !base->why[0] ? open_v2(base, i, tag, path, why, cap) : -1;
+		t->of[i].v2 = t->of[i].folder >= 0;
+		if (t->of[i].folder >= 0)
 			continue;
-		}
-		if ((mkdir(path, 0755) < 0 && errno != EEXIST) ||
-		    (t->of[i].folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0) {
-			snprintf(t->of[i].why, sizeof t->of[i].why, "its cgroup cannot be made: %s", strerror(errno));
-			continue;
-		}
-		if (t->of[i].v2) {
-			char word[32];
-			snprintf(word, sizeof word, "+%s", rows[i].name);
-			if (put(t->of[i].folder, "cgroup.subtree_control", word) < 0) {
-				snprintf(t->of[i].why, sizeof t->of[i].why, "it cannot be handed down: %s", strerror(errno));
-				fd_close(&t->of[i].folder);
-			}
-		} else {
-			remove_leaves(t->of[i].folder);
-		}
+		explain(t, i, base);
+		open_v1(t, i, tag);
+		if (t->of[i].folder < 0 && !why[0])
+			snprintf(why, cap, "no cgroup hierarchy gives us the %s controller", rows[i].name);
 	}
 }
 
@@ -350,7 +362,7 @@ static int check_limit(const struct tree_limiter *t, enum plan_limit l, const st
 	enum tree_limit c = controllers[l];
 
 	if (t->of[c].folder < 0)
-		return unavailable(l, e, "%s", t->of[c].why);
+		return unavailable(l, e, "%s; to change that: %s", t->of[c].why, t->of[c].fix);
 	if (l == PLAN_LIMIT_MEMORY_HIGH && !t->of[c].v2)
 		return unavailable(l, e, "cgroup v1 has no memory.high; use --memory, or boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1)");
 	if (c == TREE_LIMIT_IO && (!disks || !disks->count))

@@ -5,10 +5,11 @@
  * Limits on a whole tree, by cgroup (sandbox/plan_limits.def). Each controller is used where it is: on the v2 tree if that has it,
  * else on its v1 hierarchy. A limit that was asked for and cannot be enforced is refused, never left out.
  *
- * Leaves are <own cgroup>/<tag>/<process id>-<attempt>. On v2 the leaf is the one that cgroup.h makes and the init is
+ * Leaves are <base>/<tag>/<process id>-<attempt>; on v1 the base is our own cgroup. On v2 the leaf is the one that cgroup.h makes and the init is
  * cloned into; on v1 the init writes itself into it first of all (step_limits), before anything of the command exists.
  */
 
+#include "sandbox/cgroup_base.h"
 #include "sandbox/plan.h"
 #include "sandbox/tree_files.h"
 
@@ -23,14 +24,14 @@ struct tree_limiter {
 	struct {
 		int folder;          /* of the tag in this controller's hierarchy; −1 = the controller is not there */
 		bool v2;
-		char why[96];        /* why it is not there */
+		char why[CGROUP_BASE_TEXT_MAX], fix[CGROUP_BASE_TEXT_MAX]; /* why it is not there, and what to do about it */
 	} of[TREE_LIMITS];
 	char tag_path[TREE_LIMITS][PATH_MAX];
 };
 
 const char *tree_limit_name(enum tree_limit l); /* "memory" */
 
-void tree_limiter_open(struct tree_limiter *t, const char *tag);
+void tree_limiter_open(struct tree_limiter *t, const struct cgroup_base *base, const char *tag);
 void tree_limiter_close(struct tree_limiter *t); /* removes the folders if they are empty */
 /*
  * Sets the plan's limits for this key; `leaf` names its cgroup on v2 (cgroup.h), and is the key itself as a rule. `ret` gets the v1

@@ -18,6 +18,7 @@
 #include "supervisor/guard/guard.h"
 #include "supervisor/home.h"
 #include "supervisor/options.h"
+#include "supervisor/placement.h"
 #include "supervisor/restore.h"
 #include "supervisor/proxy/proxy.h"
 #include "supervisor/runtime.h"
@@ -62,6 +63,7 @@ struct daemon {
 	char otlp_cursor[PATH_MAX];
 	char real[3][PATH_MAX];   /* the home's folders: run, state, config */
 	char policy[PATH_MAX];
+	struct placement placement; /* of the cgroups */
 	int audit_fd;             /* −1 = none, or it is in the state of the earlier program */
 	struct guard_audit audit;
 };
@@ -126,6 +128,7 @@ static int role_runtime(const struct options *o, struct title *t)
 		.policy_file = o->policy_file,
 		.audit_state = o->audit_state ? o->audit_state : "it was not asked for",
 		.audit_since_ns = audit_since,
+		.limits = o->limits,
 	};
 	return runtime_main(&r);
 }
@@ -299,6 +302,17 @@ static bool is_own(const struct daemon *d)
 	return d->home.paths.kind != PATHS_SYSTEM;
 }
 
+static void placement_args(const struct daemon *d, struct args *a)
+{
+	const struct cgroup_base *b = &d->placement.base;
+	if (b->path[0])
+		args_add(a, "--cgroup-base", b->path);
+	if (b->why[0])
+		args_add(a, "--cgroup-why", b->why);
+	if (b->fix[0])
+		args_add(a, "--cgroup-fix", b->fix);
+}
+
 static void runtime_args(const struct daemon *d, struct args *a)
 {
 	args_add(a, "bailiffd: runtime", NULL);
@@ -318,6 +332,7 @@ static void runtime_args(const struct daemon *d, struct args *a)
 		args_add(a, "--embedded", NULL);
 	args_add(a, "--audit-state", d->audit.state);
 	args_add(a, "--audit-since", d->audit.since);
+	args_add(a, "--limits", d->placement.limits);
 	args_log(a, &d->o);
 }
 
@@ -326,6 +341,7 @@ static void spawner_args(const struct daemon *d, struct args *a)
 	args_add(a, "bailiffd: spawner", NULL);
 	args_add(a, "--role", "spawner");
 	args_add(a, "--cgroup-tag", d->tag);
+	placement_args(d, a);
 	args_add(a, "--run-dir", d->real[0]);
 	args_add(a, "--state-dir", d->real[1]);
 	args_add(a, "--config-dir", d->real[2]);
@@ -375,6 +391,8 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 		args_add(a, "--audit-check-ms", d->o.audit_check_ms);
 	args_add(a, "--audit-state", d->audit.state);
 	args_add(a, "--audit-since", d->audit.since);
+	placement_args(d, a);
+	args_add(a, "--limits", d->placement.limits);
 	if (d->o.embedded)
 		args_add(a, "--embedded", NULL);
 	args_log(a, &d->o);
@@ -420,7 +438,8 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 	};
 	int status = guard_run(&g);
 	/* What was built ahead leaves with the guard's other children, after the spawner could wait for it. */
-	cgroup_kill_leftovers(d->tag);
+	if (d->placement.base.path[0])
+		cgroup_kill_leftovers(d->placement.base.path, d->tag);
 	home_leave(&d->home);
 	return status;
 }
@@ -451,6 +470,7 @@ static int resume(struct daemon *d)
 	snprintf(d->audit.since, sizeof d->audit.since, "%s", d->o.audit_since ? d->o.audit_since : "0");
 	title_set(&d->title, "bailiffd: guard");
 	home_tag(&d->home, d->tag);
+	placement_resume(&d->placement, &(struct placement_arguments){ d->o.cgroup_base, d->o.cgroup_why, d->o.cgroup_fix, d->o.limits });
 	log_info("upgraded to version %s", BAILIFF_VERSION);
 	return run_guard(d, -1, (int)fd);
 }
@@ -473,7 +493,7 @@ static int begin(struct daemon *d)
 		return complain(&e, 1);
 	title_set(&d->title, "bailiffd: guard");
 	home_tag(&d->home, d->tag);
-	cgroup_kill_leftovers(d->tag);
+	placement_take(&d->placement, d->tag, d->o.foreground ? 0 : getppid()); /* the one that waits in detach() */
 	if (d->privileged)
 		protect();
 	take_audit(d);

@@ -377,6 +377,7 @@ static void control_start(struct runtime *r)
 		.started_real_us = clock_real_us(),
 		.health = health,
 		.audit_state = r->o->audit_state,
+		.limits = r->o->limits,
 	};
 	r->control = control_new(&o);
 	r->world.grants.settled = on_grants_settled;

@@ -18,6 +18,7 @@ struct runtime_options {
 	const char *run_dir, *state_dir, *config_dir; /* by their real names: hidden from sandboxes */
 	const char *tool_program; /* bailiff-tool; NULL = it is not there */
 	const char *policy_file; /* the user's; NULL = each peer has one in its home */
+	const char *limits;      /* JSON: which limits of trees are enforced; NULL = not known */
 	const char *audit_state; /* "on": audit records come to GUARD_FD_AUDIT; else why they do not */
 	uint64_t audit_since_ns; /* boot time: since when they come; 0 = since the daemon was started */
 };

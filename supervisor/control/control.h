@@ -45,6 +45,7 @@ struct control_options {
 	bool (*holds_root_back)(void *ctx, int client);
 	uint64_t started_real_us;
 	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
+	const char *limits;       /* JSON object: which limits of trees are enforced, and why others are not; NULL = not known */
 	const char *audit_state;  /* "on": sandboxes' refusals are learnt from audit; else why not */
 	void (*health)(void *ctx, struct buf *members);
 };

@@ -150,6 +150,8 @@ void method_get_health(struct call *c)
 	jw_kuint(&w, "connections", k->nclients);
 	jw_kuint(&w, "subscriptions", k->nsubscriptions);
 	jw_kopt(&w, "toolProgram", engine_tool_program(call_engine(c)));
+	if (k->o.limits)
+		jw_kraw(&w, "limits", k->o.limits, strlen(k->o.limits));
 	if (rest.len)
 		buf_append(&out, rest.data, rest.len);
 	jw_obj_end(&w);

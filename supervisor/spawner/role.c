@@ -5,6 +5,7 @@
 #include "supervisor/spawner/spawner.h"
 #include "supervisor/title.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define EXIT_USAGE 2
@@ -18,9 +19,14 @@ int spawner_role(const struct options *o, struct title *t)
 	if ((o->user && options_number("user", o->user, UINT32_MAX - 1, &user, NULL) < 0) ||
 	    (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, NULL) < 0))
 		return EXIT_USAGE;
+	struct cgroup_base base = { 0 };
+	snprintf(base.path, sizeof base.path, "%s", o->cgroup_base ? o->cgroup_base : "");
+	snprintf(base.why, sizeof base.why, "%s", o->cgroup_why ? o->cgroup_why : "");
+	snprintf(base.fix, sizeof base.fix, "%s", o->cgroup_fix ? o->cgroup_fix : "");
 	const struct spawner_options s = {
 		.runtime_uid = (uid_t)user,
 		.cgroup_tag = o->cgroup_tag ? o->cgroup_tag : "bailiff",
+		.cgroup_base = &base,
 		.title = t,
 		.allow_host = o->allow_host,
 		.zygotes = (unsigned)zygotes,

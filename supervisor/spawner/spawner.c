@@ -326,9 +326,9 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 	fd_cloexec(s->guard_pidfd, true);
 	apart_init(&s->apart);
 	struct err e = ERR_INIT;
-	if (cgroup_tree_open(&s->cgroup, o->cgroup_tag, &e) < 0)
+	if (cgroup_tree_open(&s->cgroup, o->cgroup_base->path, o->cgroup_tag, &e) < 0)
 		log_info("no cgroups for sandboxes: %s", e.message);
-	tree_limiter_open(&s->limiter, o->cgroup_tag);
+	tree_limiter_open(&s->limiter, o->cgroup_base, o->cgroup_tag);
 	zygotes_init(&s->zygotes, &s->cgroup, &s->idmap, s->privileged, o->zygotes);
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;
 	if (!s->has_filter)

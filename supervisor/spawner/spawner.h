@@ -7,6 +7,7 @@
  */
 
 #include "sandbox/cgroup.h"
+#include "sandbox/cgroup_base.h"
 #include "sandbox/sysfilter.h"
 #include "sandbox/plan.h"
 #include "sandbox/tree_limit.h"
@@ -28,6 +29,7 @@ struct title;
 
 struct spawner_options {
 	const char *cgroup_tag;  /* the folder of this home's cgroups */
+	const struct cgroup_base *cgroup_base; /* where that is, on v2 */
 	struct title *title;
 	bool audit;              /* sandboxes get an audit session each */
 	unsigned zygotes;        /* sandboxes built ahead, of each shape in use */

@@ -94,6 +94,15 @@ static inline char *rig_exe(void)
 	return mem_strdup(path);
 }
 
+/* A test has no cgroup of its own to move about in: sandboxes get theirs below the one that it is in. */
+static inline const struct cgroup_base *rig_base(void)
+{
+	static struct cgroup_base base;
+	if (!base.path[0] && cgroup_own_folder(base.path, NULL) < 0)
+		base.path[0] = 0;
+	return &base;
+}
+
 /* First thing in main: ≥ 0 is the exit status of a role, −1 = this is the test. */
 static inline int rig_role(int argc, char **argv)
 {
@@ -108,7 +117,7 @@ static inline int rig_role(int argc, char **argv)
 		return proxy_main();
 	snprintf(rig_tag, sizeof rig_tag, "%s", argv[3]);
 	if (strcmp(argv[2], "spawner") == 0)
-		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag, .title = &title, .allow_host = !getenv("RIG_NO_HOST"),
+		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag, .cgroup_base = rig_base(), .title = &title, .allow_host = !getenv("RIG_NO_HOST"),
 							       .zygotes = getenv("RIG_ZYGOTES") ? 2 : 0, .config_dir = getenv("RIG_CONFIG"),
 							       .state_dir = getenv("RIG_STATE") });
 	mem_auto char *exe = rig_exe();
@@ -284,8 +293,8 @@ static inline void rig_stop(struct rig *r)
 	struct tree_limiter limiter = { 0 };
 
 	rig_kill_guard(r);
-	cgroup_kill_leftovers(rig_tag);
-	tree_limiter_open(&limiter, rig_tag);
+	cgroup_kill_leftovers(rig_base()->path, rig_tag);
+	tree_limiter_open(&limiter, rig_base(), rig_tag);
 	tree_limiter_close(&limiter);
 	fd_close(&r->guard_pidfd);
 	fd_close(&r->client[0]);
