@@ -165,7 +165,10 @@ static int probe_user_namespaces(char detail[DETAIL_MAX])
 static int probe_landlock(char detail[DETAIL_MAX])
 {
 	int abi = landlock_abi(), errnum = errno;
-	snprintf(detail, DETAIL_MAX, abi ? "ABI %d" : errnum == EOPNOTSUPP ? "not in the kernel's list of security modules (lsm=)" : "", abi);
+	if (abi)
+		snprintf(detail, DETAIL_MAX, "ABI %d", abi);
+	else if (errnum == EOPNOTSUPP)
+		snprintf(detail, DETAIL_MAX, "not in the kernel's list of security modules (lsm=)");
 	return abi ? 0 : errnum;
 }
 

@@ -23,12 +23,14 @@ enum doctor_trial_kind {
 	DOCTOR_FIFO,     /* profile readonly, a FIFO in the workspace; not where Landlock permits writing: below the home and /tmp */
 	DOCTOR_MEMORY,   /* a memory limit, and more memory than that */
 	DOCTOR_PIDS,     /* a limit of processes, and more processes than that */
+	DOCTOR_CPU,      /* a tenth of a processor, and a busy loop */
 	DOCTOR_TERMINAL,
 	DOCTOR_TRIALS,
 };
 
 #define DOCTOR_MEMORY_LIMIT (32u << 20)
 #define DOCTOR_MEMORY_TRIED (96u << 20)
+#define DOCTOR_CPU_MS 300u
 #define DOCTOR_PIDS_LIMIT 16u
 #define DOCTOR_PIDS_TRIED 64u
 

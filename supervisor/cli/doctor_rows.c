@@ -77,12 +77,15 @@ static bool lacks_layer(const struct sight *s, const char *name)
 
 static const char report[] = "this is a fault of bailiff: report it with the output of bailiff doctor --json";
 
+static const char user_namespaces_fix[] =
+	"permit user namespaces; as root: sysctl kernel.unprivileged_userns_clone=1; in a container: run it with --security-opt seccomp=unconfined";
+
 /* How a failure to build begins, a word in it, and what to do; for those with no advice of their own. */
 static const struct {
 	const char *stage, *word, *fix;
 } build_fixes[] = {
 	{ "clone", "No space left", "as root: sysctl user.max_user_namespaces=15000" },
-	{ "clone", "", "permit user namespaces; as root: sysctl kernel.unprivileged_userns_clone=1; in a container: run it with --security-opt seccomp=unconfined" },
+	{ "clone", "", user_namespaces_fix },
 	{ "id_maps", "", "install bailiff's AppArmor profile, or as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0" },
 	{ "mounts", "", "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined" },
 	{ "root", "", "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined" },
@@ -133,15 +136,22 @@ static bool sees_proc(const struct sight *s)
 
 static const char masked_proc[] = "run the container with an unmasked /proc (docker run --security-opt systempaths=unconfined)";
 
-static void judge_user_namespace(const struct sight *s, struct doctor_row *r)
+/* Where no sandbox could be built for want of them, bailiffd's own attempt tells why. */
+static void judge_user_namespaces(const struct sight *s, struct doctor_row *r)
 {
-	bool privileged = jval_bool(jval_get(s->health, "privileged"), false);
+	struct jval kernel = feature(s, "user_namespaces");
+	char detail[64];
 
+	text_of(kernel, "detail", detail);
 	if (has_own(s, "user"))
 		enforced(r, "the sandbox has its own user namespace");
+	else if (s->inside.type != JT_OBJECT && is(kernel, "state", "unavailable"))
+		missing(r, user_namespaces_fix, "bailiffd cannot make one: %s", detail);
+	else if (s->inside.type != JT_OBJECT)
+		missing(r, NULL, "not tried: no sandbox was built");
 	else if (!sees_proc(s))
 		missing(r, masked_proc, "cannot be seen: /proc is empty inside, because the container masks parts of it");
-	else if (privileged) {
+	else if (jval_bool(jval_get(s->health, "privileged"), false)) {
 		snprintf(r->seen, sizeof r->seen, "the daemon has root, and commands run under an id without privileges");
 		r->state = DOCTOR_NOT_NEEDED;
 	} else
@@ -353,6 +363,20 @@ static void judge_pids(const struct sight *s, struct doctor_row *r)
 		missing(r, limit_fix(t), "%s", t->failure.message);
 }
 
+static void judge_cpu(const struct sight *s, struct doctor_row *r)
+{
+	const struct doctor_trial *t = &s->d->trials[DOCTOR_CPU];
+	unsigned long long wall = (unsigned long long)jval_uint(jval_get(t->seen, "wallMs"), 0);
+	unsigned long long cpu = (unsigned long long)jval_uint(jval_get(t->seen, "cpuMs"), UINT32_MAX);
+
+	if (t->seen.type != JT_OBJECT)
+		missing(r, limit_fix(t), "%s", t->failure.message);
+	else if (cpu * 2 > wall)
+		missing(r, report, "a command with a tenth of a processor had %llu of %llu ms", cpu, wall);
+	else
+		enforced(r, "a command with a tenth of a processor had %llu of %llu ms", cpu, wall);
+}
+
 static void judge_terminal(const struct sight *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_TERMINAL];
@@ -386,7 +410,7 @@ static const struct {
 	void (*judge)(const struct sight *s, struct doctor_row *r);
 } layers[] = {
 	{ "sandbox", true, false, judge_sandbox },
-	{ "user_namespace", false, true, judge_user_namespace },
+	{ "user_namespaces", false, false, judge_user_namespaces },
 	{ "namespaces", true, true, judge_namespaces },
 	{ "root_filesystem", true, true, judge_root },
 	{ "home", true, true, judge_home },
@@ -399,6 +423,7 @@ static const struct {
 	{ "workspace", false, true, judge_workspace },
 	{ "memory_limit", false, true, judge_memory },
 	{ "pids_limit", false, true, judge_pids },
+	{ "cpu_limit", false, true, judge_cpu },
 	{ "terminal", false, true, judge_terminal },
 	{ "denials", false, false, judge_denials },
 };

@@ -55,8 +55,7 @@ static void remove_folder(struct doctor *d)
 
 struct plan {
 	const char *subject, *argument, *profile;
-	const char *limit;
-	uint64_t limit_value;
+	const char *limit, *limit_value; /* a member of limits, as JSON */
 	bool terminal;
 };
 
@@ -72,7 +71,7 @@ static void write_request(struct cli *c, const char *tool, const struct doctor *
 		jw_kstr(&w, "profile", p->profile);
 	if (p->limit) {
 		jw_kobj(&w, "limits");
-		jw_kuint(&w, p->limit, p->limit_value);
+		jw_kraw(&w, p->limit, p->limit_value, strlen(p->limit_value));
 		jw_obj_end(&w);
 	}
 	if (p->terminal) {
@@ -207,17 +206,21 @@ static uint64_t count_domains_outside(const char *tool)
 static void try_rest(struct cli *c, const char *tool, struct doctor *d)
 {
 	mem_auto char *fifo = mem_printf("%s/" FIFO_NAME, d->folder);
-	char memory[24], pids[24];
+	char memory[24], memory_limit[24], pids[24], pids_limit[24], cpu[24];
 	const struct plan plans[DOCTOR_TRIALS] = {
 		[DOCTOR_LANDLOCK] = { .subject = "landlock", .argument = "-" },
 		[DOCTOR_FIFO] = { .subject = "fifo", .argument = fifo, .profile = "readonly" },
-		[DOCTOR_MEMORY] = { .subject = "memory", .argument = memory, .limit = "memoryBytes", .limit_value = DOCTOR_MEMORY_LIMIT },
-		[DOCTOR_PIDS] = { .subject = "pids", .argument = pids, .limit = "pids", .limit_value = DOCTOR_PIDS_LIMIT },
+		[DOCTOR_MEMORY] = { .subject = "memory", .argument = memory, .limit = "memoryBytes", .limit_value = memory_limit },
+		[DOCTOR_PIDS] = { .subject = "pids", .argument = pids, .limit = "pids", .limit_value = pids_limit },
+		[DOCTOR_CPU] = { .subject = "cpu", .argument = cpu, .limit = "cpus", .limit_value = "0.1" },
 		[DOCTOR_TERMINAL] = { .subject = "terminal", .argument = "-", .terminal = true },
 	};
 
 	snprintf(memory, sizeof memory, "%u", DOCTOR_MEMORY_TRIED);
+	snprintf(memory_limit, sizeof memory_limit, "%u", DOCTOR_MEMORY_LIMIT);
 	snprintf(pids, sizeof pids, "%u", DOCTOR_PIDS_TRIED);
+	snprintf(pids_limit, sizeof pids_limit, "%u", DOCTOR_PIDS_LIMIT);
+	snprintf(cpu, sizeof cpu, "%u", DOCTOR_CPU_MS);
 	const bool no_fifo = landlock_permits_writing(d->folder);
 	for (size_t i = DOCTOR_SANDBOX + 1; i < DOCTOR_TRIALS; i++)
 		if (i != DOCTOR_FIFO || !no_fifo)

@@ -7,7 +7,8 @@
  *   fifo PATH      opening a FIFO for writing: a read-only mount permits that, Landlock does not
  *   pids COUNT     as many processes at once as can be had, up to that number
  *   memory BYTES   so much memory, written to; the limit ends this program
- *   terminal       what standard input is
+ *   cpu MS         how much processor time a busy loop gets in that time
+ *   terminal -     what standard input is
  */
 
 #include "supervisor/tool/tool.h"
@@ -33,9 +34,11 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PIDS_MAX 4096
+#define CPU_MS_MAX 10000
 #define DOMAINS_MAX 64
 #define MEMORY_MAX (1ull << 30)
 
@@ -274,6 +277,25 @@ static int inspect_memory(const char *bytes, struct jw *w)
 	return 0;
 }
 
+static uint64_t milliseconds(clockid_t clock)
+{
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static int inspect_cpu(const char *ms, struct jw *w)
+{
+	const uint64_t begin = milliseconds(CLOCK_MONOTONIC), end = begin + strtoull(ms, NULL, 10);
+	uint64_t now;
+	do
+		now = milliseconds(CLOCK_MONOTONIC);
+	while (now < end && now < begin + CPU_MS_MAX);
+	jw_kuint(w, "wallMs", now - begin);
+	jw_kuint(w, "cpuMs", milliseconds(CLOCK_PROCESS_CPUTIME_ID));
+	return 0;
+}
+
 static int inspect_terminal(const char *unused, struct jw *w)
 {
 	struct winsize size = { 0 };
@@ -293,7 +315,7 @@ int tool_inspect_main(int argc, char **argv)
 		const char *name;
 		int (*run)(const char *arg, struct jw *w);
 	} subjects[] = {
-		{ "sandbox", inspect_sandbox }, { "landlock", inspect_landlock }, { "fifo", inspect_fifo }, { "pids", inspect_pids }, { "memory", inspect_memory },
+		{ "sandbox", inspect_sandbox }, { "landlock", inspect_landlock }, { "fifo", inspect_fifo }, { "pids", inspect_pids }, { "memory", inspect_memory }, { "cpu", inspect_cpu },
 		{ "terminal", inspect_terminal },
 	};
 	buf_auto struct buf out = BUF_INIT;

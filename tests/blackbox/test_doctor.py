@@ -70,7 +70,7 @@ def test_every_layer_is_seen_from_inside(home):
     for layer in REQUIRED - {"home"} | {"workspace", "terminal"}:
         assert found.state(layer) == "enforced", found.rows[layer]
     assert found.state("home") != "unavailable", found.rows["home"]     # the tests' plain user has none
-    assert found.state("user_namespace") == ("enforced" if os.geteuid() else "not needed") or os.geteuid() == 0, found.rows["user_namespace"]
+    assert found.state("user_namespaces") == ("enforced" if os.geteuid() else "not needed") or os.geteuid() == 0, found.rows["user_namespaces"]
     features = {f["name"]: f["state"] for f in found.all["machine"]["features"]}
     assert (found.state("landlock") == "enforced") == (features["landlock"] == "available"), found.rows["landlock"]
     assert f"belongs to uid {os.geteuid()} outside" in found.rows["workspace"]["seen"], found.rows["workspace"]
@@ -78,8 +78,8 @@ def test_every_layer_is_seen_from_inside(home):
 
 def test_limits_are_what_a_command_meets(home):
     found = examine(home)
-    for layer, option in (("memory_limit", "--memory"), ("pids_limit", "--pids")):
-        runs = bailiff(home, "run", option, "64M" if option == "--memory" else "64", "--", "true").returncode == 0
+    for layer, *option in (("memory_limit", "--memory", "64M"), ("pids_limit", "--pids", "64"), ("cpu_limit", "--cpus", "0.5")):
+        runs = bailiff(home, "run", *option, "--", "true").returncode == 0
         assert (found.state(layer) == "enforced") == runs, found.rows[layer]
 
 
@@ -127,7 +127,7 @@ def test_refused_mounts_are_told_and_nothing_passes_for_enforced():
     found, runs = examine_started_by(*kernel_without("mount", "fsopen", error="EPERM"))
     assert not runs and found.status == 1, found.rows
     assert found.state("sandbox") == "unavailable" and found.rows["sandbox"]["fix"], found.rows["sandbox"]
-    tried = {"sandbox", "denials"}
+    tried = {"sandbox", "user_namespaces", "denials"}
     assert all(row["state"] == "unavailable" for name, row in found.rows.items() if name not in tried), found.rows
 
 
@@ -146,7 +146,7 @@ def test_root_without_sys_admin_gets_the_truth():
     found, runs = examine_started_by("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--")
     assert runs == (found.status == 0) == (found.state("sandbox") == "enforced"), found.rows
     if runs:
-        assert found.state("user_namespace") == "enforced", found.rows
+        assert found.state("user_namespaces") == "enforced", found.rows
 
 
 def test_no_user_namespaces_are_told_with_the_fix():
@@ -170,7 +170,7 @@ def test_read_only_cgroups_are_told():
     script = 'for m in $(awk \'$3 ~ /^cgroup/ { print $2 }\' /proc/mounts); do mount -o remount,bind,ro "$m" || exit 99; done; exec "$@"'
     found, runs = examine_started_by("unshare", "--mount", "sh", "-c", script, "sh")
     assert runs and found.status == 0, found.rows
-    for layer in ("memory_limit", "pids_limit"):
+    for layer in ("memory_limit", "pids_limit", "cpu_limit"):
         assert found.state(layer) == "unavailable", found.rows[layer]
 
 
