@@ -315,7 +315,12 @@ int tool_inspect_main(int argc, char **argv)
 		const char *name;
 		int (*run)(const char *arg, struct jw *w);
 	} subjects[] = {
-		{ "sandbox", inspect_sandbox }, { "landlock", inspect_landlock }, { "fifo", inspect_fifo }, { "pids", inspect_pids }, { "memory", inspect_memory }, { "cpu", inspect_cpu },
+		{ "sandbox", inspect_sandbox },
+		{ "landlock", inspect_landlock },
+		{ "fifo", inspect_fifo },
+		{ "pids", inspect_pids },
+		{ "memory", inspect_memory },
+		{ "cpu", inspect_cpu },
 		{ "terminal", inspect_terminal },
 	};
 	buf_auto struct buf out = BUF_INIT;
