@@ -147,7 +147,8 @@ int cgroup_base_enable(const char *folder, const char *controller, char *why, si
 static enum cgroup_base_result enter_leaf(struct cgroup_base *b, pid_t companion)
 {
 	char leaf[PATH_MAX];
-	if (make_leaf(b->path, OWN_LEAF, leaf) < 0 || (companion && move_process(leaf, companion) < 0 && errno != ESRCH) ||
+	bool together = companion && count_others(b->path, getpid(), 0) > 0;
+	if (make_leaf(b->path, OWN_LEAF, leaf) < 0 || (together && move_process(leaf, companion) < 0 && errno != ESRCH) ||
 	    move_process(leaf, getpid()) < 0)
 		return unfit(b, "make the cgroup writable for the user that bailiffd runs as",
 			     "the daemon cannot move into a cgroup below %.120s: %s", b->path, strerror(errno));

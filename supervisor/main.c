@@ -480,6 +480,7 @@ static int begin(struct daemon *d)
 	struct err e = ERR_INIT;
 	fd_auto int log_fd = -1;
 	int ready_fd = -1;
+	pid_t starter = getpid();
 	if (kernel_check(&e) < 0)
 		return complain(&e, DAEMON_EXIT_KERNEL);
 	if (home_take(&d->home, &d->home_options, &e) < 0 || home_listen(&d->home, &d->home_options, &e) < 0)
@@ -493,7 +494,7 @@ static int begin(struct daemon *d)
 		return complain(&e, 1);
 	title_set(&d->title, "bailiffd: guard");
 	home_tag(&d->home, d->tag);
-	placement_take(&d->placement, d->tag, d->o.foreground ? 0 : getppid()); /* the one that waits in detach() */
+	placement_take(&d->placement, d->tag, getppid() == starter ? starter : 0); /* it waits in detach() */
 	if (d->privileged)
 		protect();
 	take_audit(d);

@@ -329,9 +329,20 @@ static void judge_workspace(const struct sight *s, struct doctor_row *r)
 		enforced(r, "a file made below %s by uid %llu belongs to uid %u outside", d->wanted, inside, (unsigned)geteuid());
 }
 
-static const char *limit_fix(const struct doctor_trial *t)
+/* The daemon knows why it has not got a controller; what else may be wrong with a limit is in the answer to the trial. */
+static void missing_limit(const struct sight *s, const char *controller, const struct doctor_trial *t, struct doctor_row *r)
 {
-	return t->advice[0] ? t->advice : "run the daemon in a delegated cgroup: systemd-run --user --scope -p Delegate=yes bailiffd";
+	char why[320], fix[320];
+
+	for (struct jiter it = jiter_on(jval_path(s->health, "limits.controllers")); jiter_next(&it);) {
+		if (!is(it.value, "name", controller) || !is(it.value, "state", "unavailable"))
+			continue;
+		jval_str(jval_get(it.value, "why"), why, sizeof why);
+		jval_str(jval_get(it.value, "fix"), fix, sizeof fix);
+		missing(r, fix, "%s", why);
+		return;
+	}
+	missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
 }
 
 static void judge_memory(const struct sight *s, struct doctor_row *r)
@@ -343,7 +354,7 @@ static void judge_memory(const struct sight *s, struct doctor_row *r)
 	else if (is(t->answer.result, "signal", "KILL"))
 		enforced(r, "a command with %u MiB was ended when it used more", DOCTOR_MEMORY_LIMIT >> 20);
 	else
-		missing(r, limit_fix(t), "%s", t->failure.message);
+		missing_limit(s, "memory", t, r);
 }
 
 static void judge_pids(const struct sight *s, struct doctor_row *r)
@@ -360,7 +371,7 @@ static void judge_pids(const struct sight *s, struct doctor_row *r)
 	else if (t->seen.type == JT_OBJECT)
 		missing(r, report, "a command with %u processes could fork %llu times", DOCTOR_PIDS_LIMIT, forked);
 	else
-		missing(r, limit_fix(t), "%s", t->failure.message);
+		missing_limit(s, "pids", t, r);
 }
 
 static void judge_cpu(const struct sight *s, struct doctor_row *r)
