@@ -381,7 +381,7 @@ static void judge_cpu(const struct sight *s, struct doctor_row *r)
 	unsigned long long cpu = (unsigned long long)jval_uint(jval_get(t->seen, "cpuMs"), UINT32_MAX);
 
 	if (t->seen.type != JT_OBJECT)
-		missing(r, limit_fix(t), "%s", t->failure.message);
+		missing_limit(s, "cpu", t, r);
 	else if (cpu * 2 > wall)
 		missing(r, report, "a command with a tenth of a processor had %llu of %llu ms", cpu, wall);
 	else
