@@ -332,6 +332,8 @@ static void judge_workspace(const struct sight *s, struct doctor_row *r)
 /* The daemon knows why it has not got a controller; what else may be wrong with a limit is in the answer to the trial. */
 static void missing_limit(const struct sight *s, const char *controller, const struct doctor_trial *t, struct doctor_row *r)
 {
+	static const char between[] = "; to change that: ";
+	const char *told = strstr(t->failure.message, between);
 	char why[320], fix[320];
 
 	for (struct jiter it = jiter_on(jval_path(s->health, "limits.controllers")); jiter_next(&it);) {
@@ -342,7 +344,10 @@ static void missing_limit(const struct sight *s, const char *controller, const s
 		missing(r, fix, "%s", why);
 		return;
 	}
-	missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
+	if (told)
+		missing(r, told + strlen(between), "%.*s", (int)(told - t->failure.message), t->failure.message);
+	else
+		missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
 }
 
 static void judge_memory(const struct sight *s, struct doctor_row *r)
