@@ -30,11 +30,10 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
-#define DETAIL_MAX sizeof((struct kernel_feature){ 0 }.detail)
 #define NOT_NEEDED (-1)
 
-/* A probe returns 0, an errno, or NOT_NEEDED; it may say more in `detail`. */
-typedef int probe_fn(char detail[DETAIL_MAX]);
+/* A probe returns 0, an errno, or NOT_NEEDED; it may add detail and fix. */
+typedef int probe_fn(struct kernel_feature *f);
 
 /* What is refused is there. */
 static int unless_missing(long result)
@@ -58,7 +57,7 @@ static int in_child(int (*probe)(void))
 
 /* ---- required ---- */
 
-static int probe_clone3(char detail[DETAIL_MAX])
+static int probe_clone3(struct kernel_feature *f)
 {
 	int pidfd = -1;
 	siginfo_t end = { 0 };
@@ -74,30 +73,30 @@ static int probe_clone3(char detail[DETAIL_MAX])
 	return 0;
 }
 
-static int probe_pidfd(char detail[DETAIL_MAX])
+static int probe_pidfd(struct kernel_feature *f)
 {
 	fd_auto int fd = fd_pidfd_open(getpid());
 	return unless_missing(fd);
 }
 
-static int probe_pidfd_signal(char detail[DETAIL_MAX])
+static int probe_pidfd_signal(struct kernel_feature *f)
 {
 	return unless_missing(fd_pidfd_signal(-1, 0));
 }
 
-static int probe_openat2(char detail[DETAIL_MAX])
+static int probe_openat2(struct kernel_feature *f)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
 	fd_auto int fd = (int)syscall(SYS_openat2, AT_FDCWD, "/", &how, sizeof how);
 	return unless_missing(fd);
 }
 
-static int probe_close_range(char detail[DETAIL_MAX])
+static int probe_close_range(struct kernel_feature *f)
 {
 	return unless_missing(fd_close_range(~0u, ~0u));
 }
 
-static int probe_mount_api(char detail[DETAIL_MAX])
+static int probe_mount_api(struct kernel_feature *f)
 {
 	fd_auto int tree = open_tree(AT_FDCWD, "/", (unsigned)OPEN_TREE_CLOEXEC);
 	if (unless_missing(tree) != 0 || unless_missing(move_mount(-1, "", -1, "", 0)) != 0)
@@ -106,32 +105,32 @@ static int probe_mount_api(char detail[DETAIL_MAX])
 	return fs < 0 && errno == ENODEV ? ENODEV : unless_missing(fs);
 }
 
-static int probe_mount_setattr(char detail[DETAIL_MAX])
+static int probe_mount_setattr(struct kernel_feature *f)
 {
 	return unless_missing(mount_setattr(-1, "", 0, NULL, 0));
 }
 
-static int probe_seccomp(char detail[DETAIL_MAX])
+static int probe_seccomp(struct kernel_feature *f)
 {
 	uint32_t action = SECCOMP_RET_ERRNO;
 	return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 ? 0 : errno;
 }
 
-static int probe_namespaces(char detail[DETAIL_MAX])
+static int probe_namespaces(struct kernel_feature *f)
 {
 	static const char *const names[] = { "pid", "mnt", "net", "ipc", "uts", "cgroup" };
 	for (size_t i = 0; i < countof(names); i++) {
 		char path[32];
 		snprintf(path, sizeof path, "/proc/self/ns/%s", names[i]);
 		if (access(path, F_OK) < 0) {
-			snprintf(detail, DETAIL_MAX, "%s is not there", path);
+			snprintf(f->detail, sizeof f->detail, "%s is not there", path);
 			return errno;
 		}
 	}
 	return 0;
 }
 
-static int probe_memfd(char detail[DETAIL_MAX])
+static int probe_memfd(struct kernel_feature *f)
 {
 	fd_auto int fd = memfd_create("probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	return unless_missing(fd);
@@ -157,57 +156,59 @@ static int enter_user_namespace(void)
 	return r ? r : write_text("/proc/self/uid_map", map);
 }
 
-static int probe_user_namespaces(char detail[DETAIL_MAX])
+static int probe_user_namespaces(struct kernel_feature *f)
 {
 	return in_child(enter_user_namespace);
 }
 
-static int probe_landlock(char detail[DETAIL_MAX])
+static int probe_landlock(struct kernel_feature *f)
 {
 	int abi = landlock_abi(), errnum = errno;
 	if (abi)
-		snprintf(detail, DETAIL_MAX, "ABI %d", abi);
+		snprintf(f->detail, sizeof f->detail, "ABI %d", abi);
 	else if (errnum == EOPNOTSUPP)
-		snprintf(detail, DETAIL_MAX, "not in the kernel's list of security modules (lsm=)");
+		snprintf(f->detail, sizeof f->detail, "not in the kernel's list of security modules (lsm=)");
+	f->fix = errnum == EOPNOTSUPP ? "boot with lsm=landlock, in front of what /sys/kernel/security/lsm lists" :
+		 "use Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and a container profile that permits landlock_*";
 	return abi ? 0 : errnum;
 }
 
-static int landlock_at_least(int abi, char detail[DETAIL_MAX])
+static int landlock_at_least(int abi, struct kernel_feature *f)
 {
 	if (landlock_abi() >= abi)
 		return 0;
-	snprintf(detail, DETAIL_MAX, "needs Landlock ABI %d", abi);
+	snprintf(f->detail, sizeof f->detail, "needs Landlock ABI %d", abi);
 	return EOPNOTSUPP;
 }
 
-static int probe_landlock_refer(char detail[DETAIL_MAX])
+static int probe_landlock_refer(struct kernel_feature *f)
 {
-	return landlock_abi() == 0 ? NOT_NEEDED : landlock_at_least(2, detail);
+	return landlock_abi() == 0 ? NOT_NEEDED : landlock_at_least(2, f);
 }
 
-static int probe_landlock_truncate(char detail[DETAIL_MAX])
+static int probe_landlock_truncate(struct kernel_feature *f)
 {
-	return landlock_at_least(3, detail);
+	return landlock_at_least(3, f);
 }
 
-static int probe_landlock_ioctl(char detail[DETAIL_MAX])
+static int probe_landlock_ioctl(struct kernel_feature *f)
 {
-	return landlock_at_least(5, detail);
+	return landlock_at_least(5, f);
 }
 
-static int probe_landlock_scopes(char detail[DETAIL_MAX])
+static int probe_landlock_scopes(struct kernel_feature *f)
 {
-	return landlock_at_least(LANDLOCK_ABI_SCOPES, detail);
+	return landlock_at_least(LANDLOCK_ABI_SCOPES, f);
 }
 
-static int probe_landlock_audit(char detail[DETAIL_MAX])
+static int probe_landlock_audit(struct kernel_feature *f)
 {
-	return landlock_at_least(7, detail);
+	return landlock_at_least(7, f);
 }
 
-static int probe_landlock_named_sockets(char detail[DETAIL_MAX])
+static int probe_landlock_named_sockets(struct kernel_feature *f)
 {
-	return landlock_at_least(LANDLOCK_ABI_NAMED_SOCKETS, detail);
+	return landlock_at_least(LANDLOCK_ABI_NAMED_SOCKETS, f);
 }
 
 /* A user namespace in which 0 and 1 change places. Its process is the one that `ret_pid` names; it lives until it is killed. */
@@ -280,12 +281,12 @@ static int map_ids_of_any(void)
 	return map_ids_of_tmpfs() ? error : 0;
 }
 
-static int probe_idmapped_mounts(char detail[DETAIL_MAX])
+static int probe_idmapped_mounts(struct kernel_feature *f)
 {
 	return geteuid() ? NOT_NEEDED : in_child(map_ids_of_any);
 }
 
-static int probe_idmapped_tmpfs(char detail[DETAIL_MAX])
+static int probe_idmapped_tmpfs(struct kernel_feature *f)
 {
 	return geteuid() ? NOT_NEEDED : in_child(map_ids_of_tmpfs);
 }
@@ -300,13 +301,13 @@ static int open_overlay(void)
 	return fs < 0 || fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ? errno : 0;
 }
 
-static int probe_overlayfs(char detail[DETAIL_MAX])
+static int probe_overlayfs(struct kernel_feature *f)
 {
 	return in_child(open_overlay);
 }
 
 /* With a cgroup that cannot be: a kernel without the flag does not get as far as to look at it. */
-static int probe_clone_into_cgroup(char detail[DETAIL_MAX])
+static int probe_clone_into_cgroup(struct kernel_feature *f)
 {
 	struct clone_args a = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = INT32_MAX };
 	pid_t pid = cgroup_clone(&a);
@@ -316,12 +317,12 @@ static int probe_clone_into_cgroup(char detail[DETAIL_MAX])
 }
 
 /* The root cgroup has no such file, any other has. */
-static int probe_cgroup_kill(char detail[DETAIL_MAX])
+static int probe_cgroup_kill(struct kernel_feature *f)
 {
 	char own[PATH_MAX];
 	struct err e = ERR_INIT;
 	if (cgroup_own_folder(own, &e) < 0) {
-		snprintf(detail, DETAIL_MAX, "%.120s", e.message);
+		snprintf(f->detail, sizeof f->detail, "%.120s", e.message);
 		return ENOENT;
 	}
 	DIR *d = opendir(own);
@@ -337,11 +338,11 @@ static int probe_cgroup_kill(char detail[DETAIL_MAX])
 	if (d)
 		closedir(d);
 	if (!found && root && empty)
-		snprintf(detail, DETAIL_MAX, "cannot be seen: there is only the root cgroup");
+		snprintf(f->detail, sizeof f->detail, "cannot be seen: there is only the root cgroup");
 	return found ? 0 : ENOENT;
 }
 
-static int probe_peer_pidfd(char detail[DETAIL_MAX])
+static int probe_peer_pidfd(struct kernel_feature *f)
 {
 	int pair[2], pidfd = -1;
 	socklen_t len = sizeof pidfd;
@@ -355,7 +356,7 @@ static int probe_peer_pidfd(char detail[DETAIL_MAX])
 	return error;
 }
 
-static int probe_audit(char detail[DETAIL_MAX])
+static int probe_audit(struct kernel_feature *f)
 {
 	fd_auto int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_AUDIT);
 	return fd < 0 ? errno : 0;
@@ -394,7 +395,7 @@ static void try(size_t i, struct kernel_feature *ret)
 {
 	*ret = (struct kernel_feature){ .name = rows[i].name, .required = rows[i].required, .major = rows[i].major, .minor = rows[i].minor,
 					.lost = rows[i].lost };
-	int r = rows[i].probe(ret->detail);
+	int r = rows[i].probe(ret);
 	ret->state = r == 0 ? KERNEL_AVAILABLE : r == NOT_NEEDED ? KERNEL_NOT_NEEDED : KERNEL_MISSING;
 	if (ret->state == KERNEL_MISSING && !ret->detail[0])
 		snprintf(ret->detail, sizeof ret->detail, "%s", strerror(r));
@@ -461,7 +462,7 @@ int kernel_check(struct err *e)
 		return err_set(e, ERR_UNAVAILABLE, "Linux %u.%u is too old: bailiff needs %u.%u or newer (found %s, which lacks %s)", here.major, here.minor,
 			       least.major, least.minor, found, missing);
 	if (is_filtered())
-		return err_set(e, ERR_UNAVAILABLE, "a system call filter around bailiffd (a container's seccomp profile?) refuses %s, so %s; allow it there (Linux %s)",
+		return err_set(e, ERR_UNAVAILABLE, "a system call filter around bailiffd (a container's seccomp profile?) refuses %s, so %s; allow it there, or run the container with --security-opt seccomp=unconfined (Linux %s)",
 			       missing, lost, found);
 	return err_set(e, ERR_UNAVAILABLE, "Linux %s was built without %s, so %s; use a kernel that has it", found, missing, lost);
 }

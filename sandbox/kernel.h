@@ -29,7 +29,8 @@ struct kernel_feature {
 	unsigned major, minor; /* of mainline Linux, where it came */
 	const char *lost;      /* without it */
 	enum kernel_state state;
-	char detail[128];      /* what was seen, or why it is missing; "" = nothing to add */
+	char detail[160];      /* what was seen, or why it is missing; "" = nothing to add */
+	const char *fix;       /* what to do if it is missing; NULL = nothing but another kernel */
 };
 
 const char *kernel_state_name(enum kernel_state state);

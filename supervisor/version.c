@@ -81,8 +81,10 @@ static void write_features(struct jw *w)
 		jw_kstr(w, "since", since);
 		if (rows[i].detail[0])
 			jw_kstr(w, "detail", rows[i].detail);
-		if (rows[i].state == KERNEL_MISSING)
+		if (rows[i].state == KERNEL_MISSING) {
 			jw_kstr(w, "lost", rows[i].lost);
+			jw_kopt(w, "fix", rows[i].fix);
+		}
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);

@@ -66,6 +66,16 @@ static struct jval feature(const struct sight *s, const char *name)
 	return (struct jval){ 0 };
 }
 
+/* As bailiffd found out by trying. */
+static void missing_feature(struct jval kernel, struct doctor_row *r, const char *result)
+{
+	char detail[192], fix[320];
+
+	jval_str(jval_get(kernel, "detail"), detail, sizeof detail);
+	jval_str(jval_get(kernel, "fix"), fix, sizeof fix);
+	missing(r, fix, "%s: %s", detail, result);
+}
+
 /* By the daemon's own word. */
 static bool lacks_layer(const struct sight *s, const char *name)
 {
@@ -140,13 +150,11 @@ static const char masked_proc[] = "run the container with an unmasked /proc (doc
 static void judge_user_namespaces(const struct sight *s, struct doctor_row *r)
 {
 	struct jval kernel = feature(s, "user_namespaces");
-	char detail[64];
 
-	text_of(kernel, "detail", detail);
 	if (has_own(s, "user"))
 		enforced(r, "the sandbox has its own user namespace");
 	else if (s->inside.type != JT_OBJECT && is(kernel, "state", "unavailable"))
-		missing(r, user_namespaces_fix, "bailiffd cannot make one: %s", detail);
+		missing_feature(kernel, r, "no sandbox can be built without root");
 	else if (s->inside.type != JT_OBJECT)
 		missing(r, NULL, "not tried: no sandbox was built");
 	else if (!sees_proc(s))
@@ -231,19 +239,6 @@ static void judge_network(const struct sight *s, struct doctor_row *r)
 
 static const char mounts_only[] = "the read-only mounts are the only wall";
 
-/* Why there is none. */
-static void explain_landlock(struct jval kernel, struct doctor_row *r)
-{
-	char detail[128];
-
-	jval_str(jval_get(kernel, "detail"), detail, sizeof detail);
-	if (strstr(detail, "lsm="))
-		missing(r, "boot with lsm=landlock, in front of what /sys/kernel/security/lsm lists", "%s: %s", detail, mounts_only);
-	else
-		missing(r, "use Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and a container profile that permits landlock_*",
-			"the kernel has no Landlock (%s): %s", detail, mounts_only);
-}
-
 /*
  * The kernel cannot be asked which domain a process is in, but how many can be added: one less for each that is there. Where it can be tried, a
  * refusal is added: a FIFO on a read-only mount may be opened for writing as far as the mount is concerned (ENXIO: there is no reader), and
@@ -268,7 +263,7 @@ static void judge_landlock(const struct sight *s, struct doctor_row *r)
 	else if (count->failure.message[0])
 		missing(r, count->advice, "not tried: %s", count->failure.message);
 	else if (!available)
-		explain_landlock(kernel, r);
+		missing_feature(kernel, r, mounts_only);
 	else if (!r->required)
 		missing(r, "allow landlock_* in the seccomp profile of the daemon's container", "something around the daemon refuses Landlock (%s): %s", refusal,
 			mounts_only);

@@ -102,7 +102,7 @@ def test_people_read_the_same(home):
 
 
 def test_a_kernel_without_landlock_is_told_with_the_fix():
-    for error, cause, fix in (("EOPNOTSUPP", "lsm=", "lsm=landlock"), ("ENOSYS", "no Landlock", "5.13")):
+    for error, cause, fix in (("EOPNOTSUPP", "lsm=", "lsm=landlock"), ("ENOSYS", "not implemented", "5.13")):
         found, runs = examine_started_by(*kernel_without("landlock_create_ruleset", error=error))
         row = found.rows["landlock"]
         assert row["state"] == "unavailable" and not row["required"] and cause in row["cause"] and fix in row["fix"], row
