@@ -158,7 +158,11 @@ static int enter_user_namespace(void)
 
 static int probe_user_namespaces(struct kernel_feature *f)
 {
-	return in_child(enter_user_namespace);
+	int error = in_child(enter_user_namespace);
+	f->fix = error == ENOSPC ? "as root: sysctl user.max_user_namespaces=15000" :
+		 error == EACCES ? "install bailiff's AppArmor profile, or as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0" :
+		 "as root: sysctl kernel.unprivileged_userns_clone=1; in a container: run it with --security-opt seccomp=unconfined";
+	return error;
 }
 
 static int probe_landlock(struct kernel_feature *f)
@@ -462,7 +466,9 @@ int kernel_check(struct err *e)
 		return err_set(e, ERR_UNAVAILABLE, "Linux %u.%u is too old: bailiff needs %u.%u or newer (found %s, which lacks %s)", here.major, here.minor,
 			       least.major, least.minor, found, missing);
 	if (is_filtered())
-		return err_set(e, ERR_UNAVAILABLE, "a system call filter around bailiffd (a container's seccomp profile?) refuses %s, so %s; allow it there, or run the container with --security-opt seccomp=unconfined (Linux %s)",
+		return err_set(e, ERR_UNAVAILABLE,
+			       "a system call filter around bailiffd (a container's seccomp profile?) refuses %s, so %s; "
+			       "allow it there, or run the container with --security-opt seccomp=unconfined (Linux %s)",
 			       missing, lost, found);
 	return err_set(e, ERR_UNAVAILABLE, "Linux %s was built without %s, so %s; use a kernel that has it", found, missing, lost);
 }
