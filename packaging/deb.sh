@@ -24,7 +24,7 @@ mv "$tree/packaging/debian" "$tree/debian"
 if [ "$(sed -n '1s/.*(\(.*\)).*/\1/p' "$tree/debian/changelog")" != "$version" ]; then
 	{
 		printf 'bailiff (%s) unstable; urgency=medium\n\n  * Built as version %s.\n\n' "$version" "$version"
-		sed -n '/^ -- /{p;q}' packaging/debian/changelog
+		printf '%s  %s\n' "$(sed -n 's/^\( -- .*>\)  .*/\1/p' packaging/debian/changelog | head -n 1)" "$(date -uR -d "@$((SOURCE_DATE_EPOCH + 1))")"
 		printf '\n'
 		cat packaging/debian/changelog
 	} >"$tree/debian/changelog"

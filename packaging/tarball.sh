@@ -23,7 +23,7 @@ done
 name=bailiff-$version-linux-$arch
 stage=$out/stage-$arch
 rm -rf "$stage"
-PREFIX=/$name DESTDIR=$stage SETS='program doc license data' packaging/install.sh install "$build" >/dev/null
+PREFIX=/$name DESTDIR=$stage SETS='program doc license data profile' packaging/install.sh install "$build" >/dev/null
 ${STRIP:-strip} --strip-unneeded "$stage/$name/bin/bailiff" "$stage/$name/sbin/bailiffd" "$stage/$name"/libexec/bailiff/*
 tar -c --sort=name --format=gnu --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --mtime="@${SOURCE_DATE_EPOCH:-0}" -C "$stage" "$name" |
 	gzip -9n >"$out/$name.tar.gz"

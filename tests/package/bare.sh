@@ -24,18 +24,19 @@ check() { # name expected command…
 }
 first_word() { "$@" | { read -r word _ && echo "$word"; }; }
 
-check "there is no C library here" "" sh -c 'ls /lib /usr/lib /etc/passwd 2>/dev/null'
+check "there is no C library here" "" sh -c 'ls /lib /usr /etc 2>/dev/null'
 cd /srv/work || exit 1
 check "says its version" bailiff first_word "$programs/bin/bailiff" version
 check "root's command runs" hello "$programs/bin/bailiff" run -- /bin/busybox echo hello
 check "a command is in a pid namespace of its own" different sh -c "[ \$($programs/bin/bailiff run -- sh -c 'readlink /proc/self/ns/pid') != \$(readlink /proc/self/ns/pid) ] && echo different"
 check "exit status" 7 sh -c "$programs/bin/bailiff run -- sh -c 'exit 7'; echo \$?"
-check "works from another folder" moved sh -c "mv $programs /moved && /moved/bin/bailiff run -- echo moved"
+check "works from another folder" moved sh -c "mv $programs /moved && BAILIFF_HOME=/root/moved /moved/bin/bailiff run -- echo moved"
 check "stays in its workspace" refused sh -c '/moved/bin/bailiff run -- sh -c "echo x >/bin/escape" 2>/dev/null || echo refused'
-check "the exporter that is left out is named" 1 sh -c 'mkdir /root/home; cd /srv/work; (OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 /moved/sbin/bailiffd --foreground --home /root/home 2>/root/log & echo $! >/root/pid); until grep -q bailiff-otlp /root/log; do sleep 0.1; done; kill $(cat /root/pid); grep -c "no bailiff-otlp" /root/log'
+check "the exporter that is left out is named" 1 sh -c 'mkdir /root/home; (OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:1 /moved/sbin/bailiffd --foreground --home /root/home 2>/root/log & echo $! >/root/pid); until grep -q bailiff-otlp /root/log; do sleep 0.1; done; kill $(cat /root/pid); grep -c "no bailiff-otlp" /root/log'
+mkdir /etc
 echo 'tester:x:1500:1500::/srv/tester:/bin/sh' >/etc/passwd
 mkdir -p /srv/tester
 chown 1500:1500 /srv/tester
-check "a plain user's command runs" 1500 su tester -c 'cd /srv/tester && /moved/bin/bailiff run -- id -u'
+check "a plain user's command runs" 1500 su - tester -c 'mkdir project && cd project && /moved/bin/bailiff run -- id -u'
 echo "1..$number"
 exit "$failed"

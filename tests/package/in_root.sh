@@ -41,12 +41,13 @@ start_daemon() {
 	until_true test -S /run/bailiff/control.sock && until_true bailiff call get_health
 }
 running_version() { bailiff call get_health | tr ',' '\n' | sed -n 's/.*"version": *"\([^"]*\)".*/\1/p' | head -n 1; }
-as_user() { (cd /home/tester && setpriv --reuid=1500 --regid=1500 --clear-groups env HOME=/home/tester "$@"); }
+as_user() { (cd /home/tester/project && setpriv --reuid=1500 --regid=1500 --clear-groups env HOME=/home/tester "$@"); }
 
 # Nothing is started by packages in here.
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
 chmod 755 /usr/sbin/policy-rc.d
 useradd -m -u 1500 tester
+install -d -o 1500 -g 1500 /home/tester/project
 mkdir -p /srv/work
 cd /srv/work || exit 1
 
@@ -58,7 +59,7 @@ check "policy, configuration and profile are conffiles" same "$(dpkg-query -W -f
 check "the unit is enabled" test -L /etc/systemd/system/multi-user.target.wants/bailiff.service
 check "no user's unit is enabled" absent /etc/systemd/user/default.target.wants/bailiff.service
 check "unit files are correct" systemd-analyze verify --man=no /lib/systemd/system/bailiff.service
-check "user unit files are correct" systemd-analyze verify --man=no --user /usr/lib/systemd/user/bailiff.service /usr/lib/systemd/user/bailiff-serve.service
+check "user unit files are correct" env XDG_RUNTIME_DIR=/tmp systemd-analyze verify --man=no --user /usr/lib/systemd/user/bailiff.service /usr/lib/systemd/user/bailiff-serve.service
 check "starts" start_daemon
 check "root's command runs" same "$(bailiff run -- sh -c 'echo hello')" hello
 check "a user's command runs as that user" same "$(as_user bailiff run -- id -u)" 1500
