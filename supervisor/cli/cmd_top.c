@@ -29,9 +29,10 @@ static void add_usage(struct top *top, struct jval p)
 {
 	struct show_table *t = &top->table;
 	uint64_t cpu_ms, rss, bytes = 0;
-	char cpu[16] = "-", mem[16] = "-", out[16];
+	char cpu[16] = "-", mem[16] = "-", out[16], id[72];
 
-	if (tree_usage_get(&top->usage, jval_uint(jval_get(p, "pid"), 0), jval_uint(jval_get(p, "startTime"), 0), &cpu_ms, &rss) == 0) {
+	jval_str(jval_get(p, "processId"), id, sizeof(id));
+	if (tree_usage_get(&top->usage, id, jval_uint(jval_get(p, "pid"), 0), jval_uint(jval_get(p, "startTime"), 0), &cpu_ms, &rss) == 0) {
 		text_format_duration(cpu_ms, cpu);
 		text_format_size(rss, mem);
 	}

@@ -5,6 +5,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,12 +68,71 @@ static void add_to_ancestors(struct tree_usage *u)
 	free(own);
 }
 
+/* "36 35 98:0 /root /mount/point opts … - cgroup2 source opts" */
+static void find_tree(struct tree_usage *u)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	char line[2 * PATH_MAX], root[PATH_MAX], point[PATH_MAX];
+
+	while (f && !u->tree && fgets(line, sizeof(line), f)) {
+		if (!strstr(line, " - cgroup2 ") || sscanf(line, "%*s %*s %*s %4095s %4095s", root, point) != 2)
+			continue;
+		u->tree = mem_strdup(point);
+		u->root = mem_strdup(strcmp(root, "/") == 0 ? "" : root);
+	}
+	if (f)
+		fclose(f);
+}
+
+static bool read_text(const char *path, char *text, size_t cap)
+{
+	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, cap - 1);
+
+	text[n > 0 ? n : 0] = 0;
+	return n > 0;
+}
+
+/* The folder of the cgroup that is this sandbox's alone: PROCESS-ATTEMPT, or ahead_… of one that was built before there was a command. */
+static bool find_leaf(const struct tree_usage *u, const char *process_id, uint64_t pid, char ret[PATH_MAX])
+{
+	char path[64], text[8192];
+	const char *own, *name;
+
+	snprintf(path, sizeof(path), "/proc/%llu/cgroup", (unsigned long long)pid);
+	if (!u->tree || !read_text(path, text, sizeof(text)) || !(own = strstr(text, "0::/")))
+		return false;
+	own += 3;
+	text[strcspn(own, "\n") + (size_t)(own - text)] = 0;
+	name = strrchr(own, '/') + 1;
+	if (strncmp(name, "ahead_", 6) != 0 && strncmp(name, process_id, strlen(process_id)) != 0)
+		return false;
+	if (strncmp(own, u->root, strlen(u->root)) != 0)
+		return false;
+	return snprintf(ret, PATH_MAX, "%s%s", u->tree, own + strlen(u->root)) < PATH_MAX;
+}
+
+/* Each figure that the cgroup has replaces the one that was summed. */
+static void take_leaf(const char *leaf, uint64_t *cpu_ms, uint64_t *memory_bytes)
+{
+	char path[PATH_MAX + 32], text[2048];
+	const char *usage;
+
+	snprintf(path, sizeof(path), "%s/cpu.stat", leaf);
+	if (read_text(path, text, sizeof(text)) && (usage = strstr(text, "usage_usec ")))
+		*cpu_ms = strtoull(usage + 11, NULL, 10) / 1000;
+	snprintf(path, sizeof(path), "%s/memory.current", leaf);
+	if (read_text(path, text, sizeof(text)))
+		*memory_bytes = strtoull(text, NULL, 10);
+}
+
 void tree_usage_read(struct tree_usage *u)
 {
 	DIR *d = opendir("/proc");
 	struct dirent *entry;
 	size_t room = 0;
 
+	find_tree(u);
 	while (d && (entry = readdir(d))) {
 		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
 			continue;
@@ -91,17 +152,23 @@ void tree_usage_read(struct tree_usage *u)
 void tree_usage_done(struct tree_usage *u)
 {
 	free(u->members);
+	free(u->tree);
+	free(u->root);
 	*u = TREE_USAGE_INIT;
 }
 
-int tree_usage_get(const struct tree_usage *u, uint64_t pid, uint64_t start_time, uint64_t *ret_cpu_ms, uint64_t *ret_rss_bytes)
+int tree_usage_get(const struct tree_usage *u, const char *process_id, uint64_t pid, uint64_t start_time, uint64_t *ret_cpu_ms,
+		   uint64_t *ret_memory_bytes)
 {
 	const struct tree_usage_member *m = find(u, pid);
+	char leaf[PATH_MAX];
 
 	/* Another process may have the number by now. */
 	if (!m || (start_time && m->start_time != start_time))
 		return -1;
 	*ret_cpu_ms = m->cpu_ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
-	*ret_rss_bytes = m->rss_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	*ret_memory_bytes = m->rss_pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (find_leaf(u, process_id, pid, leaf))
+		take_leaf(leaf, ret_cpu_ms, ret_memory_bytes);
 	return 0;
 }

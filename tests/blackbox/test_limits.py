@@ -1,0 +1,191 @@
+#!/usr/bin/python3
+"""Limits that cgroups enforce on a whole tree (sandbox/plan_limits.def), and what the kernel counted for it."""
+
+import json
+import os
+import re
+import time
+
+import harness
+from harness import Skip, until
+
+UNAVAILABLE = -32011
+BUSY = ["timeout", "1.5", "sh", "-c", "while :; do :; done"]
+
+
+def terminal(rpc, process):
+    return next(e for e in reversed(rpc.events(processId=process)) if e["type"] in harness.TERMINAL)
+
+
+def refused(rpc, **limits):
+    """The refusal of a limit, which names it, the reason and a way out; None where it is enforced."""
+    try:
+        rpc.run(["true"], cwd=rpc.work, limits=limits)
+    except harness.RpcError as e:
+        (key,) = limits
+        assert e.code == harness_code("unavailable"), (e.code, e.message)
+        assert e.data["field"] == f"limits.{key}" and e.data["retryable"] is False and e.data["advice"], e.data
+        assert e.message.startswith(f"limits.{key}: cannot be enforced here: "), e.message
+        failed = terminal(rpc, e.data["processId"])
+        assert failed["type"] == "process.failed" and failed["payload"]["stage"] == "limits", failed
+        return e.message
+    return None
+
+
+def harness_code(name):
+    return {"unavailable": UNAVAILABLE, "invalid": -32602, "denied": -32010}[name]
+
+
+def client(home):
+    rpc = home.rpc()
+    rpc.work = home.work
+    return rpc
+
+
+def usage_of(rpc, command, **more):
+    started, end = rpc.run(command, cwd=rpc.work, **more)
+    return end, terminal(rpc, started["processId"])["payload"]
+
+
+def test_cpus_limits_the_processor_time_of_the_tree(home):
+    with client(home) as rpc:
+        if refused(rpc, cpus=0.2):
+            raise Skip("no cgroup limits the processors here")
+        began = time.monotonic()
+        end, told = usage_of(rpc, BUSY, limits={"cpus": 0.2})
+        wall_ms = (time.monotonic() - began) * 1000
+        usage = told["usage"]
+        used_ms = usage["userMs"] + usage["systemMs"]
+        # An upper bound only: on a busy machine it gets less. A period more than its share is what the kernel may let pass.
+        assert used_ms < 0.2 * wall_ms + 250, (usage, wall_ms)
+        assert usage["throttledPeriods"] > 0 and usage["throttledMs"] > 0, usage
+        assert told["status"] == "completed" and "limit" not in told, "being slowed down is no reason for an end"
+        record = rpc.call("get_process", processId=end["processId"])
+        assert record["limits"]["cpus"] == 0.2 and record["usage"] == usage, record
+        _, free = usage_of(rpc, ["true"])
+        assert "throttledMs" not in free["usage"], free
+
+
+def test_cpus_from_the_command_line(home):
+    with client(home) as rpc:
+        why = refused(rpc, cpus=1.5)
+        done = home.cli("run", "--cpus", "1.5", "--", "true", status=None)
+        assert (done.status == 0) == (why is None), done.err
+        if why:
+            assert why.encode() in done.err, done.err
+        else:
+            assert rpc.call("list_processes")["processes"][0]["limits"]["cpus"] == 1.5
+    for option, value, word in (("--cpus", "x", b"'x' is not a number"), ("--cpus", "0", b"must be at least 0.01"), ("--memory-high", "much", b"is not a size"),
+                                ("--io-weight", "10001", b"at most 10000"), ("--io-read", "1", b"at least 4096")):
+        done = home.cli("run", option, value, "--", "true", status=None)
+        assert done.status == 125 and word in done.err, (option, done.err)
+
+
+def test_values_that_cannot_be(home):
+    with client(home) as rpc:
+        for limits, field, words in (
+            ({"cpus": 0}, "cpus", "at least 0.01"),
+            ({"cpus": -1}, "cpus", "at least 0.01"),
+            ({"cpus": 1e9}, "cpus", "at most 10000"),
+            ({"cpus": "2"}, "cpus", "a number"),
+            ({"ioWeight": 0}, "ioWeight", "at least 1"),
+            ({"ioWeight": 10001}, "ioWeight", "at most 10000"),
+            ({"ioWeight": 1.5}, "ioWeight", "a whole number"),
+            ({"ioReadBps": 100}, "ioReadBps", "at least 4096"),
+            ({"ioWriteBps": 0}, "ioWriteBps", "at least 4096"),
+            ({"memoryHighBytes": 4096}, "memoryHighBytes", "at least 1048576"),
+            ({"memoryBytes": 64 << 20, "memoryHighBytes": 64 << 20}, "memoryHighBytes", "less than memoryBytes"),
+            ({"ioWeigth": 1}, "ioWeigth", "did you mean ioWeight"),
+        ):
+            error = rpc.fails("start_process", command=["true"], cwd=rpc.work, limits=limits, code=harness_code("invalid"))
+            assert error.data["field"] == f"limits.{field}" and words in error.message, (limits, error.message)
+
+
+def test_what_cannot_be_enforced_is_refused_with_a_way_out(home):
+    with client(home) as rpc:
+        ways = re.compile(r"boot|echo bfq|use |start |delegate|root|systemctl")
+        for limits in ({"memoryHighBytes": 64 << 20}, {"ioWeight": 200}, {"ioReadBps": 1 << 20}, {"ioWriteBps": 1 << 20}, {"cpus": 2}, {"memoryBytes": 1 << 30}):
+            why = refused(rpc, **limits)
+            assert why is None or ways.search(why), why
+            if why is None:
+                _, told = usage_of(rpc, ["true"], limits=limits)
+                assert told["exitCode"] == 0, told
+        with open("/proc/self/mountinfo") as f:
+            v1 = any(" - cgroup " in line and "memory" in line.rsplit(" ", 1)[1].split(",") for line in f)
+        if v1:
+            assert "v1" in (refused(rpc, memoryHighBytes=64 << 20) or "") or os.geteuid() != 0
+            assert refused(rpc, ioWriteBps=1 << 20), "buffered writes are not limited on v1"
+
+
+def test_an_agent_gets_no_larger_share(home):
+    with client(home) as rpc:
+        rpc.call("initialize", role="agent")
+        error = rpc.fails("start_process", command=["true"], cwd=rpc.work, limits={"ioWeight": 101}, code=harness_code("denied"))
+        assert "ioWeight" in error.data.get("field", "") or "101" in error.message, error.message
+
+
+def test_usage_is_of_the_whole_tree(home):
+    # Children that nobody waits for: rusage knows nothing of them.
+    unseen = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n" \
+             "for i in range(2):\n if os.fork() == 0:\n  end = time.process_time() + 0.3\n  while time.process_time() < end: pass\n  os._exit(0)\n" \
+             "try:\n while True: os.wait()\nexcept ChildProcessError: pass\n"
+    with client(home) as rpc:
+        _, told = usage_of(rpc, ["python3", "-c", unseen])
+        usage = told["usage"]
+        assert usage["source"] in ("cgroup", "rusage") and usage["maxRssBytes"] > 0, usage
+        if usage["source"] == "rusage":
+            raise Skip("no cgroup for sandboxes here")
+        assert 550 <= usage["userMs"] + usage["systemMs"] < 10000, usage
+
+
+def test_peaks_are_told_where_a_cgroup_counts_them(home):
+    many = "import subprocess\nx = bytearray(40 << 20)\nfor p in [subprocess.Popen(['sleep', '0.2']) for i in range(5)]: p.wait()\n"
+    with client(home) as rpc:
+        if refused(rpc, memoryBytes=256 << 20):
+            raise Skip("no cgroup limits memory here")
+        _, told = usage_of(rpc, ["python3", "-c", many], limits={"memoryBytes": 256 << 20, "pids": 50})
+        usage = told["usage"]
+        assert 40 << 20 <= usage["memoryPeakBytes"] <= 256 << 20, usage
+        assert 6 <= usage.get("pidsPeak", 6) <= 50, usage
+
+
+def test_usage_is_told_of_what_was_killed(home):
+    with client(home) as rpc:
+        started = rpc.start(["sh", "-c", "while :; do :; done"], cwd=rpc.work)
+        process = started["processId"]
+        until("it has worked for a while", lambda: cpu_of(home, process))
+        rpc.call("terminate_process", processId=process, graceMs=0)
+        usage = terminal(rpc, process)["payload"]["usage"]
+        assert usage["userMs"] + usage["systemMs"] > 0, usage
+
+
+def cpu_of(home, process):
+    """What `top` shows for its processor time, once that is something."""
+    row = next((line for line in home.cli("top").text.splitlines() if process in line), "")
+    return row and row.split()[3] not in ("-", "0ms", "0.0s")
+
+
+def test_a_profile_has_the_same_limits(home):
+    def policy(text):
+        with open(os.path.join(home.dir, "policy.json"), "w") as f:
+            f.write(text if isinstance(text, str) else json.dumps(text))
+
+    with client(home) as rpc:
+        policy({"profiles": {"slow": {"cpus": 0.5, "ioReadBps": "10M"}, "half": {"cpus": 0.5}}})
+        rpc.call("reload_policy")
+        until("the profile is known", lambda: "slow" in home.cli("sandbox", "list").text)
+        limits = rpc.call("get_sandbox", profile="slow", cwd=rpc.work)["sandboxProfile"]["processLimits"]
+        assert (limits["cpus"], limits["ioReadBps"]) == (0.5, 10 << 20), limits
+        why = refused(rpc, cpus=0.5)
+        done = home.cli("run", "--profile", "half", "--cwd", rpc.work, "--", "true", status=None)
+        assert (done.status == 0) == (why is None), "a profile's limit is not left out either"
+    for text, word in (('{"profiles": {"a": {"cpus": "many"}}}', "profiles.a.cpus: must be a number above 0"),
+                       ('{"profiles": {"a": {"ioWeight": 20000}}}', "profiles.a.ioWeight: must be at most 10000"),
+                       ('{"profiles": {"a": {"memoryHighBytes": "1K"}}}', "profiles.a.memoryHighBytes: must be at least 1048576")):
+        policy(text)
+        done = home.cli("policy", "lint", os.path.join(home.dir, "policy.json"), status=None)
+        assert word in done.text + done.err.decode(), (word, done.text, done.err)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
