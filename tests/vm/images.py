@@ -255,6 +255,8 @@ class Images:
         for deb in sorted(f for f in os.listdir(archives) if f.endswith(".deb")):
             run(["sh", "-c", 'dpkg-deb --fsys-tarfile "$1" | tar x -C "$2" --keep-directory-symlink', "_", os.path.join(archives, deb), folder])
         self.borrow(native, folder)
+        for sub in ("usr/lib64", f"usr/lib/{GNU[arch]}"):
+            relative_links(folder, sub)
 
     def foreign_name(self, name, arch):
         """Few packages have the architecture in their names."""
@@ -371,6 +373,16 @@ class Images:
         run(["sh", "-c", 'cd "$1" && find . | cpio -o -H newc --quiet | gzip -1 >"$2.new" && mv "$2.new" "$2"', "_", work, out])
         shutil.rmtree(work)
         return out
+
+
+def relative_links(root, sub):
+    """The linker follows links of a sysroot as the host sees them: absolute ones would leave it."""
+    for name in os.listdir(os.path.join(root, sub)):
+        path = os.path.join(root, sub, name)
+        if os.path.islink(path) and os.readlink(path).startswith("/"):
+            target = os.path.realpath(root + os.path.dirname(os.readlink(path))) + "/" + os.path.basename(os.readlink(path))
+            os.unlink(path)
+            os.symlink(os.path.relpath(target, os.path.realpath(os.path.dirname(path))), path)
 
 
 @functools.lru_cache(maxsize=None)

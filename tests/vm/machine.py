@@ -51,10 +51,8 @@ def compile_tree(source, arch, images, full, jobs):
     build = os.path.join(source, f"build-{arch}")
     lib = f"{root}/usr/lib/{gnu}"
     env = dict(os.environ, PKG_CONFIG_LIBDIR=f"{lib}/pkgconfig:{root}/usr/share/pkgconfig", PKG_CONFIG_SYSROOT_DIR=root)
-    flags = f"-L{lib} -Wl,-rpath-link,{lib} -Wl,--unresolved-symbols=ignore-in-shared-libs"
-    run(["make", "-s", f"-j{jobs}", "-C", source, f"BUILD=build-{arch}", f"CC={gnu}-gcc", f"AR={gnu}-ar",
-         f"CPPFLAGS=-isystem {root}/usr/include -isystem {root}/usr/include/{gnu}", f"LDFLAGS={flags}",
-         *targets, *(f"build-{arch}/" + p for p in PROGRAMS)], env=env)
+    run(["make", "-s", f"-j{jobs}", "-C", source, f"BUILD=build-{arch}", f"CC={gnu}-gcc --sysroot={root}", f"AR={gnu}-ar",
+         f"LDFLAGS=-Wl,-rpath-link,{lib} -Wl,--unresolved-symbols=ignore-in-shared-libs", *targets, *(f"build-{arch}/" + p for p in PROGRAMS)], env=env)
     return build
 
 
@@ -126,7 +124,8 @@ def boot(argv, folder, limit, show=False):
         f.truncate(OUT_MIB << 20)
     start, shown, timed_out = time.monotonic(), 0, False
     with open(os.path.join(folder, "qemu"), "w") as log:
-        process = subprocess.Popen(["nice", "-n", "10", *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        # A session of its own: the scheduler groups by session, and niceness only counts within one.
+        process = subprocess.Popen(["nice", "-n", "10", *argv], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         try:
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
