@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 
 from images import GNU, QEMU, Problem, host_arch, run, say
@@ -15,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 MEMORY = 2048   # MiB
 OUT_MIB = 256
+STOP = threading.Event()     # set by a signal: machines are ended
 PROGRAMS = ["talker", "probe", "faults.so"]
 
 
@@ -33,7 +35,8 @@ def slot(cache, jobs):
             if not told:
                 say(f"waiting: {jobs} machine(s) of this cache are running")
                 told = True
-            time.sleep(1)
+            if STOP.wait(1):
+                raise Problem("stopped while waiting for a machine")
     finally:
         for f in files:
             f.close()
@@ -41,19 +44,28 @@ def slot(cache, jobs):
 
 def compile_tree(source, arch, images, full, jobs):
     """Builds the tree for an architecture; the folder with the programs. The host's own build is the tree's usual one."""
-    targets = ["all", *(["unit-programs"] if full else [])]
-    if arch == host_arch():
-        build = os.path.join(source, "build")
-        argv = ["make", "-s", f"-j{jobs}", "-C", source, *targets, *("build/" + p for p in PROGRAMS)]
-        run(argv)
+    here = arch == host_arch()
+    name = "build" if here else f"build-{arch}"
+    targets = ["all", *(f"{name}/{p}" for p in PROGRAMS), *(unit_programs(source, name) if full else [])]
+    build = os.path.join(source, name)
+    if here:
+        run(["make", "-s", f"-j{jobs}", "-C", source, *targets])
         return build
     root, gnu = images.root(arch)[0], GNU[arch]
-    build = os.path.join(source, f"build-{arch}")
     lib = f"{root}/usr/lib/{gnu}"
     env = dict(os.environ, PKG_CONFIG_LIBDIR=f"{lib}/pkgconfig:{root}/usr/share/pkgconfig", PKG_CONFIG_SYSROOT_DIR=root)
-    run(["make", "-s", f"-j{jobs}", "-C", source, f"BUILD=build-{arch}", f"CC={gnu}-gcc --sysroot={root}", f"AR={gnu}-ar",
-         f"LDFLAGS=-Wl,-rpath-link,{lib} -Wl,--unresolved-symbols=ignore-in-shared-libs", *targets, *(f"build-{arch}/" + p for p in PROGRAMS)], env=env)
+    run(["make", "-s", f"-j{jobs}", "-C", source, f"BUILD={name}", f"CC={gnu}-gcc --sysroot={root}", f"AR={gnu}-ar",
+         f"LDFLAGS=-Wl,-rpath-link,{lib} -Wl,--unresolved-symbols=ignore-in-shared-libs", *targets], env=env)
     return build
+
+
+def unit_programs(source, build):
+    """Make's targets of the unit tests: the programs without the fuzz targets, which need no kernel."""
+    found = []
+    for folder, _, files in os.walk(os.path.join(source, "tests", "unit")):
+        below = os.path.relpath(folder, os.path.join(source, "tests", "unit"))
+        found += [os.path.join(build, "unit", below, f[:-2]) for f in files if f.startswith("test_") and f.endswith(".c")]
+    return sorted(found)
 
 
 def pack(source, build, arch, out, scripts, words, full):
@@ -132,6 +144,8 @@ def boot(argv, folder, limit, show=False):
                     process.wait(0.5)
                 if show:
                     shown = show_from(os.path.join(folder, "output"), shown)
+                if STOP.is_set():
+                    break
                 if time.monotonic() - start > limit:
                     timed_out = True
                     break
@@ -146,6 +160,8 @@ def boot(argv, folder, limit, show=False):
     os.makedirs(results, exist_ok=True)
     subprocess.run(["tar", "xf", os.path.join(folder, "out.img"), "-C", results], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     os.unlink(os.path.join(folder, "out.img"))
+    if STOP.is_set():
+        raise Problem("stopped")
     if timed_out:
         raise Problem(f"the machine was still running after {limit} s; {tail(folder)}")
     if process.returncode:
