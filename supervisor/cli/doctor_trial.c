@@ -6,6 +6,7 @@
 #include "supervisor/client/program_output.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pwd.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define YIELD_MS 5000
+#define REMOVE_TRIES 100
 #define FIFO_NAME "fifo"
 #define MADE_NAME "made-inside" /* by bailiff-tool inspect */
 
@@ -46,8 +48,9 @@ static void remove_folder(struct doctor *d)
 		mem_auto char *path = mem_printf("%s/%s", d->folder, names[i]);
 		unlink(path);
 	}
-	if (d->folder[0])
-		rmdir(d->folder);
+	/* What the daemon has put there to protect goes with the last command, perhaps a moment after its end was told. */
+	for (int i = 0; d->folder[0] && rmdir(d->folder) < 0 && errno == ENOTEMPTY && i < REMOVE_TRIES; i++)
+		poll(NULL, 0, 10);
 	d->folder[0] = 0;
 }
 
