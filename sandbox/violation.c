@@ -645,6 +645,6 @@ bool violation_same(const struct violation *a, const struct violation *b)
 {
 	return strcmp(a->kind, b->kind) == 0 && strcmp(a->operation, b->operation) == 0 && a->port == b->port &&
 	       a->directory == b->directory && strcmp(a->path, b->path) == 0 && strcmp(a->address, b->address) == 0 &&
-	       strcmp(a->host, b->host) == 0 && a->reason == b->reason &&
+	       strcmp(a->host, b->host) == 0 && a->reason == b->reason && a->hint == b->hint &&
 	       (strcmp(a->kind, "syscall") != 0 || strcmp(a->syscall, b->syscall) == 0);
 }

@@ -47,9 +47,10 @@ unsigned refusal_kinds(const struct refusal *r);
 struct violation {
 	const char *kind;        /* "filesystem", "network", "syscall" */
 	const char *operation;   /* "read", "write", "create", … */
-	const char *source;      /* "audit", "landlock", "seccomp", "proxy" */
+	const char *source;      /* "audit", "landlock", "seccomp", "proxy", "resolver", "output" */
 	const char *reason;      /* NULL = as the sandbox's make-up tells it */
 	uint64_t count;          /* of equal ones; 0 = one */
+	bool hint;               /* a guess: the command's output says so, and its sandbox would have refused it */
 	bool directory;          /* the path is of the folder, not of the entry */
 	char address[VIOLATION_ADDRESS_MAX]; /* "" = none */
 	char host[256];          /* as it was asked for; "" = none */
@@ -58,6 +59,7 @@ struct violation {
 	int error;               /* errno; 0 = not known */
 	int32_t pid;             /* in the host's numbers */
 	char comm[64];
+	const char *evidence;    /* of a hint: what was printed; valid while it is reported. NULL = none */
 	uint32_t session;        /* AUDIT_NO_SESSION = not of a sandbox */
 	char path[PATH_MAX];     /* "" = none; a relative one begins at an open folder whose name is not known */
 };

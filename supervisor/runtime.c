@@ -324,8 +324,26 @@ static void engine_start(struct runtime *r)
 static void warn_of_audit(struct runtime *r)
 {
 	if (!audit_is_ours(r) && r->o->privileged && strncmp(r->o->audit_state, "switched off", 12) != 0)
-		engine_warn(r->engine, "violations_unavailable", "bailiffd --audit off says so for good; bailiff doctor shows what is enforced",
-			    "what sandboxes refuse cannot be told: %s", r->o->audit_state);
+		engine_warn(r->engine, "violations_unavailable", "bailiffd --audit off accepts that; bailiff doctor shows what is enforced",
+			    "denials by the kernel are only guessed from the output of commands: %s", r->o->audit_state);
+}
+
+/* How denials are learnt. The proxy and the resolver report exactly in any case. */
+static void violation_sources(const struct runtime *r, struct jw *w)
+{
+	static const char *const exact[] = { "proxy", "resolver", "audit", "landlock", "seccomp" }, *const guessed[] = { "proxy", "resolver", "output" };
+	bool on = audit_is_ours(r);
+
+	jw_kstr(w, "confidence", on ? "exact" : "hint");
+	jw_karr(w, "sources");
+	for (size_t i = 0; i < (on ? countof(exact) : countof(guessed)); i++)
+		jw_str(w, on ? exact[i] : guessed[i]);
+	jw_arr_end(w);
+	if (on)
+		return;
+	jw_kstr(w, "why", r->o->audit_state);
+	jw_kstr(w, "fix", !r->o->privileged ? "for exact denials run bailiffd as root, for example as the system service" :
+		strncmp(r->o->audit_state, "switched off", 12) == 0 ? "start bailiffd without --audit off" : "see why; bailiffd tries again every 30 seconds");
 }
 
 static void health(void *ctx, struct buf *members)
@@ -342,8 +360,7 @@ static void health(void *ctx, struct buf *members)
 	jw_kobj(&w, "violations");
 	jw_kstr(&w, "state", audit_is_ours(r) ? "enforced" : "unavailable");
 	jw_kstr(&w, "source", "audit");
-	if (!audit_is_ours(r))
-		jw_kstr(&w, "why", r->o->audit_state);
+	violation_sources(r, &w);
 	jw_obj_end(&w);
 }
 
@@ -397,6 +414,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->world.stop = on_stop;
 	r->world.reload = on_reload;
 	r->world.ctx = r;
+	r->world.sees_files = !r->o->privileged;
 	secrets_init(&r->secrets, r->o->run_dir, r->o->state_dir, r->o->config_dir);
 	for (size_t i = 0; i < r->config.nsecret_paths; i++)
 		if (secrets_add(&r->secrets, r->config.secret_paths[i]) < 0)

@@ -48,8 +48,8 @@ void permission_offer_retry(struct process *p)
 	struct deed *d = deed_own(g);
 	ref_keep(d->batch, &owner, p->record, strlen(p->record), ref);
 	continuation(p, ref, &open, &next);
-	buf_printf(&prompt, "run again with more than its sandbox gave it: %s%s%s; opened would be %s", p->exec_env ? p->exec_env : "",
-		   p->exec_env ? " " : "", p->display, open.data);
+	buf_printf(&prompt, "run again with more than its sandbox gave it: %s%s%s; opened would be%s %s", p->exec_env ? p->exec_env : "",
+		   p->exec_env ? " " : "", p->display, process_violations_guessed(p) ? " (partly guessed from its output)" : "", open.data);
 	const struct action_spec s = {
 		.kind = ACTION_KIND_RETRY, .uid = p->uid, .session_id = p->session_id, .process_id = p->id, .action_type = "permission",
 		.prompt = buf_cstr(&prompt), .scope_json = open.data, .continuation_json = next.data, .timeout_ms = g->o.ask_ms, .by = p->by,

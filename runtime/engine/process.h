@@ -205,6 +205,7 @@ struct process {
 	char autorun_ref[ID_TEXT_MAX]; /* behind which it is kept */
 	uint64_t violations_before;  /* told by an earlier runtime */
 	bool violations_missed;      /* there may have been more */
+	bool unwatched;              /* it was started while nothing reported refusals exactly */
 	bool paused;                 /* its task is: no time limit runs */
 	uint64_t paused_ns, held_ns; /* since when, and how long before that */
 
@@ -265,6 +266,18 @@ uint64_t process_violations_tick(struct process *p, uint64_t now);      /* when 
 void process_violations_members(const struct process *p, struct jw *w);
 bool process_violations_open(const struct process *p, struct buf *out); /* what would let it pass: {"writeRoots":[…],…}; false = nothing would */
 void process_violations_free(struct process *p);
+bool process_violations_any(const struct process *p, const char *kind); /* some of that kind was refused */
+bool process_violations_guessed(const struct process *p); /* some are hints */
+/* Adds an event for a guess. It does not count as a violation. */
+void process_violation_hint(struct process *p, const struct violation *v, struct store_batch *b);
+/* Why, in plain words; NULL where the sandbox's make-up does not tell. */
+const char *process_violation_reason(const struct process *p, const struct violation *v);
+/* How deep the list's deepest entry is that is the path, or that it lies below; 0 = none does. */
+size_t process_path_depth(const char *path, struct jval list);
+
+/* process_hint.c */
+/* Of a command that failed, where nothing reports refusals exactly: what its output says about them, if its sandbox would have refused that. */
+void process_hint_facts(struct process *p, struct store_batch *b);
 
 /* process_network.c */
 void process_network_members(const struct process *p, struct jw *w);

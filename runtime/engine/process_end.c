@@ -480,6 +480,7 @@ void process_submit_end(struct process *p)
 	process_output_flush(p, b);
 	process_truncated_facts(p, b);
 	process_violations_flush(p, b);
+	process_hint_facts(p, b);
 	process_autorun_facts(p, b);
 	ending_fact(p, &how, b);
 	session_end_facts(p, b, how.turn_status, how.turn_category, how.message);

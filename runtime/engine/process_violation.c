@@ -32,7 +32,7 @@ struct violation_row {
 struct process_violations {
 	struct violation_row *rows;
 	size_t count, room;
-	uint64_t total, benign;
+	uint64_t total, benign, hints;
 	uint64_t tell_at_ns; /* UINT64_MAX = nothing untold */
 };
 
@@ -88,8 +88,7 @@ static struct violation_row *rest_row(struct process_violations *s, const struct
 
 /* ---- why, in plain words, by what the sandbox was made of ---- */
 
-/* How deep the list's deepest entry is that is the path, or that it lies below; 0 = none does. */
-static size_t depth_in(const char *path, struct jval list)
+size_t process_path_depth(const char *path, struct jval list)
 {
 	char root[PATH_MAX];
 	size_t deepest = 0;
@@ -114,8 +113,8 @@ bool process_cwd_is_private(const struct process *p)
 	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
 	if (jval_str(jval_get(made, "cwd"), cwd, sizeof cwd) >= sizeof cwd)
 		return false;
-	size_t own = depth_in(cwd, jval_get(made, "private")), tmp = depth_in(cwd, jval_of(temporary, sizeof temporary - 1));
-	size_t kept = depth_in(cwd, jval_get(made, "writeRoots")), shown = depth_in(cwd, jval_get(made, "readRoots"));
+	size_t own = process_path_depth(cwd, jval_get(made, "private")), tmp = process_path_depth(cwd, jval_of(temporary, sizeof temporary - 1));
+	size_t kept = process_path_depth(cwd, jval_get(made, "writeRoots")), shown = process_path_depth(cwd, jval_get(made, "readRoots"));
 	own = tmp > own ? tmp : own;
 	return own > kept && own > shown;
 }
@@ -132,9 +131,9 @@ static bool is_plain(const char *path)
 /* The deepest rule about a path decides. What a write root should let pass and does not is somewhere else, or somebody else's. */
 static const char *file_reason(struct jval made, const struct violation *v)
 {
-	size_t write = depth_in(v->path, jval_get(made, "writeRoots")), read = depth_in(v->path, jval_get(made, "readRoots"));
-	size_t hidden = depth_in(v->path, jval_get(made, "hidden")), empty = depth_in(v->path, jval_get(made, "private"));
-	size_t shut = depth_in(v->path, jval_get(made, "protected")), open = write > empty ? write : empty;
+	size_t write = process_path_depth(v->path, jval_get(made, "writeRoots")), read = process_path_depth(v->path, jval_get(made, "readRoots"));
+	size_t hidden = process_path_depth(v->path, jval_get(made, "hidden")), empty = process_path_depth(v->path, jval_get(made, "private"));
+	size_t shut = process_path_depth(v->path, jval_get(made, "protected")), open = write > empty ? write : empty;
 	bool reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
 
 	if (hidden > open && hidden > read)
@@ -160,8 +159,7 @@ static const char *network_reason(struct jval made, const struct violation *v)
 	       jval_is_str(jval_get(made, "network"), "allow") ? "only through the proxy" : "no network";
 }
 
-/* NULL where that does not tell. */
-static const char *reason_of(const struct process *p, const struct violation *v)
+const char *process_violation_reason(const struct process *p, const struct violation *v)
 {
 	bool confined = p->plan_kind & PLAN_PRIVATE_ROOT;
 
@@ -241,7 +239,7 @@ static void open_folder(const struct violation *v, struct open_one *one)
 /* Only what the sandbox refused by itself, and would not if it were asked: not what is protected, denied, or not the user's to have. */
 static void open_for(const struct process *p, const struct violation *v, struct opening *o)
 {
-	const char *why = reason_of(p, v);
+	const char *why = process_violation_reason(p, v);
 	struct open_one one;
 
 	if (!why)
@@ -252,11 +250,12 @@ static void open_for(const struct process *p, const struct violation *v, struct 
 	if (strcmp(v->kind, "network") == 0 && (unnamed || unconnected)) {
 		open_host(o, v);
 	} else if (strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && v->path[1]) {
-		one.write = strcmp(why, "outside the write roots") == 0;
+		bool hidden = strcmp(why, "hidden") == 0, reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
+		one.write = strcmp(why, "outside the write roots") == 0 || (hidden && !reads);
 		snprintf(one.what, sizeof one.what, "%s", v->path);
 		if (one.write)
 			open_folder(v, &one);
-		if (one.write || strcmp(why, "hidden") == 0)
+		if (one.write || hidden)
 			open_path(o, &one);
 	}
 }
@@ -318,7 +317,7 @@ static void row_fact(struct process *p, struct violation_row *r, struct store_ba
 		jw_kint(&f.w, "port", v->port);
 	if (v->syscall[0])
 		jw_kstr(&f.w, "syscall", v->syscall);
-	jw_kopt(&f.w, "reason", reason_of(p, v));
+	jw_kopt(&f.w, "reason", process_violation_reason(p, v));
 	if (v->error > 0)
 		jw_kopt(&f.w, "errnoName", strerrorname_np(v->error));
 	if (v->pid) {
@@ -326,7 +325,8 @@ static void row_fact(struct process *p, struct violation_row *r, struct store_ba
 		jw_kstr(&f.w, "comm", v->comm);
 	}
 	jw_kstr(&f.w, "source", v->source);
-	jw_kstr(&f.w, "confidence", "exact");
+	jw_kstr(&f.w, "confidence", v->hint ? "hint" : "exact");
+	jw_kopt(&f.w, "evidence", v->evidence);
 	jw_kuint(&f.w, "count", r->untold);
 	fact_close(&f, b);
 	r->untold = 0;
@@ -384,6 +384,8 @@ void process_violations_members(const struct process *p, struct jw *w)
 		jw_kuint(w, "violationCount", total);
 	if (least)
 		jw_kbool(w, "violationCountIsLeast", true);
+	if (s && s->hints)
+		jw_kuint(w, "violationHints", s->hints);
 	if (s && s->benign)
 		jw_kuint(w, "benignRefusals", s->benign);
 	buf_auto struct buf open = BUF_INIT;
@@ -419,6 +421,34 @@ void engine_on_violation(struct engine *g, const char *id, const struct violatio
 		s->tell_at_ns = at;
 		engine_wake(g, at);
 	}
+}
+
+bool process_violations_any(const struct process *p, const char *kind)
+{
+	const struct process_violations *s = p->violations;
+
+	for (size_t i = 0; s && i < s->count; i++)
+		if (strcmp(s->rows[i].what->kind, kind) == 0)
+			return true;
+	return false;
+}
+
+bool process_violations_guessed(const struct process *p)
+{
+	return p->violations && p->violations->hints;
+}
+
+void process_violation_hint(struct process *p, const struct violation *v, struct store_batch *b)
+{
+	struct process_violations *s = violations_of(p);
+
+	if (violation_is_benign(v) || find_row(s, v) || s->count >= DIFFERENT_MAX)
+		return;
+	struct violation_row *r = add_row(s, v);
+	r->untold = 1;
+	s->hints++;
+	row_fact(p, r, b);
+	r->what->evidence = NULL;
 }
 
 void engine_on_violations_missed(struct engine *g, const char *id)

@@ -170,6 +170,7 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	g->counts.started++;
 	p->hooks_after = p->owner != OWNER_HOOK; /* there may be some */
 	p->violations_before = view_violation_count(g->o.store, p->id);
+	p->unwatched = !h->watched;
 	p->violations_missed = h->watched && (!g->o.violations || p->started_boot_ns < g->o.violations_since_ns);
 	p->last_output_ns = engine_now(g);
 	if (p->end_with_client)

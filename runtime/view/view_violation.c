@@ -16,7 +16,7 @@ const struct view_shape violation_shape = { VIEW_VIOLATION, sizeof(struct violat
 /* What makes two refusals the same; the texts are compared as they were written, by one writer. */
 static bool same(struct jval a, struct jval b)
 {
-	static const char *const members[] = { "kind", "operation", "path", "pathIs", "host", "address", "port" };
+	static const char *const members[] = { "kind", "operation", "path", "pathIs", "host", "address", "port", "confidence" };
 
 	for (size_t i = 0; i <= countof(members); i++) {
 		const char *name = i < countof(members) ? members[i] : "syscall";
@@ -90,7 +90,8 @@ int view_violation_on_told(struct models *m, const struct event_view *ev, struct
 		return -1;
 	if (d.violationCount == VIEW_ABSENT)
 		d.violationCount = 0;
-	d.violationCount += count;
+	if (!jval_is_str(jval_get(payload, "confidence"), "hint"))
+		d.violationCount += count;
 	write_list(&w, d.violations, payload, count);
 	d.violations = jval_of(list.data, list.len);
 	return view_save(m, &violation_shape, id, &d, e);

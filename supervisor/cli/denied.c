@@ -34,7 +34,12 @@ bool denied_take(struct denied *d, struct jval event)
 	if (!jval_is_str(jval_get(event, "type"), "sandbox.violation"))
 		return false;
 	bool lookup = refusal_is_lookup(v);
+	if (refusal_is_hint(v))
+		buf_str(&line, "probably ");
+	buf_str(&line, "denied: ");
 	refusal_words(v, &line);
+	if (refusal_is_hint(v))
+		buf_str(&line, ", guessed from the output");
 	refusal_note(&d->needs, v);
 	if (!lookup)
 		refusal_note(&d->needs_without_lookups, v);
@@ -62,7 +67,7 @@ static void tell_options(const struct refusal_needs *n)
 	if (n->write)
 		buf_printf(&options, "--rw %s to let it write there", n->folder[0] == '/' ? n->folder : "PATH");
 	if (n->read)
-		buf_printf(&options, "%s--ro PATH to let it read", options.len ? ", " : "");
+		buf_printf(&options, "%s--ro %s to let it read", options.len ? ", " : "", n->file[0] == '/' ? n->file : "PATH");
 	refusal_host(n, &host);
 	if (!host.len && n->network)
 		buf_str(&host, "HOST");
@@ -78,7 +83,7 @@ void denied_tell(const struct denied *d, const char *process_id, bool succeeded)
 {
 	for (size_t i = 0; i < d->count; i++)
 		if (!succeeded || !d->is_lookup[i])
-			cli_error("denied: %s", d->lines[i]);
+			cli_error("%s", d->lines[i]);
 	if (d->nlater)
 		cli_hint("and %zu%s more; bailiff events --process %s --type sandbox.violation", d->nlater, d->many ? " or" : "", process_id);
 	tell_options(succeeded ? &d->needs_without_lookups : &d->needs);

@@ -13,7 +13,7 @@
 
 struct denied {
 	bool is_lookup[DENIED_LINES];
-	char *lines[DENIED_LINES];  /* "write /etc/hosts (outside the write roots)", each once */
+	char *lines[DENIED_LINES];  /* "denied: write /etc/hosts (outside the write roots)", each once */
 	char *later[64];            /* different ones that are not shown, to count each once */
 	size_t count, nlater;
 	bool many;                  /* more than can be told apart */

@@ -32,8 +32,10 @@ static void write_object(struct jval v, struct buf *out)
 		buf_str(out, six ? "[" : "");
 		jval_str_buf(host.type == JT_STRING ? host : address, out);
 		buf_str(out, six ? "]" : "");
-	} else {
+	} else if (jval_get(v, "syscall").type == JT_STRING) {
 		jval_str_buf(jval_get(v, "syscall"), out);
+	} else {
+		out->len--; /* a guess may name nothing */
 	}
 	if (jval_get(v, "port").type == JT_NUMBER)
 		buf_printf(out, ":%d", (int)jval_int(jval_get(v, "port"), 0));
@@ -78,6 +80,11 @@ void refusal_words(struct jval v, struct buf *out)
 		jval_str_buf(operation, out);
 	write_object(v, out);
 	write_reason(v, out);
+}
+
+bool refusal_is_hint(struct jval v)
+{
+	return jval_is_str(jval_get(v, "confidence"), "hint");
 }
 
 bool refusal_is_lookup(struct jval v)
@@ -132,6 +139,9 @@ void refusal_note(struct refusal_needs *n, struct jval v)
 	n->network |= jval_is_str(jval_get(v, "reason"), "no network");
 	n->proxy |= jval_is_str(jval_get(v, "reason"), "only through the proxy");
 	n->read |= file && read;
+	if (file && read && !n->file[0] && jval_is_str(jval_get(v, "reason"), "hidden") &&
+	    (jval_str(jval_get(v, "path"), n->file, sizeof n->file) >= sizeof n->file || n->file[0] != '/'))
+		n->file[0] = '\0';
 	if (!file || read)
 		return;
 	n->write = true;

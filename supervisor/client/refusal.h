@@ -15,12 +15,15 @@ struct refusal_needs {
 	bool network;     /* something was tried without any network */
 	bool proxy;       /* something was tried past the proxy */
 	char folder[256]; /* of the first path that was to be written; "" = none was told */
+	char file[256];   /* the first path that is hidden; "" = none was told */
 	char host[256];   /* the first that is not among the allowed ones, a name or an address; "" = none */
 	int port;         /* 0 = any */
 };
 
 /* "write /etc/hosts (outside the write roots)"; `violation` is the event's payload, or a row of a process's violations. */
 void refusal_words(struct jval violation, struct buf *out);
+/* A guess from what the command printed: nothing reported the refusal itself. */
+bool refusal_is_hint(struct jval violation);
 /*
  * A name was looked up, or a resolver tried. Many programs do that and go on without: a command that succeeded did not need it, and nobody is told.
  */

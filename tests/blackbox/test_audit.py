@@ -20,7 +20,7 @@ from refused import OFTEN, Peer, exact, finish, paths_of, provoke, servant, take
 
 AUDIT_GET, AUDIT_SET, AUDIT_DEL_RULE, AUDIT_LIST_RULES = 1000, 1001, 1012, 1013
 NLMSG_ERROR, NLMSG_DONE = 2, 3
-STATUS_RATE_LIMIT = 8
+STATUS_ENABLED, STATUS_RATE_LIMIT = 1, 8
 RULE_BYTES = 3 * 4 + 64 * 4 + 3 * 64 * 4 + 4     # struct audit_rule_data, without the strings behind it
 
 # Becomes the recipient of audit records as an audit daemon would, prints what the kernel said, and counts the records of sandboxes until its
@@ -28,14 +28,17 @@ RULE_BYTES = 3 * 4 + 64 * 4 + 3 * 64 * 4 + 4     # struct audit_rule_data, witho
 READER = r"""
 import json, os, select, socket, struct, sys
 s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)
-def register(pid):
-    status = struct.pack("=10I", 4, 0, 0, pid, 0, 0, 0, 0, 0, 0)            # AUDIT_STATUS_PID
+def set(mask, enabled, pid):
+    status = struct.pack("=10I", mask, enabled, 0, pid, 0, 0, 0, 0, 0, 0)
     s.sendto(struct.pack("=IHHII", 16 + len(status), 1001, 5, 1, 0) + status, (0, 0))   # AUDIT_SET, to be acknowledged
     while True:
         answer = s.recv(9000)
         if struct.unpack_from("=H", answer, 4)[0] == 2:                     # NLMSG_ERROR
             return -struct.unpack_from("=i", answer, 16)[0]
-print(register(os.getpid()), flush=True)
+error = set(4, 0, os.getpid())                                              # AUDIT_STATUS_PID
+if not error:
+    set(1, 1, 0)                                                            # AUDIT_STATUS_ENABLED
+print(error, flush=True)
 refusals = 0
 while True:
     ready, _, _ = select.select([s, sys.stdin], [], [])
@@ -45,7 +48,8 @@ while True:
     elif sys.stdin in ready:
         break
 print(json.dumps(refusals), flush=True)
-register(0)
+if not error:
+    set(4, 0, 0)
 """
 
 
@@ -116,6 +120,12 @@ class Control:
     def limit_rate(self, rate):
         list(self.ask(AUDIT_SET, struct.pack("=10I", STATUS_RATE_LIMIT, 0, 0, 0, rate, 0, 0, 0, 0, 0), 5))
 
+    def is_unused(self):
+        return not self.owner() and not [of for of, _ in self.ask(AUDIT_LIST_RULES) if of == AUDIT_LIST_RULES]
+
+    def switch_off(self):
+        list(self.ask(AUDIT_SET, struct.pack("=10I", STATUS_ENABLED, 0, 0, 0, 0, 0, 0, 0, 0, 0), 5))
+
 
 @contextlib.contextmanager
 def control():
@@ -124,8 +134,10 @@ def control():
     with harness.audit_turn():
         try:
             with Control() as c:
-                c.status()
+                was_on = c.status()[1]
                 yield c
+                if not was_on and c.is_unused():
+                    c.switch_off()
         except ConnectionRefusedError as e:
             raise Skip("not in the host's own namespaces") from e
 
@@ -176,9 +188,12 @@ def test_rules_that_were_removed_are_added_again():
             until("it is told", lambda: paths_of(rpc, process))
         rules, runtime = c.rules_of(home), home.part("runtime")
         assert len(rules) >= 5, rules
-        for rule in rules:
-            with contextlib.suppress(FileNotFoundError):    # ENOENT: the daemon was quick, and added those that were removed already
+        home.guard.send_signal(signal.SIGSTOP)  # its check is to find all of them gone
+        try:
+            for rule in rules:
                 c.delete(rule)
+        finally:
+            home.guard.send_signal(signal.SIGCONT)
         until("another runtime serves", lambda: home.part("runtime") not in (None, runtime) and home.answers())
         until_state(home, "enforced")
         assert len(c.rules_of(home)) >= 5

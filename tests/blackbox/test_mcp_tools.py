@@ -328,6 +328,9 @@ def test_the_sandbox_refuses():
 def test_a_guess_where_refusals_are_not_seen(home):
     with Raw(home) as mcp:
         told, text = mcp.exec("echo x >/etc/hosts", error=True)
+        assert [(d["what"], d["confidence"]) for d in told["denials"]] == [("create /etc/hosts (outside the write roots)", "hint")], told
+        assert "probably denied" in text and "/etc" in told["toAllow"], text
+        told, text = mcp.exec("echo Read-only file system; false", error=True)
         assert "denials" not in told and "perhaps the sandbox" in told["hint"] and told["hint"] in text, told
         assert "hint" not in mcp.exec("echo Read-only file system")[0], "what went well needs no guess"
 

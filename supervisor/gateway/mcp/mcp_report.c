@@ -155,7 +155,7 @@ static void tell_needs(const struct refusal_needs *n, const char *profile, struc
 	if (n->write)
 		json_object_set_new(wider, "writeRoots", one(n->folder[0] == '/' ? n->folder : "", "PATH"));
 	if (n->read)
-		json_object_set_new(wider, "readRoots", one("", "PATH"));
+		json_object_set_new(wider, "readRoots", one(n->file, "PATH"));
 	if (host.len || n->network)
 		json_object_set_new(wider, "network", json_pack("{so}", "allow", one(buf_cstr(&host), "HOST:PORT")));
 	if (!json_object_size(wider))
@@ -177,7 +177,7 @@ static bool has(const json_t *array, const char *key, const char *text)
 	return false;
 }
 
-/* An array of {what}, each once; and what would allow them. */
+/* An array of {what, confidence}, each once; and what would allow them. */
 static json_t *denials_of(const json_t *violations, const char *profile, bool succeeded, struct buf *ret_allow)
 {
 	struct refusal_needs needs = { 0 };
@@ -195,7 +195,8 @@ static json_t *denials_of(const json_t *violations, const char *profile, bool su
 		refusal_words(violation, &words);
 		refusal_note(&needs, violation);
 		if (json_array_size(found) < DENIALS_MAX && !has(found, "what", buf_cstr(&words)))
-			json_array_append_new(found, json_pack("{so}", "what", rpc_message_text(buf_cstr(&words), words.len)));
+			json_array_append_new(found, json_pack("{so ss}", "what", rpc_message_text(buf_cstr(&words), words.len), "confidence",
+							       refusal_is_hint(violation) ? "hint" : "exact"));
 	}
 	tell_needs(&needs, *profile ? profile : "workspace", ret_allow);
 	return found;
@@ -207,7 +208,7 @@ static void tell_denials(const json_t *denials, size_t all, const char *allow, s
 	size_t i;
 
 	json_array_foreach(denials, i, v)
-		buf_printf(out, "denied: %s\n", str(v, "what"));
+		buf_printf(out, is(v, "confidence", "hint") ? "probably denied (guessed from the output): %s\n" : "denied: %s\n", str(v, "what"));
 	if (all > json_array_size(denials) && json_array_size(denials) == DENIALS_MAX)
 		buf_printf(out, "denied: and more of the kind\n");
 	if (*allow)

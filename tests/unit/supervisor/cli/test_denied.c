@@ -24,11 +24,11 @@ START_TEST(lines)
 	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"203.0.113.7\",\"port\":80,\"reason\":\"no network\"}"));
 	ck_assert(take("{\"kind\":\"syscall\",\"operation\":\"call\",\"syscall\":\"unshare\",\"source\":\"seccomp\"}"));
 	ck_assert_uint_eq(d.count, 5);
-	ck_assert_str_eq(d.lines[0], "write /etc/hosts (outside the write roots)");
-	ck_assert_str_eq(d.lines[1], "create in /etc (outside the write roots)");
-	ck_assert_str_eq(d.lines[2], "connect [2001:db8::1]:443 (no network)");
-	ck_assert_str_eq(d.lines[3], "connect 203.0.113.7:80 (no network)");
-	ck_assert_str_eq(d.lines[4], "system call unshare (a system call that sandboxes may not use)");
+	ck_assert_str_eq(d.lines[0], "denied: write /etc/hosts (outside the write roots)");
+	ck_assert_str_eq(d.lines[1], "denied: create in /etc (outside the write roots)");
+	ck_assert_str_eq(d.lines[2], "denied: connect [2001:db8::1]:443 (no network)");
+	ck_assert_str_eq(d.lines[3], "denied: connect 203.0.113.7:80 (no network)");
+	ck_assert_str_eq(d.lines[4], "denied: system call unshare (a system call that sandboxes may not use)");
 	ck_assert_str_eq(d.needs.folder, "/etc");
 	ck_assert(d.needs.write && d.needs.network && !d.needs.read);
 	denied_done(&d);
@@ -42,15 +42,15 @@ START_TEST(what_the_kernel_does_not_name)
 	take("{\"kind\":\"filesystem\",\"operation\":\"metadata\",\"syscall\":\"fchmod\",\"reason\":\"read-only there\"}");
 	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"fstab\",\"pathIs\":\"entry\",\"syscall\":\"openat\"}");
 	take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/w/link\",\"pathIs\":\"directory\",\"reason\":\"leads out of the write roots\"}");
-	ck_assert_str_eq(d.lines[0], "delete in an open folder (read-only there)");
-	ck_assert_str_eq(d.lines[1], "metadata of an open file (read-only there)");
-	ck_assert_str_eq(d.lines[2], "write fstab in an open folder");
-	ck_assert_str_eq(d.lines[3], "create in /w/link (leads out of the write roots)");
+	ck_assert_str_eq(d.lines[0], "denied: delete in an open folder (read-only there)");
+	ck_assert_str_eq(d.lines[1], "denied: metadata of an open file (read-only there)");
+	ck_assert_str_eq(d.lines[2], "denied: write fstab in an open folder");
+	ck_assert_str_eq(d.lines[3], "denied: create in /w/link (leads out of the write roots)");
 	/* None of them says what would have to be opened. */
 	ck_assert(d.needs.write && !d.needs.folder[0]);
 	denied_done(&d);
 	take("{\"kind\":\"filesystem\",\"operation\":\"other\",\"source\":\"audit\",\"count\":436}");
-	ck_assert_str_eq(d.lines[0], "other files");
+	ck_assert_str_eq(d.lines[0], "denied: other files");
 	denied_done(&d);
 }
 END_TEST

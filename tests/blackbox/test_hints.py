@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""Without exact reports, what a failed command printed is compared with its sandbox, and what fits is reported as a hint."""
+
+import os
+import tempfile
+
+import harness
+from harness import Home, Skip
+
+UNAVAILABLE = ("--audit", "off")     # as without root, or in a container
+
+
+def hints(rpc, process):
+    return [e["payload"] for e in rpc.events(processId=process, types=["sandbox.violation"])]
+
+
+def told(home, *command, status=None):
+    """The lines of bailiff's own, after a command's."""
+    lines = home.cli("run", "--", *command, cwd=home.work, status=status).err.decode().split("\n")
+    return [line for line in lines if line.startswith("bailiff: ") or line.startswith("  --")]
+
+
+def test_a_write_outside_is_guessed_with_the_option_that_allows_it():
+    """As root in a folder that is read-only inside; a plain user's folder is in /tmp, which is another one inside."""
+    root = os.geteuid() == 0
+    with Home(options=UNAVAILABLE) as home, tempfile.TemporaryDirectory(dir="/srv" if root else "/tmp", prefix="bailiff-test-") as other:
+        os.chmod(other, 0o755)
+        script = f"echo x >{other}/file"
+        lines = told(home, "sh", "-c", script, status=2)
+        assert lines[0].startswith("bailiff: probably denied: create ") and f"{other}/file ({'outside the write roots' if root else 'hidden'})" in lines[0], lines
+        assert f"--rw {other} " in lines[1], lines
+        assert home.cli("run", "--rw", other, "--", "sh", "-c", script, cwd=home.work).err == b""
+        with home.rpc() as rpc:
+            started, result = rpc.run(["sh", "-c", script], cwd=home.work)
+            payload, = hints(rpc, started["processId"])
+            assert (payload["kind"], payload["confidence"], payload["source"], payload["errnoName"]) == ("filesystem", "hint", "output", "EROFS" if root else "ENOENT"), payload
+            assert payload["path"] == f"{other}/file" and f"{other}/file" in payload["evidence"], payload
+            assert result["violations"][0]["confidence"] == "hint" and result["violationCount"] == 0, result
+            completed, = rpc.events(processId=started["processId"], types=["process.completed"])
+            assert completed["payload"]["violationHints"] == 1 and "violationCount" not in completed["payload"], completed
+            assert completed["payload"]["wouldOpen"]["writeRoots"] == [other], completed
+            assert f"run --rw {other}" in home.cli("policy", "suggest", started["processId"]).text
+
+
+def test_a_terminal_is_read_too():
+    with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
+        started, _ = rpc.run(["sh", "-c", r"printf '\033[31mx: cannot touch \033[1m/etc/bailiff-x\033[0m: Read-only file system\r\n'; exit 1"], cwd=home.work,
+                             tty={"rows": 24, "cols": 80})
+        payload, = hints(rpc, started["processId"])
+        assert payload["path"] == "/etc/bailiff-x" and "\033" not in payload["evidence"], payload
+
+
+def test_what_does_not_fit_the_sandbox_is_not_reported():
+    """What would have worked, what any user is refused, what is only said, and what did not keep the command from success."""
+    with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
+        for script in (f"echo 'x: {home.work}/x: Read-only file system'; false", "cat /etc/shadow", "echo Permission denied; false", "cat missing",
+                       "cat /tmp/bailiff-not-there", "touch /etc/bailiff-x; true", "false"):
+            started, _ = rpc.run(["sh", "-c", script], cwd=home.work)
+            assert hints(rpc, started["processId"]) == [], script
+
+
+def test_a_hidden_file_is_guessed_where_it_exists():
+    if os.geteuid() == 0:
+        raise Skip("the runtime of a daemon with root does not look at users' files")
+    with Home(options=UNAVAILABLE) as home, tempfile.NamedTemporaryFile(dir="/tmp", prefix="bailiff-test-") as hidden:
+        lines = told(home, "cat", hidden.name, status=1)
+        assert lines == [f"bailiff: probably denied: read {hidden.name} (hidden), guessed from the output",
+                         f"  --ro {hidden.name} to let it read (where the policy permits it)"], lines
+        assert told(home, "cat", hidden.name + "-not-there", status=1) == []
+        home.cli("run", "--ro", hidden.name, "--", "cat", hidden.name, cwd=home.work)
+
+
+def test_a_protected_path_is_guessed_without_an_option():
+    with Home(options=UNAVAILABLE) as home:
+        os.makedirs(os.path.join(home.work, ".git", "hooks"))
+        lines = told(home, "sh", "-c", "echo x >.git/hooks/pre-commit", status=2)
+        assert len(lines) == 1 and lines[0].startswith("bailiff: probably denied: ") and "/.git/hooks/pre-commit (protected)" in lines[0], lines
+
+
+def test_addresses_are_guessed_and_names_are_exact():
+    connect = "import socket, sys\ntry: socket.create_connection(('203.0.113.7', 80), 3)\nexcept OSError as e: sys.exit(f'203.0.113.7:80: {e.strerror}')"
+    lookup = "import socket, sys\ntry: socket.getaddrinfo('name.example', 80)\nexcept OSError as e: sys.exit(f'could not resolve host: name.example')"
+    with Home(options=UNAVAILABLE) as home:
+        lines = told(home, "/usr/bin/python3", "-c", connect, status=1)
+        assert lines == ["bailiff: probably denied: connect 203.0.113.7:80 (no network), guessed from the output",
+                         "  --allow-host 203.0.113.7:80 to let it reach that (where the policy permits it)"], lines
+        lines = told(home, "/usr/bin/python3", "-c", lookup, status=1)
+        assert lines[0] == "bailiff: denied: lookup name.example (no network)" and len(lines) == 2, lines
+
+
+def test_the_beginning_of_long_output_is_not_searched():
+    with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
+        line = "echo 'x: /etc/bailiff-x: Read-only file system'"
+        filler = "i=0; while [ $i -lt 2000 ]; do echo 0123456789; i=$((i+1)); done"
+        for script, wanted in ((f"{line}; {filler}; false", 0), (f"{filler}; {line}; false", 1)):
+            started, _ = rpc.run(["sh", "-c", script], cwd=home.work)
+            assert len(hints(rpc, started["processId"])) == wanted, script
+
+
+def test_health_says_how_denials_are_learnt():
+    with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
+        state = rpc.call("get_health")["violations"]
+        assert state["confidence"] == "hint" and "output" in state["sources"] and state["why"] and state["fix"], state
+
+
+def test_exact_reports_leave_nothing_to_guess():
+    if os.geteuid() != 0:
+        raise Skip("audit requires root")
+    with harness.audit_turn(), Home(options=("--audit", "auto")) as home, home.rpc() as rpc:
+        state = rpc.call("get_health")["violations"]
+        if state["state"] != "enforced":
+            raise Skip(state["why"])
+        assert state["confidence"] == "exact" and "output" not in state["sources"], state
+        started, _ = rpc.run(["sh", "-c", "touch /etc/bailiff-x"], cwd=home.work)
+        assert {v["confidence"] for v in hints(rpc, started["processId"])} == {"exact"}
+
+
+if __name__ == "__main__":
+    harness.main(globals())
