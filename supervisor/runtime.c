@@ -35,6 +35,7 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define CONFIG_MAX (1u << 20)
@@ -273,6 +274,15 @@ static void find_webhook(struct runtime *r)
 	r->webhook = NULL;
 }
 
+static int sees_path(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) == 0)
+		return 1;
+	return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+}
+
 static bool audit_is_ours(const struct runtime *r)
 {
 	return strcmp(r->o->audit_state, "on") == 0;
@@ -310,6 +320,7 @@ static void engine_start(struct runtime *r)
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
 		.violations = audit_is_ours(r),
+		.sees_path = r->o->privileged ? NULL : sees_path, /* another user's file system could block the runtime of all */
 		.violations_since_ns = r->o->audit_since_ns,
 		.secrets = r->secrets.path,
 		.nsecrets = r->secrets.npath,
@@ -414,7 +425,6 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->world.stop = on_stop;
 	r->world.reload = on_reload;
 	r->world.ctx = r;
-	r->world.sees_files = !r->o->privileged;
 	secrets_init(&r->secrets, r->o->run_dir, r->o->state_dir, r->o->config_dir);
 	for (size_t i = 0; i < r->config.nsecret_paths; i++)
 		if (secrets_add(&r->secrets, r->config.secret_paths[i]) < 0)

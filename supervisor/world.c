@@ -17,7 +17,6 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define TRIES_MAX 100u /* starts of one process, each lost with its spawner, before it is given up */
@@ -375,19 +374,6 @@ static bool port_settle(void *world, const char *id)
 	return audit || proxy;
 }
 
-/* Only where the daemon is the user's own: with root, the runtime has an identity of its own, and another user's file system could block it. */
-static int port_sees_path(void *world, const char *path)
-{
-	const struct world *w = world;
-	struct stat st;
-
-	if (!w->sees_files)
-		return -1;
-	if (lstat(path, &st) == 0)
-		return 1;
-	return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
-}
-
 void world_settled(struct world *w, const char *id)
 {
 	const struct hold *h = hold_of(w, id);
@@ -482,7 +468,6 @@ const struct ports world_ports = {
 	.stop_reading = port_stop_reading,
 	.discard_changes = port_discard_changes,
 	.settle = port_settle,
-	.sees_path = port_sees_path,
 	.release = port_release,
 };
 

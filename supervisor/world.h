@@ -50,7 +50,6 @@ struct world {
 	struct rule_keeper *keeper;
 	struct changes *changes;    /* of copy-on-write runs; NULL = they are not looked at */
 	struct takeover *takeover;  /* while engine_recover runs: its ports look up what the guard handed over */
-	bool sees_files;            /* it runs as its only user, and may look at files for commands that ran as the same */
 	void (*stop)(void *ctx);    /* the guard wants us to end */
 	void (*reload)(void *ctx, const int files[GUARD_FILES]);
 	void *ctx;

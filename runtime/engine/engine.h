@@ -112,6 +112,7 @@ struct engine_options {
 	uint32_t owner_uid;               /* of the system session; the daemon's own */
 	bool violations;                  /* what the kernel refuses will be told (engine_on_violation) */
 	uint64_t violations_since_ns;     /* … and has been since then (boot time); 0 = always */
+	int (*sees_path)(const char *path); /* whether the daemon's user sees it outside sandboxes: 1, 0, or −1 = not known. NULL = never known */
 	const char *const *secrets;       /* bailiff's own files and folders: never visible inside. Kept by the caller */
 	size_t nsecrets;
 	const char *const *secret_folders; /* that hold them */

@@ -99,8 +99,6 @@ struct ports {
 	int (*discard_changes)(void *world, const char *id, uint32_t uid);
 	/* Its tree is dead: true = refusals may still be on their way, and engine_on_settled follows. May be NULL. */
 	bool (*settle)(void *world, const char *id);
-	/* Whether the daemon's user sees this path outside sandboxes: 1, 0, or −1 = not known. May be NULL. */
-	int (*sees_path)(void *world, const char *path);
 	/* The policy files, please: they come as with SIGHUP. May be NULL. */
 	void (*want_reload)(void *world);
 	/*

@@ -64,7 +64,7 @@ static int sees(const struct guesses *g, const char *path)
 {
 	const struct engine *e = g->process->engine;
 
-	return e->o.ports->sees_path ? e->o.ports->sees_path(e->o.world, path) : -1;
+	return e->o.sees_path ? e->o.sees_path(path) : -1;
 }
 
 static int sees_folder(const struct guesses *g, const char *path)

@@ -403,15 +403,16 @@ static void judge_terminal(const struct sight *s, struct doctor_row *r)
 static void judge_denials(const struct sight *s, struct doctor_row *r)
 {
 	struct jval v = jval_get(s->health, "violations");
-	char state[64], why[256], source[64];
+	char state[64], why[256], fix[128], source[64];
 
 	text_of(v, "state", state);
 	text_of(v, "source", source);
 	jval_str(jval_get(v, "why"), why, sizeof why);
+	jval_str(jval_get(v, "fix"), fix, sizeof fix);
 	if (strcmp(state, "unavailable") != 0)
-		enforced(r, "reported, from %s", source[0] ? source : "the kernel");
+		enforced(r, "reported exactly, from %s", source[0] ? source : "the kernel");
 	else
-		missing(r, "run the daemon as root, or see docs/violations.md", "%s", why);
+		missing(r, fix[0] ? fix : "run the daemon as root, or see docs/violations.md", "names exactly, the rest guessed from the output: %s", why);
 }
 
 static const struct {
