@@ -157,7 +157,7 @@ static void show_text(const struct findings *f, struct buf *out)
 	}
 	show_layers(f, out);
 	show_fixes(f, out);
-	buf_str(out, f->safe ? "\nCommands run in a sandbox that was seen to hold.\n" : "\nCommands cannot run safely here.\n");
+	buf_str(out, f->safe ? "\nCommands run in a sandbox that was seen to hold.\n" : "\nNot every required layer was seen to hold: commands cannot run safely here.\n");
 }
 
 static bool is_safe(const struct findings *f)
@@ -183,7 +183,7 @@ int cmd_doctor(struct cli *c)
 {
 	remote_answer_auto struct remote_answer hello = REMOTE_ANSWER_INIT, health = REMOTE_ANSWER_INIT;
 	struct remote_options o = { .start = true }; /* what this machine enforces can only be told by a daemon that tried */
-	buf_auto struct buf out = BUF_INIT, machine = BUF_INIT;
+	buf_auto struct buf out = BUF_INIT, machine = BUF_INIT, greeting = BUF_INIT;
 	struct findings f = { 0 };
 	struct err e = ERR_INIT;
 
@@ -193,7 +193,8 @@ int cmd_doctor(struct cli *c)
 		f.machine = jval_of(machine.data, machine.len);
 	if (remote_open(&o, &c->remote, &e) < 0)
 		return show_nobody(c, &e, f.machine);
-	if (cli_call(c, "initialize", NULL, &hello, &e) < 0 || cli_call(c, "get_health", NULL, &health, &e) < 0)
+	buf_str(&greeting, "{\"interactive\":false}"); /* what policy would ask about is refused at once */
+	if (cli_call(c, "initialize", &greeting, &hello, &e) < 0 || cli_call(c, "get_health", NULL, &health, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "doctor");
 	f.health = health.result;
 	write_about(c, hello.result, &f.about);

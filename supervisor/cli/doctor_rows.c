@@ -105,6 +105,8 @@ static const struct {
 
 static const char *fix_for(const struct err *failure, const char *advice)
 {
+	if (failure->code == ERR_PERMISSION)
+		return "the policy does not allow the command that looks from inside: allow bailiff-tool inspect in it, and try again";
 	if (advice[0])
 		return advice;
 	for (size_t i = 0; i < countof(build_fixes); i++)

@@ -170,6 +170,8 @@ static int choose_folder(struct cli *c, const char *tool, struct doctor *d)
 		try_sandbox(c, tool, d);
 		if (!t->failure.message[0])
 			return 0;
+		if (t->failure.code == ERR_PERMISSION) /* by policy, which is the same elsewhere */
+			return -1;
 		d->not_here = t->failure;
 		snprintf(d->not_here_advice, sizeof d->not_here_advice, "%s", t->advice);
 		forget(t);

@@ -182,6 +182,20 @@ def test_a_place_where_no_command_runs_is_told_from_a_broken_machine(home):
     assert row["state"] == "unavailable" and f"not in {place}" in row["cause"] and row["fix"], row
 
 
+def test_a_policy_that_asks_or_denies_is_told_at_once():
+    for rule in ("ask", "deny"):
+        with Home(start=False) as home:
+            with open(os.path.join(home.dir, "policy.json"), "w") as f:
+                json.dump({"permissions": {rule: ["Bash(*)"]}}, f)
+            home.start()
+            found = examine(home)
+            row = found.rows["sandbox"]
+            assert row["state"] == "unavailable" and "policy denies it" in row["cause"] and "policy" in row["fix"], row
+            assert found.rows["workspace"]["cause"].startswith("not tried"), found.rows["workspace"]
+            with home.rpc() as rpc:
+                assert not rpc.call("list_processes", liveOnly=True)["processes"]
+
+
 def test_without_a_sandbox_nothing_passes_for_enforced():
     with Home(options=("--audit", "off", *harness.no_sandbox())) as home:
         found = examine(home)
