@@ -159,6 +159,21 @@ def test_usage_is_told_of_what_was_killed(home):
         assert usage["userMs"] + usage["systemMs"] > 0, usage
 
 
+def test_usage_does_not_depend_on_the_spawner(home):
+    with client(home) as rpc:
+        limits = {} if refused(rpc, cpus=0.5) else {"cpus": 0.5}
+        process = rpc.start(["sh", "-c", "while :; do :; done"], cwd=rpc.work, limits=limits)["processId"]
+        before = home.part("spawner")
+        home.kill_part("spawner")
+        until("another spawner is there", lambda: home.part("spawner") not in (None, before))
+        until("it has worked for a while", lambda: cpu_of(home, process))
+        rpc.call("terminate_process", processId=process, graceMs=0)
+        usage = terminal(rpc, process)["payload"]["usage"]
+        assert usage["userMs"] + usage["systemMs"] > 0 and ("throttledMs" in usage) <= ("cpus" in limits), usage
+        _, end = rpc.run(["true"], cwd=rpc.work, limits=limits)
+        assert end["status"] == "completed", end
+
+
 def cpu_of(home, process):
     """What `top` shows for its processor time, once that is something."""
     row = next((line for line in home.cli("top").text.splitlines() if process in line), "")

@@ -148,6 +148,44 @@ START_TEST(damage_is_seen)
 }
 END_TEST
 
+START_TEST(limits_are_in_range)
+{
+	static const struct {
+		enum plan_limit limit;
+		uint64_t value;
+		bool good;
+	} rows[] = {
+		{ PLAN_LIMIT_CPUS, 10, true },       { PLAN_LIMIT_CPUS, 9, false },      { PLAN_LIMIT_IO_WEIGHT, 10000, true }, { PLAN_LIMIT_IO_WEIGHT, 10001, false },
+		{ PLAN_LIMIT_IO_READ, 4095, false }, { PLAN_LIMIT_IO_WRITE, 4096, true }, { PLAN_LIMIT_MEMORY_HIGH, 1, false },
+	};
+	for (size_t i = 0; i < countof(rows); i++) {
+		buf_auto struct buf b = BUF_INIT;
+		struct plan_spec s = spec();
+		struct err e = ERR_INIT;
+		s.limits.value[rows[i].limit] = rows[i].value;
+		ck_assert_int_eq(plan_build(&s, &b, &e), 0);
+		ck_assert_int_eq(plan_check(b.data, b.len, &e), rows[i].good ? 0 : -1);
+		if (!rows[i].good)
+			ck_assert_str_eq(e.field, plan_limit_info[rows[i].limit].key);
+	}
+	buf_auto struct buf b = BUF_INIT;
+	struct plan_spec s = spec();
+	s.limits.required = 1u << PLAN_LIMIT_CPUS; /* but not set */
+	ck_assert_int_eq(plan_build(&s, &b, NULL), 0);
+	ck_assert_int_eq(plan_check(b.data, b.len, NULL), -1);
+}
+END_TEST
+
+START_TEST(limits_are_scaled)
+{
+	ck_assert_uint_eq(plan_limit_scale(PLAN_LIMIT_CPUS, 1.5), 1500);
+	ck_assert_uint_eq(plan_limit_scale(PLAN_LIMIT_CPUS, 0.29), 290);
+	ck_assert_uint_eq(plan_limit_scale(PLAN_LIMIT_CPUS, -1), 0);
+	ck_assert_uint_eq(plan_limit_scale(PLAN_LIMIT_PIDS, 7), 7);
+	ck_assert_uint_eq(plan_limit_scale(PLAN_LIMIT_MEMORY, 1e30), PLAN_UNLIMITED);
+}
+END_TEST
+
 START_TEST(keys)
 {
 	struct plan_key k = { .id = "proc_01ABC-x" };
@@ -175,5 +213,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("sandbox", round_trip, deterministic, a_terminal_has_a_size_and_no_pipes, bad_specs_name_the_field, too_large,
-		     damage_is_seen, keys, steps_have_names);
+		     damage_is_seen, limits_are_in_range, limits_are_scaled, keys, steps_have_names);
 }

@@ -140,6 +140,26 @@ START_TEST(sizes)
 }
 END_TEST
 
+START_TEST(thousandths_go_there_and_back)
+{
+	static const struct { const char *s; uint64_t v; const char *back; } good[] = {
+		{ "1.5", 1500, "1.5" }, { "2", 2000, "2" }, { "0.010", 10, "0.01" }, { "10", 10000, "10" }, { "0", 0, "0" }, { "0.0019", 1, "0.001" },
+	};
+	static const char *const bad[] = { "", "x", "-1", "1m", "1.", "1.2.3", ".5" };
+	char text[32];
+	uint64_t got;
+
+	for (size_t i = 0; i < countof(good); i++) {
+		ck_assert_msg(text_thousandths(good[i].s, &got, NULL) == 0, "%s", good[i].s);
+		ck_assert_uint_eq(got, good[i].v);
+		text_format_thousandths(got, text);
+		ck_assert_str_eq(text, good[i].back);
+	}
+	for (size_t i = 0; i < countof(bad); i++)
+		ck_assert_msg(text_thousandths(bad[i], &got, NULL) == -1, "%s", bad[i]);
+}
+END_TEST
+
 static const char *size_text(uint64_t bytes)
 {
 	static char out[16];
@@ -305,7 +325,7 @@ END_TEST
 int main(void)
 {
 	return SUITE("text", utf8_is_told_from_what_is_not, a_cut_never_splits_a_character, base64_goes_there_and_back,
-		what_is_not_base64_is_refused, durations, sizes, people_can_read_them, globs, nothing_drives_the_terminal, nothing_is_hidden, json_stays_the_same_json,
+		what_is_not_base64_is_refused, durations, sizes, thousandths_go_there_and_back, people_can_read_them, globs, nothing_drives_the_terminal, nothing_is_hidden, json_stays_the_same_json,
 		a_name_stays_in_its_line,
 		a_long_text_is_shown_by_both_ends, signals_by_name_and_number);
 }
