@@ -305,9 +305,14 @@ uninstall:
 	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) SETS='$(SETS)' packaging/install.sh uninstall $(INSTALL_BUILD)
 deb:
 	@BUILD_ID='$(BUILD_ID)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' packaging/deb.sh build $(VERSION) $(ARCH)
+ifneq ($(DEB_ROOT),)
+tarball:
+	@BUILD_ID='$(BUILD_ID)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' packaging/cross_tarball.sh build/dist $(VERSION) $(ARCH)
+else
 tarball:
 	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=static BUILD=$(if $(filter file,$(origin BUILD)),build-static,$(BUILD)) all
 	@SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' packaging/tarball.sh $(if $(filter file,$(origin BUILD)),build-static,$(BUILD)) build/dist $(VERSION)
+endif
 # Two builds, in other folders and at other times, are compared; tests of the packages in a clean root filesystem (both take minutes).
 reproducible:
 	@tests/package/reproducible
