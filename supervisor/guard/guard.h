@@ -81,6 +81,7 @@ struct guard {
 	uint64_t audit_changes; /* times in a row that a look found something to change */
 	int audit_recipient;   /* of audit_recipient_open(); −1 = another program is the recipient */
 	unsigned audit_free;   /* checks in a row that found no recipient */
+	bool audit_asked;      /* another program wanted to be it */
 	bool leaving;
 	int status;
 };

@@ -7,8 +7,8 @@
  * frequent.
  *
  * The guard is the registered recipient of records only while nobody else is (audit.c says why), and never competes for that: it withdraws as soon as
- * another program wants to register, and registers again only after two checks in a row have found no recipient, so that an audit daemon
- * that is being restarted is not in the way of itself.
+ * another program wants to register, and registers again only after several checks in a row have found no recipient, so that an audit daemon
+ * that is being restarted finds its place free.
  */
 
 #include "supervisor/guard/guard.h"
@@ -27,7 +27,8 @@
 
 #define MS_NS 1000000ull
 #define CHANGES_MAX 7 /* in a row: the interval is doubled so many times at most */
-#define FREE_CHECKS 2
+#define FREE_CHECKS 2       /* that must find no recipient before the guard registers … */
+#define FREE_CHECKS_ASKED 20 /* … and after another program wanted to be it: its next attempt may be a person's */
 #define TRIAL_MS 500 /* nothing else is done meanwhile */
 
 uint64_t guard_audit_due(const struct guard *g)
@@ -61,6 +62,7 @@ static void register_recipient(struct guard *g, unsigned needed)
 	g->audit_free = owner == 0 || owner == getpid() ? g->audit_free + 1 : 0;
 	if (g->audit_free < needed)
 		return;
+	g->audit_asked = false;
 	g->audit_recipient = audit_recipient_open();
 	if (g->audit_recipient < 0)
 		log_info("audit records go to the kernel's log as well: %s", strerror(errno));
@@ -80,6 +82,7 @@ void guard_audit_news(struct guard *g)
 		return;
 	log_info("another program wants to be the recipient of audit records: withdrawing");
 	withdraw(g);
+	g->audit_asked = true;
 }
 
 /* ---- rules ---- */
@@ -136,7 +139,7 @@ void guard_audit_check(struct guard *g)
 		if (changed)
 			restart_children(g);
 		g->audit_changes = !changed ? 0 : g->audit_changes < CHANGES_MAX ? g->audit_changes + 1 : CHANGES_MAX;
-		register_recipient(g, FREE_CHECKS);
+		register_recipient(g, g->audit_asked ? FREE_CHECKS_ASKED : FREE_CHECKS);
 	}
 	g->audit_at = now + (g->o->audit->check_ms * MS_NS << g->audit_changes);
 }
