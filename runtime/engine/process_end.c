@@ -15,6 +15,7 @@
 #include "runtime/engine/permission.h"
 #include "runtime/store/spool.h"
 #include "runtime/view/view.h"
+#include "sandbox/userns.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -265,12 +266,17 @@ static void ending_failed_step(const struct process *p, struct ending *r)
 	r->category = r->turn_category = spawn ? "spawn" : "sandbox";
 	r->stage = step ? step->name : "unknown";
 	r->error = p->last.error;
-	if (p->refusal)
+	const struct userns_text *userns = userns_text_of_path(p->last.path);
+	if (userns) {
+		r->category = r->turn_category = "sandbox";
+		snprintf(r->message, sizeof r->message, "%s: %s; %s", r->stage, userns->cause, userns->fix);
+	} else if (p->refusal) {
 		snprintf(r->message, sizeof r->message, "%s", p->refusal);
-	else if (p->last.path[0])
+	} else if (p->last.path[0]) {
 		snprintf(r->message, sizeof r->message, "%s: %s: %s", r->stage, p->last.path, strerror(p->last.error));
-	else
+	} else {
 		snprintf(r->message, sizeof r->message, "%s: %s", r->stage, strerror(p->last.error));
+	}
 }
 
 static void ending_limit(struct ending *r, const char *limit, uint64_t value)

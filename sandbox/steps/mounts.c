@@ -1,5 +1,7 @@
 #include "sandbox/steps/step.h"
+#include "sandbox/userns.h"
 
+#include <errno.h>
 #include <sys/mount.h>
 
 /*
@@ -10,7 +12,9 @@
 int step_mounts(struct step_context *c)
 {
 	if (mount(NULL, "/", NULL, MS_REC | (step_confined(c) ? MS_PRIVATE : MS_SLAVE), NULL) < 0) {
-		step_path(c, "/");
+		int error = errno;
+		step_path(c, c->privileged ? "/" : userns_path(userns_classify(USERNS_STAGE_MOUNT, error)));
+		errno = error;
 		return -1;
 	}
 	return 0;

@@ -24,7 +24,7 @@ ALLOWED = {
     "runtime/store": BASE + ["runtime/event"],
     "runtime/view": BASE + ["runtime/event", "runtime/store"],
     "runtime/evidence": BASE + ["runtime/event", "runtime/store", "runtime/view"],
-    "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h", "sandbox/status.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/output_hint.h", "sandbox/changes.h", "sandbox/autorun.h", "sandbox/autorun_report.h"],
+    "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h", "sandbox/status.h", "sandbox/userns.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/output_hint.h", "sandbox/changes.h", "sandbox/autorun.h", "sandbox/autorun_report.h"],
     "supervisor/guard": BASE + ["sandbox", "supervisor"],
     "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor", "supervisor/guard"],
     "supervisor/proxy": BASE + LOOP + ["sandbox/host_rule.h", "sandbox/net_address.h", "sandbox/plan.h", "supervisor/guard/guard_msg.h"],
