@@ -23,9 +23,16 @@ struct autorun *autorun_new(const struct plan_head *plan)
 {
 	void *p = mmap(NULL, sizeof(struct autorun), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct autorun *a = p == MAP_FAILED ? NULL : p;
-	if (a)
+	if (a) {
 		a->plan = plan;
+		a->self_fds = -1;
+	}
 	return a;
+}
+
+void autorun_use_fds(struct autorun *a, int self_fds)
+{
+	a->self_fds = self_fds;
 }
 
 void autorun_free(struct autorun *a)

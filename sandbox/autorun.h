@@ -47,6 +47,8 @@ struct autorun;
 
 /* The plan must outlive it. NULL: there is no room for it. */
 struct autorun *autorun_new(const struct plan_head *plan);
+/* Where this process's descriptors are to be found if not in /proc/self/fd; the caller's. */
+void autorun_use_fds(struct autorun *a, int self_fds);
 void autorun_free(struct autorun *a);
 /* Whether the plan lets a command write anything of the host's. */
 bool autorun_applies(const struct plan_head *plan);

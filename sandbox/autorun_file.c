@@ -159,8 +159,8 @@ static void meet_target(struct autorun *a, int at, const char *name, const char 
 	fd_auto int fd = openat(at, name, O_PATH | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return;
-	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	ssize_t n = readlink(link, path, sizeof path - 1);
+	snprintf(link, sizeof link, "%s%d", a->self_fds < 0 ? "/proc/self/fd/" : "", fd);
+	ssize_t n = readlinkat(a->self_fds, link, path, sizeof path - 1);
 	if (n <= 0) {
 		a->partial |= AUTORUN_PARTIAL_SHUT;
 		return;

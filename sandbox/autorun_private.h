@@ -66,6 +66,7 @@ struct autorun_search {
 
 struct autorun {
 	const struct plan_head *plan;
+	int self_fds; /* −1: /proc/self/fd */
 	struct autorun_set before, found;
 	bool again;                /* the second search: what is in `before` is not examined by it */
 	bool led;                  /* what is met now is met by a link or a configuration that may have led elsewhere before */

@@ -64,6 +64,9 @@ struct step_context {
 	const gid_t *groups;
 	size_t ngroups;
 	bool privileged;           /* the spawner has CAP_SYS_ADMIN outside; else a user namespace was made */
+	bool outer_root;           /* a root peer's files cannot be mapped: the command has root's uid outside (steps/public_view.c) */
+	int userns_fd;             /* … and enters this user namespace; −1 = it is in one from the start */
+	int maps_fd;               /* … whose maps are there when a byte can be read here; −1 = the init writes them itself */
 	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
 	int master_fd, slave_fd;   /* PLAN_TTY: the terminal, from the step `terminal` on; else −1 */
 	struct tree_files tree;    /* of the cgroups that it is in */
@@ -83,6 +86,7 @@ struct step_context {
 	struct sight *sight;       /* of a sandbox that is built ahead for one plan: what of the host's it depends on; NULL = no matter */
 	int root_fd;               /* the new root, from `root` to `pivot` */
 	int void_folder, void_file; /* nothing, to be bound over what is hidden */
+	int self_fds;              /* outer_root: the init's own /proc/self/fd, which is covered then; −1 = it is there */
 	dev_t own_devices[STEP_OWN_MAX]; /* file systems that were made for this sandbox */
 	unsigned own_count;
 	uint32_t layers;           /* enum plan_layer in force so far: steps add theirs */

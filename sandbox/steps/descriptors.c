@@ -20,7 +20,7 @@ static int close_above(const struct step_context *c, unsigned first)
 int step_descriptors(struct step_context *c)
 {
 	const int declared[] = { 2, c->stdin_fd, c->stdout_fd, c->stderr_fd, c->status_fd, c->gate_fd, c->guard_pidfd, c->keeper_fd,
-				 c->master_fd, c->slave_fd, c->order_fd, c->net_fd, c->oom_fd, c->listen_fd, c->lookup_fd };
+				 c->master_fd, c->slave_fd, c->order_fd, c->net_fd, c->oom_fd, c->listen_fd, c->lookup_fd, c->self_fds };
 	int keep[sizeof declared / sizeof declared[0] + TREE_FILES];
 	const int n = (int)(sizeof keep / sizeof keep[0]);
 	memcpy(keep, declared, sizeof declared);

@@ -40,7 +40,8 @@ static int make_device(struct step_context *c, const char *path, dev_t number)
 	if (tree < 0)
 		return errno == ENOENT ? 0 : -1;
 	fd_auto int file = openat(c->root_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (file < 0 || tree_set(tree, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, -1) < 0)
+	/* Read-only keeps nobody from writing to a device, but its owner, who may be the command's, from changing the node. */
+	if (file < 0 || tree_set(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, -1) < 0)
 		return -1;
 	return tree_attach_at(tree, c->root_fd, path);
 }

@@ -1,4 +1,6 @@
+#include "runtime/base/fd.h"
 #include "sandbox/steps/step.h"
+#include "sandbox/userns.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,10 +15,25 @@ static int write_file(struct step_context *c, const char *path, const char *text
 	int saved = errno;
 	if (fd >= 0)
 		close(fd);
-	errno = saved;
 	if (n < 0)
-		step_path(c, path);
+		step_path(c, userns_path(userns_classify(USERNS_STAGE_MAPS, saved)));
+	errno = saved;
 	return n < 0 ? -1 : 0;
+}
+
+/* Root's ids are mapped by the spawner (start.c), which may do what this process cannot any more. */
+static int await_maps(struct step_context *c)
+{
+	char byte;
+	ssize_t n;
+	while ((n = read(c->maps_fd, &byte, 1)) < 0 && errno == EINTR)
+		continue;
+	fd_close(&c->maps_fd);
+	if (n == 1)
+		return 0;
+	step_path(c, userns_path(USERNS_ROOT_MAP));
+	errno = EPERM;
+	return -1;
 }
 
 /*
@@ -27,6 +44,8 @@ int step_id_maps(struct step_context *c)
 {
 	if (c->privileged)
 		return 0;
+	if (c->maps_fd >= 0)
+		return await_maps(c);
 	char map[64];
 	if (write_file(c, "/proc/self/setgroups", "deny") < 0)
 		return -1;

@@ -1,11 +1,13 @@
 #include "runtime/base/fd.h"
 #include "sandbox/plan.h"
+#include "sandbox/steps/public_view.h"
 #include "sandbox/steps/step.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +46,18 @@ static int settle_login(uid_t uid)
 	return pwrite(fd, text, (size_t)n, 0) == n || errno == EPERM ? 0 : -1; /* what we may not, the command may not */
 }
 
+/* With it come all capabilities there, and a full bounding set: they are given up again below, and mean nothing outside. */
+static int enter_userns(struct step_context *c)
+{
+	if (setns(c->userns_fd, CLONE_NEWUSER) < 0) {
+		step_path(c, "user namespace");
+		return -1;
+	}
+	fd_close(&c->userns_fd);
+	step_drop_bounds();
+	return 0;
+}
+
 /*
  * Raw system calls: glibc's wrappers would signal all threads, and there is only one. A command of uid 0 keeps its
  * capabilities; everyone else's process, and the init that shares its uid, has none left, not even in the bounding set.
@@ -59,11 +73,15 @@ int step_ids(struct step_context *c)
 		step_path(c, "/proc/self/loginuid");
 		return -1;
 	}
+	if (c->outer_root && c->layers & PLAN_LAYER_MOUNTS && public_view_shut_init(c) < 0)
+		return -1;
+	if (c->userns_fd >= 0 && enter_userns(c) < 0)
+		return -1;
 	if (step_confined(c) && lock_securebits() < 0)
 		return -1;
 	if (!step_confined(c) && c->uid != 0)
 		step_drop_bounds();
-	if (c->privileged) {
+	if (c->privileged || c->outer_root) {
 		if (syscall(SYS_setgroups, c->ngroups, c->groups) < 0 ||
 		    syscall(SYS_setresgid, c->gid, c->gid, c->gid) < 0 ||
 		    syscall(SYS_setresuid, c->uid, c->uid, c->uid) < 0)

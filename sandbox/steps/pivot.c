@@ -19,7 +19,8 @@ int step_pivot(struct step_context *c)
 	    mount_setattr(c->root_fd, "", AT_EMPTY_PATH, &a, sizeof a) < 0)
 		return -1;
 	fd_close(&c->root_fd);
-	fd_close(&c->void_folder);
+	if (!c->outer_root)
+		fd_close(&c->void_folder); /* `ids` needs it */
 	fd_close(&c->void_file);
 	return 0;
 }

@@ -1,4 +1,5 @@
 #include "sandbox/plan.h"
+#include "sandbox/steps/public_view.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"
 
@@ -48,7 +49,7 @@ int step_proc(struct step_context *c)
 	}
 	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return errno == EPERM && !c->privileged ? 0 : -1;
-	if (mask(c) < 0)
+	if (mask(c) < 0 || (c->outer_root && public_view_shut_proc(c) < 0))
 		return -1;
 	c->layers |= PLAN_LAYER_MOUNTS;
 	return 0;

@@ -9,6 +9,7 @@
 
 #include "runtime/base/fd.h"
 #include "sandbox/plan.h"
+#include "sandbox/steps/public_view.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"
 
@@ -100,6 +101,22 @@ static int copy_link(struct step_context *c, int host, const char *name)
 	return symlinkat(target, c->root_fd, name);
 }
 
+/* Nothing runs without these; another folder that cannot be shown to a stranger stays empty. */
+static bool is_needed(const char *name)
+{
+	return strcmp(name, "usr") == 0 || strcmp(name, "etc") == 0 || strncmp(name, "lib", 3) == 0 ||
+	       strcmp(name, "bin") == 0;
+}
+
+static int view_entry(struct step_context *c, const char *source, const char *name)
+{
+	fd_auto int host = tree_source(source, false);
+	fd_auto int place = host < 0 ? -1 : tree_below(c->root_fd, name);
+	if (place < 0)
+		return -1;
+	return public_view_bind(c, host, place) < 0 && is_needed(name) ? -1 : 0;
+}
+
 /* The new root is the working directory, "/" still the host's. Attributes come later, for all at once. */
 static int bind_entry(struct step_context *c, const char *name, bool folder)
 {
@@ -110,7 +127,7 @@ static int bind_entry(struct step_context *c, const char *name, bool folder)
 	fd_auto int file = folder ? -1 : openat(c->root_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
 	if (!folder && file < 0)
 		return -1;
-	return mount(source, name, NULL, MS_BIND | MS_REC, NULL);
+	return c->outer_root ? view_entry(c, source, name) : mount(source, name, NULL, MS_BIND | MS_REC, NULL);
 }
 
 static int system_entry(struct step_context *c, int host, const struct linux_dirent64 *d)
@@ -126,7 +143,7 @@ static int system_entry(struct step_context *c, int host, const struct linux_dir
 		r = copy_link(c, host, d->name);
 	else if (type == DT_DIR || type == DT_REG)
 		r = bind_entry(c, d->name, type == DT_DIR);
-	if (r < 0)
+	if (r < 0 && !c->path[0])
 		step_path(c, d->name);
 	return r;
 }
@@ -159,7 +176,13 @@ static int bind_processors(struct step_context *c, int tree)
 			return -1;
 	}
 	step_path(c, folders[2]);
-	return tree_attach_at(tree, c->root_fd, folders[2]);
+	if (!c->outer_root)
+		return tree_attach_at(tree, c->root_fd, folders[2]);
+	fd_auto int place = tree_below(c->root_fd, folders[2]);
+	if (place < 0)
+		return -1;
+	(void)public_view_bind(c, tree, place); /* a processor less to be seen is no harm */
+	return 0;
 }
 
 /*
@@ -213,7 +236,8 @@ int step_root(struct step_context *c)
 	if (!step_confined(c))
 		return 0;
 	umask(0);
-	fd_auto int processors = tree_clone(AT_FDCWD, "/sys/devices/system/cpu");
+	fd_auto int processors = c->outer_root ? tree_source("/sys/devices/system/cpu", false)
+					       : tree_clone(AT_FDCWD, "/sys/devices/system/cpu");
 	if (make_root(c) < 0)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {

@@ -23,6 +23,7 @@
 #include "sandbox/root_place.h"
 #include "sandbox/sight.h"
 #include "sandbox/steps/overlay.h"
+#include "sandbox/steps/public_view.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"
 
@@ -109,7 +110,7 @@ static bool may_lead_elsewhere(const struct step_context *c, uint32_t i)
 	const struct plan_mount *m = plan_mount(c->plan, i);
 	if (m->kind != PLAN_MOUNT_READ || !(m->flags & PLAN_MOUNT_OWNED))
 		return m->kind == PLAN_MOUNT_READ;
-	return m->flags & PLAN_MOUNT_OPTIONAL && (!c->privileged || c->peer_uid != 0 || root_place_is_toolchain(c->root_home, path_of(c, i)));
+	return m->flags & PLAN_MOUNT_OPTIONAL && (c->peer_uid != 0 || root_place_is_toolchain(c->root_home, path_of(c, i)));
 }
 
 /* The write root that mount i is in, or −1. */
@@ -185,6 +186,18 @@ static int cover_for_more(struct trees *t, int place)
 	return 0;
 }
 
+/* Where only strangers' rights count (public_view.c), what is the command's own is only what is shown as that. */
+static bool is_entered_as_owner(const struct step_context *c, const char *path, const struct stat *st)
+{
+	bool own = !c->outer_root;
+	for (uint32_t i = 0; !own && i < c->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(c->plan, i);
+		own = (m->kind == PLAN_MOUNT_WRITE || (m->kind == PLAN_MOUNT_READ && m->flags & PLAN_MOUNT_OWNED)) &&
+		      plan_path_inside(path, path_of(c, i));
+	}
+	return own && (st->st_uid == public_view_owner(c) || st->st_gid == public_view_owner_group(c));
+}
+
 /*
  * Root passes everywhere; the id that stands for it does not. A folder on the way that it could not enter shows it nothing
  * anyway, and is covered by one that it can.
@@ -207,7 +220,7 @@ static int clear_way(struct trees *t, uint32_t i)
 			return 0;
 		if (!tree_is_own(c, at))
 			note(c, i, n, SIGHT_OWNERS, at);
-		if (!(st.st_mode & S_IXOTH) && st.st_uid != c->uid && st.st_gid != c->gid)
+		if (!(st.st_mode & S_IXOTH) && !is_entered_as_owner(c, name, &st))
 			return cover_for_more(t, at);
 	}
 	memcpy(t->clear, path, parent);
@@ -250,7 +263,7 @@ static bool may_stay_away(uint32_t flags, bool last)
 static bool is_commands(const struct step_context *c, int folder)
 {
 	struct stat st;
-	return fstat(folder, &st) < 0 || st.st_uid == c->uid;
+	return fstat(folder, &st) < 0 || st.st_uid == public_view_owner(c);
 }
 
 /*
@@ -402,6 +415,12 @@ static int apply_bound(struct trees *t, uint32_t i)
 		return 0;
 	bool folder = tree_is_folder(t->source[i]);
 	bool writable = plan_mount(c->plan, i)->kind == PLAN_MOUNT_WRITE;
+	if (c->outer_root && !writable && !(plan_mount(c->plan, i)->flags & PLAN_MOUNT_OWNED)) {
+		fd_auto int at = place_of(t, i, folder);
+		int r = at < 0 ? -1 : public_view_bind(c, t->source[i], at);
+		fd_close(&t->source[i]);
+		return r;
+	}
 	fd_auto int tree = writable ? write_root_tree(c, i, t->source[i]) : read_root_tree(c, i, t->source[i]);
 	fd_auto int place = tree < 0 ? -1 : place_of(t, i, folder);
 	fd_close(&t->source[i]);
@@ -412,7 +431,8 @@ static int apply_empty(struct trees *t, uint32_t i)
 {
 	struct step_context *c = t->c;
 	fd_auto int tree = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
-	if (tree < 0 || fchownat(tree, "", c->uid, c->gid, AT_EMPTY_PATH) < 0 || tree_set(tree, TREE_INERT, -1) < 0)
+	if (tree < 0 || fchownat(tree, "", public_view_owner(c), public_view_owner_group(c), AT_EMPTY_PATH) < 0 ||
+	    tree_set(tree, TREE_INERT, -1) < 0)
 		return -1;
 	fd_auto int place = place_of(t, i, true);
 	if (place >= 0 && !tree_is_own(c, place))
@@ -519,8 +539,10 @@ static int apply(struct trees *t, uint32_t i)
 	uint32_t kind = plan_mount(t->c->plan, i)->kind;
 	if (kind == PLAN_MOUNT_SYSTEM)
 		return 0;
+	t->c->path[0] = 0;
 	if (kinds[kind](t, i) < 0) {
-		step_path(t->c, path_of(t->c, i));
+		if (!t->c->path[0])
+			step_path(t->c, path_of(t->c, i));
 		return -1;
 	}
 	return 0;

@@ -3,6 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/userns.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,8 +12,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -32,16 +35,6 @@ void idmap_done(struct idmap *m)
 		fd_close(&m->fd[i]);
 }
 
-/* 0 and the id change places, every other id is itself. */
-static int write_map(pid_t pid, const char *which, uid_t id)
-{
-	char path[64], map[160];
-	snprintf(path, sizeof path, "/proc/%d/%s", pid, which);
-	int n = snprintf(map, sizeof map, "0 %u 1\n1 1 %u\n%u 0 1\n%u %u %u\n", id, id - 1, id, id + 1, id + 1, UINT32_MAX - 1 - id);
-	fd_auto int fd = open(path, O_WRONLY | O_CLOEXEC);
-	return fd < 0 || write(fd, map, (size_t)n) != n ? -1 : 0;
-}
-
 static int make(uid_t id, struct err *e)
 {
 	struct clone_args a = { .flags = CLONE_NEWUSER | CLONE_CLEAR_SIGHAND };
@@ -57,7 +50,7 @@ static int make(uid_t id, struct err *e)
 		return err_sys(e, errno, "make a user namespace");
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
-	int fd = write_map(pid, "uid_map", id) < 0 || write_map(pid, "gid_map", id) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	int fd = userns_write_swap(pid, id) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
 	int errnum = errno;
 	kill(pid, SIGKILL);
 	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
@@ -82,7 +75,7 @@ static unsigned choose(struct idmap *m)
 int idmap_take(struct idmap *m, const struct plan_key *key, uid_t *ret_id, int *ret_fd, struct err *e)
 {
 	unsigned i = choose(m);
-	if (m->fd[i] < 0) {
+	if (ret_fd && m->fd[i] < 0) {
 		int fd = make(IDMAP_FIRST + i, e);
 		if (fd < 0)
 			return -1;
@@ -91,7 +84,8 @@ int idmap_take(struct idmap *m, const struct plan_key *key, uid_t *ret_id, int *
 	m->taken[i] = true;
 	m->by[i] = *key;
 	*ret_id = IDMAP_FIRST + i;
-	*ret_fd = m->fd[i];
+	if (ret_fd)
+		*ret_fd = m->fd[i];
 	return 0;
 }
 
@@ -110,3 +104,39 @@ void idmap_release(struct idmap *m, const struct plan_key *key)
 			m->taken[i] = false;
 	}
 }
+
+/* ---- where it can be used ---- */
+
+/* 1 = can be mapped, 0 = not on this file system, −1 = not to be told. */
+static int try_mapping(int source, int userns)
+{
+	struct mount_attr a = { .attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns };
+	fd_auto int tree = open_tree(source, "", (unsigned)(OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH));
+	if (tree < 0)
+		return -1;
+	if (mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a) == 0)
+		return 1;
+	/* EINVAL: not on this file system; EPERM: it belongs to a user namespace around ours; ENOSYS: an old kernel. */
+	return errno == EINVAL || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -1;
+}
+
+bool idmap_can_map(struct idmap *m, const char *path, int userns)
+{
+	struct stat st;
+	fd_auto int source = open(path, O_PATH | O_CLOEXEC);
+	if (source < 0 || fstat(source, &st) < 0)
+		return true; /* what is not there is found to be missing later */
+	for (size_t i = 0; i < m->ndevices; i++) {
+		if (m->device[i] == st.st_dev)
+			return m->mapped[i];
+	}
+	int r = try_mapping(source, userns);
+	if (r < 0)
+		return true;
+	size_t at = m->ndevices < IDMAP_DEVICES ? m->ndevices++ : m->turn++ % IDMAP_DEVICES;
+	m->device[at] = st.st_dev;
+	m->mapped[at] = r;
+	return r;
+}
+
+void idmap_forget_devices(struct idmap *m) { m->ndevices = 0; }

@@ -20,6 +20,7 @@ struct err;
 
 #define IDMAP_FIRST 64700u
 #define IDMAP_COUNT 256u
+#define IDMAP_DEVICES 32u
 
 struct idmap {
 	uid_t avoid;                          /* the runtime's */
@@ -28,12 +29,19 @@ struct idmap {
 	int fd[IDMAP_COUNT];                  /* −1 = not made yet */
 	bool taken[IDMAP_COUNT];
 	struct plan_key by[IDMAP_COUNT];
+	dev_t device[IDMAP_DEVICES]; /* file systems of which it is known whether … */
+	bool mapped[IDMAP_DEVICES];  /* … ids can be mapped on them */
+	size_t ndevices;
 };
 
 void idmap_init(struct idmap *m, uid_t avoid);
 void idmap_done(struct idmap *m);
-/* An id (for uid and gid) and its descriptor, which stays the map's. The id is the key's until idmap_release. */
+/* An id (for uid and gid) and its descriptor, which stays the map's; NULL = none is needed. The id is the key's until idmap_release. */
 int idmap_take(struct idmap *m, const struct plan_key *key, uid_t *ret_id, int *ret_fd, struct err *e);
+/* Whether what is at the path can be mounted with ids mapped. overlayfs cannot, nor tmpfs before 6.3. */
+bool idmap_can_map(struct idmap *m, const char *path, int userns);
+/* The host's mounts have changed: numbers of devices may mean others. */
+void idmap_forget_devices(struct idmap *m);
 /* What was taken for one is another's now. */
 void idmap_pass_on(struct idmap *m, const struct plan_key *from, const struct plan_key *to);
 void idmap_release(struct idmap *m, const struct plan_key *key);

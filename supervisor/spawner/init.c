@@ -27,6 +27,7 @@
 #include "sandbox/sight.h"
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
+#include "sandbox/userns.h"
 #include "supervisor/spawner/keeper.h"
 #include "supervisor/title.h"
 
@@ -136,7 +137,9 @@ static enum sandbox_step missing_layer(const struct init *in)
 		{ PLAN_LAYER_LANDLOCK, STEP_LANDLOCK }, { PLAN_LAYER_SECCOMP, STEP_SECCOMP },
 		{ PLAN_LAYER_ABSTRACT_SOCKETS, STEP_LANDLOCK },
 	};
-	uint32_t missing = (in->steps.plan->require | (step_confined(&in->steps) ? WALL : 0)) & ~in->steps.layers;
+	uint32_t wall =
+		(step_confined(&in->steps) ? WALL : 0) | (in->steps.outer_root ? PLAN_LAYER_ABSTRACT_SOCKETS : 0);
+	uint32_t missing = (in->steps.plan->require | wall) & ~in->steps.layers;
 	for (size_t i = 0; missing && i < sizeof rows / sizeof rows[0]; i++) {
 		if (missing & rows[i].layer)
 			return rows[i].step;
@@ -205,6 +208,10 @@ static void make_sandbox(struct init *in)
 	if (sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0)
 		leave_failed(in, step, errno);
 	step = missing_layer(in);
+	if (step == STEP_PROC)
+		step_path(&in->steps, userns_path(USERNS_PROC));
+	else if (step == STEP_LANDLOCK && in->steps.outer_root)
+		step_path(&in->steps, "--net host, which shows root's command here to the host's abstract sockets");
 	if (step != STEP_COUNT)
 		leave_failed(in, step, EOPNOTSUPP);
 }
@@ -430,8 +437,10 @@ static void examine_before(struct watch *w)
 		return;
 	w->autorun_state = AUTORUN_FAILED;
 	w->autorun = autorun_new(plan);
-	if (w->autorun)
-		autorun_before(w->autorun);
+	if (!w->autorun)
+		return;
+	autorun_use_fds(w->autorun, w->in->steps.self_fds);
+	autorun_before(w->autorun);
 }
 
 /* When nothing of the command is left. */

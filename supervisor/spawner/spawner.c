@@ -395,8 +395,10 @@ int spawner_main(const struct spawner_options *o)
 		idle = n == 0 && ahead;
 		if (idle)
 			do_chore(&s);
-		if (p[POLL_MOUNTS].revents)
+		if (p[POLL_MOUNTS].revents) {
 			zygotes_drop(&s.zygotes);
+			idmap_forget_devices(&s.idmap);
+		}
 		for (size_t i = 0; i < nhelpers; i++) {
 			if (p[POLL_HELPERS + i].revents)
 				reap_helper(&s, helpers[i]);

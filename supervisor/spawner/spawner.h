@@ -46,8 +46,8 @@ int spawner_main(const struct spawner_options *o);
 
 struct spawner {
 	int guard_fd, peer_fd, guard_pidfd; /* peer_fd −1: the runtime is being started anew */
-	bool privileged;                    /* root with what it takes to act for others; else only for its own uid */
-	bool allow_host;                    /* by who started the daemon; never by a message */
+	bool privileged; /* root with what it takes to act for others; else only for its own uid, in user namespaces */
+	bool allow_host; /* by who started the daemon; never by a message */
 	bool protected_from_oom;
 	struct apart apart;                 /* from the runtime */
 	int idle_ms;                        /* without a message, before something is done ahead */
@@ -89,6 +89,7 @@ struct spawn_identity {
 	const gid_t *groups;
 	size_t ngroups;
 	int idmap_fd;            /* −1, or the swap of root's ids and the command's; the spawner's */
+	bool outer_root;         /* root's files cannot be mapped: the command keeps root's uid outside (sandbox/steps/public_view.c) */
 };
 
 /* Whether this socket is one that the control socket accepted. */

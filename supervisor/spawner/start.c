@@ -14,6 +14,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "sandbox/tree_disk.h"
+#include "sandbox/userns.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/init.h"
 #include "supervisor/spawner/keeper.h"
@@ -58,19 +59,34 @@ static int socket_option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &len) < 0 ? -1 : value;
 }
 
-/* A confined command is never root's: an id of its own stands for a root peer, and has no groups. */
-static int stand_for_root(struct spawner *s, const struct plan_key *key, uint32_t flags, struct spawn_identity *id, struct err *e)
+/* All that is to be shown as root's own can be mapped. */
+static bool can_map(struct spawner *s, const struct plan_head *plan, int userns)
+{
+	for (uint32_t i = 0; i < plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(plan, i);
+		bool owned = m->kind == PLAN_MOUNT_WRITE || (m->kind == PLAN_MOUNT_READ && m->flags & PLAN_MOUNT_OWNED);
+		if (owned && !idmap_can_map(&s->idmap, plan_string(plan, m->path_off), userns))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * A confined command is never root's: an id of its own stands for a root peer, and has no groups. Where root's files cannot be given to that id, it is
+ * the name of root's own in a user namespace.
+ */
+static int stand_for_root(struct spawner *s, const struct plan_key *key, const struct plan_head *plan,
+			  struct spawn_identity *id, struct err *e)
 {
 	uid_t uid;
-	if (!(flags & PLAN_PRIVATE_ROOT) || id->peer_uid != 0)
+	if (!(plan->flags & PLAN_PRIVATE_ROOT) || id->peer_uid != 0)
 		return 0;
-	if (!s->privileged)
-		return err_set(e, ERR_NOT_ALLOWED, "the daemon has not the privileges to run a command of root's as somebody else");
-	if (idmap_take(&s->idmap, key, &uid, &id->idmap_fd, e) < 0)
+	if (idmap_take(&s->idmap, key, &uid, s->privileged ? &id->idmap_fd : NULL, e) < 0)
 		return -1;
 	id->uid = uid;
 	id->gid = (gid_t)uid;
 	id->ngroups = 0;
+	id->outer_root = !s->privileged || !can_map(s, plan, id->idmap_fd);
 	return 0;
 }
 
@@ -127,7 +143,7 @@ static int spawn_identity(struct spawner *s, const struct spawn_msg *m, const st
 		return -1;
 	if (!(m->flags & PLAN_PRIVATE_ROOT) && !s->allow_host)
 		return err_set(e, ERR_NOT_ALLOWED, "commands without a sandbox need a daemon with --allow-host");
-	if (s->privileged && id.peer_uid == 0 && authority_check(&s->authority, plan, client, e) < 0)
+	if (id.peer_uid == 0 && authority_check(&s->authority, plan, client, e) < 0)
 		return -1;
 	*ret = id;
 	return 0;
@@ -193,8 +209,10 @@ static int give_pipe(int fd, const struct spawn_identity *id, mode_t mode, const
 		return 0;
 	if (!(mode == 0400 && is_sealed(fd)) && check_pipe(fd, what, e) < 0)
 		return -1;
-	if (id->uid != geteuid() && fchown(fd, id->uid, id->gid) < 0)
-		return err_sys(e, errno, "give %s to uid %u", what, id->uid);
+	uid_t uid = id->outer_root ? id->peer_uid : id->uid;
+	gid_t gid = id->outer_root ? id->peer_gid : id->gid;
+	if (id->uid != geteuid() && fchown(fd, uid, gid) < 0)
+		return err_sys(e, errno, "give %s to uid %u", what, uid);
 	if (fchmod(fd, mode) < 0)
 		return err_sys(e, errno, "set the mode of %s", what);
 	return 0;
@@ -222,6 +240,17 @@ static uint64_t namespaces(const struct spawner *s, const struct step_context *c
 	return s->privileged ? flags : flags | CLONE_NEWUSER;
 }
 
+/* By which the init learns that its ids are mapped: root's can only be by a process outside. */
+static int maps_pipe(int *ret_write, int *ret_read)
+{
+	int fds[2];
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -1;
+	*ret_read = fds[0];
+	*ret_write = fds[1];
+	return 0;
+}
+
 /* Without the cgroup if cloning into it is refused: the layer is then reported as missing, and a plan may insist on it. */
 static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct init *in, int *ret_pidfd)
 {
@@ -237,6 +266,9 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 		in->leaf_fd = leaf;
 	}
 	in->steps.layers = PLAN_LAYER_NAMESPACES | (leaf >= 0 ? PLAN_LAYER_CGROUP : 0);
+	fd_auto int maps = -1;
+	if (!s->privileged && in->steps.outer_root && maps_pipe(&maps, &in->steps.maps_fd) < 0)
+		return -1;
 	pid_t pid = cgroup_clone(&a);
 	if (pid < 0 && leaf >= 0) {
 		a.flags &= ~CLONE_INTO_CGROUP;
@@ -244,9 +276,15 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 		in->steps.layers = PLAN_LAYER_NAMESPACES;
 		pid = cgroup_clone(&a);
 	}
-	if (pid == 0)
+	if (pid == 0) {
+		fd_close(&maps);
 		init_main(in);
+	}
 	int saved = errno;
+	fd_close(&in->steps.maps_fd);
+	/* An init without maps says so itself. */
+	if (pid > 0 && maps >= 0 && userns_write_swap(pid, in->steps.uid) == 0)
+		(void)!write(maps, "m", 1);
 	if (leaf >= 0 && (pid < 0 || !(in->steps.layers & PLAN_LAYER_CGROUP)))
 		cgroup_tree_remove(&s->cgroup, key);
 	errno = saved;
@@ -260,9 +298,9 @@ static struct init init_base(const struct spawner *s)
 {
 	struct init in = {
 		.steps = { .uid = geteuid(), .gid = getegid(), .privileged = s->privileged, .root_home = s->authority.root_home, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,
-			   .status_fd = -1, .gate_fd = -1, .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL,
+			   .status_fd = -1, .gate_fd = -1, .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL, .userns_fd = -1, .maps_fd = -1,
 			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .lookup_fd = -1, .order_fd = -1, .oom_fd = -1, .keeper_fd = -1, .root_fd = -1,
-			   .void_folder = -1, .void_file = -1, .master_fd = -1, .slave_fd = -1 },
+			   .void_folder = -1, .void_file = -1, .self_fds = -1, .master_fd = -1, .slave_fd = -1 },
 		.title = s->title,
 		.leaf_fd = -1,
 		.apart = &s->apart,
@@ -295,6 +333,16 @@ struct start {
 	struct spawn_msg *answer;
 };
 
+/* Without privileges it is the user namespace that was refused: the message is the cause's name (sandbox/userns.h). */
+static int clone_failed(const struct spawner *s, int error, struct err *e)
+{
+	if (s->privileged || error == ENOMEM || error == EAGAIN)
+		return err_sys(e, error, "clone");
+	err_set(e, ERR_INTERNAL, "%s", userns_path(userns_classify(USERNS_STAGE_CLONE, error)));
+	e->sys = error;
+	return -1;
+}
+
 /* `leaf`: of its cgroup on v2. */
 static int make_limits(const struct start *t, const struct plan_key *leaf, struct tree_files *ret, struct err *e)
 {
@@ -315,7 +363,7 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 {
 	struct spawner *s = t->s;
 	const struct spawn_identity *id = t->id;
-	fd_auto int net = take_network(s, t->plan);
+	fd_auto int net = id->outer_root ? -1 : take_network(s, t->plan);
 	struct init in = init_base(s);
 	struct step_context *c = &in.steps;
 	c->uid = id->uid;
@@ -329,7 +377,9 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	c->stderr_fd = t->f->err;
 	c->status_fd = t->f->status;
 	c->gate_fd = t->f->gate;
-	c->idmap_fd = id->idmap_fd;
+	c->outer_root = id->outer_root;
+	c->idmap_fd = id->outer_root ? -1 : id->idmap_fd;
+	c->userns_fd = id->outer_root ? id->idmap_fd : -1;
 	c->cow_fd = t->cow;
 	c->cow_path = t->cow_path;
 	c->net_fd = net;
@@ -342,7 +392,7 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	tree_files_close(&c->tree);
 	if (pid < 0) {
 		tree_limiter_remove(&s->limiter, &t->m->key);
-		return err_sys(e, error, "clone");
+		return clone_failed(s, error, e);
 	}
 	t->answer->pid = pid;
 	t->answer->start_time = proc_start_time(pid);
@@ -412,6 +462,8 @@ static int start_fitted(struct spawner *s, const struct spawn_msg *m, const stru
 {
 	struct tree_files limits;
 	struct zygote one;
+	if (!s->privileged && peer->peer_uid == 0)
+		return 0;
 	if (!fitting_possible(plan, peer) || tree_limiter_needs_init(&s->limiter, &plan->limits) || !zygotes_take_fitted(&s->zygotes, plan, peer, m, &one))
 		return 0;
 	struct spawn_identity id = *peer;
@@ -449,7 +501,7 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 		return -1;
 	const struct start t = { .s = s, .m = m, .f = f, .plan = plan, .id = id, .keeper = keeper, .cow = cow, .cow_path = cow_path,
 				 .answer = answer };
-	int r = start_waiting(&t, ret_pidfd, e);
+	int r = id->outer_root ? 0 : start_waiting(&t, ret_pidfd, e);
 	if (r == 0)
 		return start_new(&t, ret_pidfd, e);
 	return r < 0 ? -1 : 0;
@@ -486,8 +538,10 @@ static int fit(struct spawner *s, const struct fitting *f, struct zygote *one, s
 {
 	struct spawn_identity id = { .peer_uid = f->uid, .peer_gid = f->gid, .uid = f->uid, .gid = f->gid, .groups = f->groups,
 				     .ngroups = f->ngroups, .idmap_fd = -1 };
-	if (stand_for_root(s, &one->leaf, f->plan->flags, &id, e) < 0)
+	if (stand_for_root(s, &one->leaf, f->plan, &id, e) < 0)
 		return -1;
+	if (id.outer_root)
+		return err_set(e, ERR_UNAVAILABLE, "root's files cannot be mapped there");
 	one->uid = c->uid = id.uid;
 	one->gid = c->gid = id.gid;
 	c->peer_uid = id.peer_uid;
@@ -550,7 +604,7 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 	int r = spawn_identity(s, m, plan, f->client, &id, e);
 	int fitted = r < 0 ? 0 : start_fitted(s, m, f, plan, &id, answer, ret_pidfd, e);
 	if (r == 0 && fitted <= 0 &&
-	    (fitted < 0 || stand_for_root(s, &m->key, m->flags, &id, e) < 0 || check_descriptors(f, &id, e) < 0 ||
+	    (fitted < 0 || stand_for_root(s, &m->key, plan, &id, e) < 0 || check_descriptors(f, &id, e) < 0 ||
 	     start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
 		idmap_release(&s->idmap, &m->key);
 		if (plan->flags & PLAN_COW)

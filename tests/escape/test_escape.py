@@ -45,10 +45,10 @@ KERNEL = [
     ("set_other_uid", "root", REFUSED | {"EINVAL"}), ("set_groups", "root", FILTERED), ("take_capability", "root", FILTERED),
     ("real_time", "root", FILTERED), ("nice", "root", REFUSED), ("oom_score", "-", REFUSED), ("raise_limit", "-", FILTERED),
     ("pin_memory", "root", {"ENOMEM", "EPERM", "EAGAIN"}),
-    ("read=/proc/1/environ", "-", REFUSED), ("write=/proc/1/mem", "-", REFUSED), ("list=/proc/1/fd", "-", REFUSED),
+    ("read=/proc/1/environ", "-", REFUSED), ("write=/proc/1/mem", "-", REFUSED), ("list=/proc/1/fd", "-", REFUSED | GONE),
     ("list=/proc/1/root/", "-", REFUSED), ("list=/proc/1/cwd/", "-", REFUSED), ("read=/proc/1/maps", "-", REFUSED),
     ("read=/proc/1/root/etc/shadow", "-", REFUSED), ("write=/proc/1/exe", "-", REFUSED), ("read=/proc/1/exe", "-", REFUSED),
-    ("list=/proc/1/task/1/fd", "-", REFUSED), ("read=/proc/1/auxv", "-", REFUSED),
+    ("list=/proc/1/task/1/fd", "-", REFUSED | GONE), ("read=/proc/1/auxv", "-", REFUSED),
     ("write=/proc/1/oom_score_adj", "-", REFUSED), ("write=/proc/1/coredump_filter", "-", REFUSED),
     ("trace=1", "-", FILTERED), ("read_memory=1", "-", FILTERED), ("take_descriptor=1", "-", FILTERED),
     ("compare=1", "-", FILTERED), ("limit_other=1", "-", FILTERED),
@@ -87,7 +87,7 @@ TERMINAL = [
     ("other_terminals", "-", GONE), ("other_side", "-", GONE), ("type_into_own", "-", FILTERED), ("paste_own", "-", FILTERED),
     ("discipline_own", "-", FILTERED), ("become_console", "-", FILTERED), ("steal_terminal", "-", FILTERED),
     ("read={t}", "any", GONE), ("write={t}", "any", GONE), ("write=/dev/tty0", "-", GONE), ("write=/dev/tty1", "-", GONE),
-    ("read=/dev/vcs1", "-", GONE), ("write=/dev/ttyS0", "-", GONE), ("write=/dev/hvc0", "-", GONE), ("write=/proc/1/fd/0", "-", REFUSED),
+    ("read=/dev/vcs1", "-", GONE), ("write=/dev/ttyS0", "-", GONE), ("write=/dev/hvc0", "-", GONE), ("write=/proc/1/fd/0", "-", REFUSED | GONE),
     ("create=/dev/pts/new", "-", REFUSED),
 ]
 # Each changes what the next would see: outside every one has a mount namespace of its own.

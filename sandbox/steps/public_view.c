@@ -1,0 +1,388 @@
+/*
+ * The host as a stranger sees it, for a command that has root's uid.
+ *
+ * A command of root's usually runs as an id of its own, and its write roots are mounted with that id and root's swapped (idmap.h): it can write them,
+ * what it makes is root's outside, and everything else of the host's is a stranger's. Two places have no such mounts: file systems that do
+ * not support them (overlayfs, which is what images of containers are; tmpfs before 6.3), and a daemon that is root without CAP_SYS_ADMIN.
+ * There the command has root's uid outside (`outer_root`), in a user namespace with the same swap, where it is called by the other id. It has no
+ * capability anywhere, gains none (no_new_privs, NOROOT, an empty bounding set), and sees nobody else's processes. What uid 0 alone would give it is taken
+ * away here and in two other places:
+ *
+ * - *Files that only root may read* (/etc/shadow, private keys). The system and all that is not the command's own is not bound but shown through a
+ *   read-only overlay of it, mounted as a stranger. The kernel asks for each access twice: whether the command may, by the file's mode,
+ *   and whether who mounted the overlay may touch the file below. The second answer is the one that counts here: what everybody may read is readable, and nothing
+ *   else. The mounter must not have capabilities over files either, so it has only CAP_SYS_ADMIN while it mounts.
+ *
+ * - *Files of the kernel's that trust uid 0* (sysctls, kpagecount, dynamic_debug, a processor's switch). They are read-only, as ever; in addition, what is not
+ *   readable by everybody in /proc is covered. A file there that appears later is not seen: /proc itself has no mode that could be changed.
+ *
+ * - *Services that trust uid 0.* /run is not shown, and a socket that is seen through an overlay cannot be connected to. The host's abstract sockets must be
+ *   out of reach, by a network namespace or Landlock, or the command does not run (init.c).
+ *
+ * An overlay shows one file system: folders in which something is mounted are made anew, and each of their entries is shown by itself. File
+ * systems of the kernel among them are left out. In a user namespace the kernel insists on the same: it does not let anybody look below a mount.
+ *
+ * What is left of uid 0: root's share of what the kernel counts by user. Blocks reserved for root can be used, and processes are limited only where there is
+ * a cgroup for it: RLIMIT_NPROC does not hold for root's uid (docs/sandbox.md).
+ */
+
+#include "sandbox/steps/public_view.h"
+
+#include "runtime/base/fd.h"
+#include "sandbox/fsid.h"
+#include "sandbox/steps/step.h"
+#include "sandbox/steps/tree.h"
+#include "sandbox/userns.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define ROOM_BYTES (64u << 20) /* of a folder that is made anew: it holds names only, and this is room for 16,384 */
+#define SPARE_OWN 16u /* file systems that the plan's own mounts may need */
+#define DEPTH_MAX 16u
+
+uid_t public_view_owner(const struct step_context *c)
+{
+	return c->outer_root && c->privileged ? 0 : c->uid;
+}
+
+gid_t public_view_owner_group(const struct step_context *c)
+{
+	return c->outer_root && c->privileged ? 0 : c->gid;
+}
+
+/* ---- folders ---- */
+
+struct linux_dirent64 {
+	uint64_t ino;
+	int64_t off;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+/* For each name but . and ..; stops at the first −1. By the raw call: readdir(3) allocates. */
+static int each_name(int folder, int (*fn)(void *ctx, int folder, const char *name), void *ctx)
+{
+	_Alignas(struct linux_dirent64) char buf[4096];
+	fd_auto int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long n = fd < 0 ? -1 : 0;
+	while (n >= 0 && (n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0) {
+		for (long at = 0; at < n;) {
+			const struct linux_dirent64 *d = (const struct linux_dirent64 *)(const void *)(buf + at);
+			at += d->len;
+			if (strcmp(d->name, ".") != 0 && strcmp(d->name, "..") != 0 && fn(ctx, fd, d->name) < 0)
+				return -1;
+		}
+	}
+	return n < 0 ? -1 : 0;
+}
+
+static int path_of_fd(int fd, char ret[PATH_MAX])
+{
+	char link[32];
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	ssize_t n = readlink(link, ret, PATH_MAX - 1);
+	if (n <= 0)
+		return -1;
+	ret[n] = 0;
+	return 0;
+}
+
+/* ---- what is mounted ---- */
+
+/* One character of a mount point as mountinfo writes it: blanks, newlines and backslashes are \ooo. */
+static int next_char(const char **p)
+{
+	const char *s = *p;
+	if (s[0] == '\\' && s[1] && s[2] && s[3]) {
+		*p += 4;
+		return (s[1] - '0') * 64 + (s[2] - '0') * 8 + (s[3] - '0');
+	}
+	(*p)++;
+	return (unsigned char)s[0];
+}
+
+/* Whether the line's fifth field is below the folder. */
+static bool line_is_below(const char *line, const char *folder)
+{
+	for (int field = 0; field < 4; field++) {
+		line = strchr(line, ' ');
+		if (!line)
+			return false;
+		line++;
+	}
+	for (; *folder; folder++) {
+		if (*line == ' ' || !*line || next_char(&line) != (unsigned char)*folder)
+			return false;
+	}
+	return *line == '/' && line[1] != ' ';
+}
+
+/* 1 = something is mounted below the folder, 0 = nothing. A line that is too long to tell counts. */
+static int has_mounts_below(const char *folder)
+{
+	char buf[PATH_MAX + 512];
+	size_t len = 0;
+	fd_auto int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	for (;;) {
+		ssize_t n = fd < 0 ? -1 : read(fd, buf + len, sizeof buf - 1 - len);
+		if (n <= 0)
+			return n < 0 ? -1 : 0;
+		len += (size_t)n;
+		buf[len] = 0;
+		char *line = buf;
+		for (char *end; (end = strchr(line, '\n')); line = end + 1) {
+			*end = 0;
+			if (line_is_below(line, folder))
+				return 1;
+		}
+		len -= (size_t)(line - buf);
+		memmove(buf, line, len);
+		if (len == sizeof buf - 1)
+			return 1;
+	}
+}
+
+/* ---- the overlay ---- */
+
+/* As a stranger who can mount and nothing else. */
+static int become_stranger(const struct step_context *c)
+{
+	uid_t uid = c->privileged ? c->uid : 0; /* in the user namespace the swap's other end is called 0 */
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
+	if (fsid_become(uid, (gid_t)uid, NULL, 0) < 0 || syscall(SYS_capget, &head, data) < 0)
+		return -1;
+	data[0].effective = data[1].effective = 0;
+	data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective = CAP_TO_MASK(CAP_SYS_ADMIN);
+	return (int)syscall(SYS_capset, &head, data);
+}
+
+static int become_builder(int before)
+{
+	int keep = errno;
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
+	/* The ids first: with each change from or to 0 the kernel changes capabilities, too. */
+	if (fsid_come_back() < 0 || syscall(SYS_capget, &head, data) < 0)
+		return -1;
+	data[0].effective = data[0].permitted;
+	data[1].effective = data[1].permitted;
+	if (syscall(SYS_capset, &head, data) < 0)
+		return -1;
+	errno = keep;
+	return before;
+}
+
+/* Two layers at least are needed where nothing is written: the second is an empty folder of ours. */
+static int mount_overlay(const struct step_context *c, int source)
+{
+	char layers[80];
+	snprintf(layers, sizeof layers, "/proc/self/fd/%d:/proc/self/fd/%d", source, c->void_folder);
+	const char *const options[] = { "lowerdir", layers, "redirect_dir", "nofollow", "index", "off", "metacopy", "off", "xino", "off", NULL };
+	fd_auto int fs = fsopen("overlay", FSOPEN_CLOEXEC);
+	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
+		return -1;
+	for (const char *const *o = options; *o; o += 2) {
+		if (fsconfig(fs, FSCONFIG_SET_STRING, o[0], o[1], 0) < 0)
+			return -1;
+	}
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	return fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)TREE_READ);
+}
+
+static int show_folder(struct step_context *c, int source, int place)
+{
+	int tree = become_stranger(c) < 0 ? -1 : mount_overlay(c, source);
+	fd_auto int taken = become_builder(tree);
+	if (taken < 0) {
+		if (tree >= 0 && taken != tree)
+			close(tree);
+		return -1;
+	}
+	return tree_attach(taken, place);
+}
+
+/* ---- folders in which something is mounted ---- */
+
+struct remake {
+	struct step_context *c;
+	int place;
+	unsigned depth;
+};
+
+static int show(struct step_context *c, int source, int place, unsigned depth);
+
+static bool is_kernels(int fd)
+{
+	static const long kinds[] = { PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC,
+				      SECURITYFS_MAGIC, BPF_FS_MAGIC, DEVPTS_SUPER_MAGIC, SELINUX_MAGIC, PSTOREFS_MAGIC, EFIVARFS_MAGIC };
+	struct statfs fs;
+	if (fstatfs(fd, &fs) < 0)
+		return true;
+	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+		if ((long)fs.f_type == kinds[i])
+			return true;
+	}
+	return false;
+}
+
+/* What cannot be shown is an empty folder, or a file that cannot be read. */
+static int show_entry(void *ctx, int folder, const char *name)
+{
+	const struct remake *r = ctx;
+	struct stat st;
+	char target[PATH_MAX];
+	fd_auto int source = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (source < 0 || fstat(source, &st) < 0)
+		return 0; /* gone meanwhile */
+	if (S_ISLNK(st.st_mode)) {
+		ssize_t n = readlinkat(source, "", target, sizeof target - 1);
+		target[n > 0 ? n : 0] = 0;
+		return n > 0 ? symlinkat(target, r->place, name) : 0;
+	}
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode))
+		return 0;
+	if (S_ISDIR(st.st_mode)) {
+		if (mkdirat(r->place, name, st.st_mode & 0555) < 0)
+			return -1;
+		if (!(st.st_mode & S_IXOTH) || is_kernels(source))
+			return 0;
+	} else {
+		fd_auto int file = openat(r->place, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
+		if (file < 0)
+			return -1;
+		if (!(st.st_mode & S_IROTH))
+			return 0;
+	}
+	fd_auto int place = tree_below(r->place, name);
+	return place < 0 ? -1 : show(r->c, source, place, r->depth + 1);
+}
+
+/* The command owns what is made here: what others may do is said for the owner as well. */
+static int remake_folder(struct step_context *c, int source, int place, mode_t mode, unsigned depth)
+{
+	struct mount_attr a = { .attr_set = TREE_READ };
+	mode_t others = mode & (S_IROTH | S_IXOTH);
+	if (depth > DEPTH_MAX || c->own_count + SPARE_OWN >= STEP_OWN_MAX)
+		return 0; /* stays empty */
+	fd_auto int tree = tree_tmpfs(c, ROOM_BYTES, others << 6 | others << 3 | others);
+	if (tree < 0 || tree_attach(tree, place) < 0)
+		return -1;
+	struct remake r = { .c = c, .place = tree, .depth = depth };
+	return each_name(source, show_entry, &r) < 0 ? -1 : mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a);
+}
+
+static int show_file(struct step_context *c, int source, const struct stat *st, int place)
+{
+	bool readable = S_ISREG(st->st_mode) && st->st_mode & S_IROTH;
+	fd_auto int tree = tree_clone(readable ? source : c->void_file, "");
+	return tree < 0 || tree_set(tree, TREE_READ, -1) < 0 ? -1 : tree_attach(tree, place);
+}
+
+static int show(struct step_context *c, int source, int place, unsigned depth)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	if (fstat(source, &st) < 0 || path_of_fd(source, path) < 0)
+		return -1;
+	if (!S_ISDIR(st.st_mode))
+		return show_file(c, source, &st, place);
+	int mounts = has_mounts_below(path);
+	if (mounts < 0)
+		return -1;
+	if (mounts)
+		return remake_folder(c, source, place, st.st_mode, depth);
+	if (show_folder(c, source, place) == 0 || depth > 0)
+		return 0;
+	step_path(c, userns_path(USERNS_OVERLAY));
+	return -1;
+}
+
+int public_view_bind(struct step_context *c, int source, int place)
+{
+	return show(c, source, place, 0);
+}
+
+/* ---- /proc ---- */
+
+static int shut_entry(void *ctx, int folder, const char *name);
+
+struct shutting {
+	struct step_context *c;
+	unsigned depth;
+};
+
+static int shut_folder(struct step_context *c, int folder, unsigned depth)
+{
+	struct shutting inner = { .c = c, .depth = depth + 1 };
+	return depth > DEPTH_MAX ? -1 : each_name(folder, shut_entry, &inner);
+}
+
+/* At the top there are processes and links to their own files, which have owners of their own. */
+static int shut_entry(void *ctx, int folder, const char *name)
+{
+	const struct shutting *s = ctx;
+	struct step_context *c = s->c;
+	struct stat st;
+	if (s->depth == 1 && name[0] >= '0' && name[0] <= '9')
+		return 0;
+	fd_auto int at = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (at < 0 || fstat(at, &st) < 0 || S_ISLNK(st.st_mode))
+		return 0;
+	bool is_folder = S_ISDIR(st.st_mode);
+	mode_t others = is_folder ? S_IROTH | S_IXOTH : S_IROTH;
+	bool shown = (st.st_mode & others) == others;
+	if (shown && !is_folder && !(st.st_mode & 0222))
+		return 0;
+	if (shown && is_folder && s->depth > 1)
+		return shut_folder(c, at, s->depth);
+	if (shown && s->depth > 1)
+		return 0; /* the folder at the top is read-only */
+	step_path(c, name);
+	fd_auto int tree = tree_clone(shown ? at : is_folder ? c->void_folder : c->void_file, "");
+	if (tree < 0 || tree_set(tree, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0 || tree_attach(tree, at) < 0)
+		return -1;
+	return shown && is_folder ? shut_folder(c, tree, s->depth) : 0;
+}
+
+int public_view_shut_proc(struct step_context *c)
+{
+	fd_auto int proc = openat(c->root_fd, "proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return proc < 0 ? -1 : shut_folder(c, proc, 0);
+}
+
+static int put_on(int at, const char *name, int source)
+{
+	fd_auto int place = openat(at, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd_auto int tree = place < 0 ? -1 : tree_clone(source, "");
+	return tree < 0 || tree_set(tree, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0 ? -1 : tree_attach(tree, place);
+}
+
+/*
+ * The init cannot be traced, and the kernel gives the files of such a process to root: to the uid that the command has. Most of them ask for more than
+ * the owner's right; some can be written (oom_score_adj), and its descriptors can be counted.
+ */
+int public_view_shut_init(struct step_context *c)
+{
+	step_path(c, "/proc/1");
+	c->self_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fd_auto int self = open("/proc/1", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (c->self_fds < 0 || self < 0 || put_on(AT_FDCWD, "/proc/1", self) < 0 || put_on(AT_FDCWD, "/proc/1/fd", c->void_folder) < 0 ||
+	    put_on(AT_FDCWD, "/proc/1/fdinfo", c->void_folder) < 0 || put_on(AT_FDCWD, "/proc/1/task", c->void_folder) < 0)
+		return -1;
+	fd_close(&c->void_folder);
+	return 0;
+}
