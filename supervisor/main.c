@@ -12,6 +12,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
+#include "sandbox/capability.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/kernel.h"
 #include "supervisor/detach.h"
@@ -29,6 +30,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -155,6 +157,14 @@ static int role(const struct options *o, struct title *t)
 }
 
 /* ---- the guard ---- */
+
+/* A root daemon gives its files and its runtime to another user; a container may have left it without the means. */
+static int check_rights(const struct daemon *d, struct err *e)
+{
+	if (!d->privileged || (capability_has(CAP_CHOWN) && capability_has(CAP_SETUID) && capability_has(CAP_SETGID)))
+		return 0;
+	return err_set(e, ERR_NOT_ALLOWED, "root needs CAP_CHOWN, CAP_SETUID and CAP_SETGID here: add them to the container (--cap-add), or run as a plain user");
+}
 
 static int check_options(struct daemon *d, struct err *e)
 {
@@ -516,6 +526,8 @@ static int guard(struct daemon *d)
 	d->privileged = geteuid() == 0;
 	d->audit_fd = -1;
 	setup_log("bailiffd guard", &d->o);
+	if (check_rights(d, &e) < 0)
+		return complain(&e, 1);
 	if (check_options(d, &e) < 0 || (d->privileged && find_identity(d, &e) < 0) || find_names(d, &p, &e) < 0)
 		return complain(&e, DAEMON_EXIT_USAGE);
 	umask(077);

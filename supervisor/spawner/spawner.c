@@ -6,6 +6,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
+#include "sandbox/capability.h"
 #include "sandbox/steps.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/keeper.h"
@@ -247,13 +248,18 @@ static bool take_guard(struct spawner *s)
 	return true;
 }
 
-static bool has_capability(int cap)
+/*
+ * What it takes to build sandboxes for others. Root in a container mostly has not all of it, and then builds them like a plain user does, in
+ * user namespaces: what counts is not the uid.
+ */
+static bool has_capabilities(void)
 {
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
-	if (syscall(SYS_capget, &head, data) < 0)
-		return false;
-	return data[CAP_TO_INDEX(cap)].effective & CAP_TO_MASK(cap);
+	static const int needed[] = { CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_SETPCAP, CAP_NET_ADMIN };
+	for (size_t i = 0; i < countof(needed); i++) {
+		if (!capability_has(needed[i]))
+			return false;
+	}
+	return true;
 }
 
 static bool protected_from_oom(void)
@@ -294,8 +300,7 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 		.guard_fd = GUARD_FD_LINK,
 		.peer_fd = GUARD_FD_PEER,
 		.guard_pidfd = GUARD_FD_GUARD_PIDFD,
-		.privileged = geteuid() == 0 && has_capability(CAP_SYS_ADMIN) && has_capability(CAP_SETUID) &&
-			      has_capability(CAP_SETGID) && has_capability(CAP_CHOWN),
+		.privileged = geteuid() == 0 && has_capabilities(),
 		.protected_from_oom = protected_from_oom(),
 		.title = o->title,
 		.allow_host = o->allow_host,
