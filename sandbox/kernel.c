@@ -467,8 +467,9 @@ int kernel_check(struct err *e)
 			       least.major, least.minor, found, missing);
 	if (is_filtered())
 		return err_set(e, ERR_UNAVAILABLE,
+		return err_set(e, ERR_UNAVAILABLE,
 			       "a system call filter around bailiffd (a container's seccomp profile?) refuses %s, so %s; "
-			       "allow it there, or run the container with --security-opt seccomp=unconfined (Linux %s)",
+			       "use bailiff's profile for containers (docs/setup/containers.md), or --security-opt seccomp=unconfined (Linux %s)",
 			       missing, lost, found);
 	return err_set(e, ERR_UNAVAILABLE, "Linux %s was built without %s, so %s; use a kernel that has it", found, missing, lost);
 }
