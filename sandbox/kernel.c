@@ -467,7 +467,6 @@ int kernel_check(struct err *e)
 			       least.major, least.minor, found, missing);
 	if (is_filtered())
 		return err_set(e, ERR_UNAVAILABLE,
-		return err_set(e, ERR_UNAVAILABLE,
 			       "a system call filter around bailiffd (a container's seccomp profile?) refuses %s, so %s; "
 			       "use bailiff's profile for containers (docs/setup/containers.md), or --security-opt seccomp=unconfined (Linux %s)",
 			       missing, lost, found);
