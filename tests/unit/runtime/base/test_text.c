@@ -325,7 +325,8 @@ END_TEST
 int main(void)
 {
 	return SUITE("text", utf8_is_told_from_what_is_not, a_cut_never_splits_a_character, base64_goes_there_and_back,
-		what_is_not_base64_is_refused, durations, sizes, thousandths_go_there_and_back, people_can_read_them, globs, nothing_drives_the_terminal, nothing_is_hidden, json_stays_the_same_json,
+		what_is_not_base64_is_refused, durations, sizes, thousandths_go_there_and_back, people_can_read_them,
+		globs, nothing_drives_the_terminal, nothing_is_hidden, json_stays_the_same_json,
 		a_name_stays_in_its_line,
 		a_long_text_is_shown_by_both_ends, signals_by_name_and_number);
 }
