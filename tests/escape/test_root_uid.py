@@ -8,12 +8,12 @@ import contextlib
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 
 import test_escape
 from tries import GONE, REFUSED, ROOT, check, collected, harness, inside, outside, repository, words_of
-from harness import Home, Skip, until
+import filesystems
+from harness import Home, Skip
 
 NO_SYS_ADMIN = ("setpriv", "--bounding-set=-sys_admin")
 # Each needs no more than uid 0: no capability is asked for. Outside they are tried by root without any.
@@ -34,28 +34,15 @@ TABLES = ("kernel_and_system", "on_a_terminal", "mounts", "protected_paths", "re
 
 
 @contextlib.contextmanager
-def unmapped_folder(kind="overlay"):
-    """A folder on a file system without idmapped mounts, where this file's tests keep everything meanwhile."""
-    if not ROOT:
-        raise Skip("others' commands run with their own ids")
-    base, before = tempfile.mkdtemp(prefix="bl-fs-"), tempfile.tempdir
-    where = os.path.join(base, "m")
-    for name in ("m", "l", "u", "w"):
-        os.mkdir(os.path.join(base, name))
-    options = ["-o", f"lowerdir={base}/l,upperdir={base}/u,workdir={base}/w"] if kind == "overlay" else []
-    try:
-        done = subprocess.run(["mount", "-t", kind, *options, "bailiff-test", where], stderr=subprocess.PIPE)
-        if done.returncode:
-            raise Skip(f"no {kind} can be mounted here: {done.stderr.decode().strip()[:80]}")
+def unmapped_folder():
+    """A file system without idmapped mounts, where this file's tests keep everything meanwhile."""
+    before = tempfile.tempdir
+    with filesystems.mounted("overlay") as where:
         try:
-            os.chmod(where, 0o755)
             tempfile.tempdir = where
             yield where
         finally:
             tempfile.tempdir = before
-            subprocess.run(["umount", "-l", where], check=True)
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
 
 
 @contextlib.contextmanager
