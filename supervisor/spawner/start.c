@@ -385,8 +385,10 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	c->net_fd = net;
 	c->keeper_fd = t->keeper;
 	init_set_plan(&in, t->plan);
-	if (make_limits(t, &t->m->key, &c->tree, e) < 0)
+	if (make_limits(t, &t->m->key, &c->tree, e) < 0) {
+		cgroup_tree_remove(&s->cgroup, &t->m->key); /* on v2 the limiter has made it */
 		return -1;
+	}
 	pid_t pid = clone_init(s, &t->m->key, &in, ret_pidfd);
 	int error = errno;
 	tree_files_close(&c->tree);
