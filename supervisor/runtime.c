@@ -354,7 +354,7 @@ static void violation_sources(const struct runtime *r, struct jw *w)
 		return;
 	jw_kstr(w, "why", r->o->audit_state);
 	jw_kstr(w, "fix", !r->o->privileged ? "for exact denials run bailiffd as root, for example as the system service" :
-		strncmp(r->o->audit_state, "switched off", 12) == 0 ? "start bailiffd without --audit off" : "see why; bailiffd tries again every 30 seconds");
+		strncmp(r->o->audit_state, "switched off", 12) == 0 ? "start bailiffd without --audit off" : "remove the cause: bailiffd tries again every 30 seconds; in a container, only a daemon on the host gets exact denials");
 }
 
 static void health(void *ctx, struct buf *members)

@@ -405,7 +405,7 @@ static void judge_terminal(const struct sight *s, struct doctor_row *r)
 static void judge_denials(const struct sight *s, struct doctor_row *r)
 {
 	struct jval v = jval_get(s->health, "violations");
-	char state[64], why[256], fix[128], source[64];
+	char state[64], why[256], fix[256], source[64];
 
 	text_of(v, "state", state);
 	text_of(v, "source", source);

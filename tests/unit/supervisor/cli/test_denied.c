@@ -55,6 +55,19 @@ START_TEST(what_the_kernel_does_not_name)
 }
 END_TEST
 
+START_TEST(a_guess_is_told_as_one)
+{
+	d = (struct denied){ 0 };
+	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/home/u/x\",\"reason\":\"hidden\",\"source\":\"output\",\"confidence\":\"hint\"}");
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"reason\":\"no network\",\"source\":\"output\",\"confidence\":\"hint\"}");
+	ck_assert_str_eq(d.lines[0], "probably denied: read /home/u/x (hidden), guessed from the output");
+	ck_assert_str_eq(d.lines[1], "probably denied: connect (no network), guessed from the output");
+	ck_assert_str_eq(d.needs.file, "/home/u/x");
+	ck_assert(d.needs.read && d.needs.network && !d.needs.write);
+	denied_done(&d);
+}
+END_TEST
+
 START_TEST(each_once_and_not_too_many)
 {
 	d = (struct denied){ 0 };
@@ -110,5 +123,5 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("denied", a_host_is_suggested_rather_than_the_network, lines, what_the_kernel_does_not_name, each_once_and_not_too_many, no_option_where_none_would_help);
+	return SUITE("denied", a_host_is_suggested_rather_than_the_network, lines, what_the_kernel_does_not_name, a_guess_is_told_as_one, each_once_and_not_too_many, no_option_where_none_would_help);
 }
