@@ -108,5 +108,5 @@ show bailiff store verify
 
 title "7. What this machine enforces"
 printf '%s$ bailiff doctor%s\n' "$bold" "$plain"
-bailiff doctor | sed -n '/^THIS MACHINE/,$p'
+bailiff doctor | sed -n '/^LAYER/,$p'
 printf '\nNext: make check, or README.md.\n'
