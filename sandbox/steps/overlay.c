@@ -15,6 +15,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"
+#include "sandbox/userns.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -134,6 +135,8 @@ int overlay_tree(struct step_context *c, uint32_t mount, int source, int lower)
 	if (attach_for_now(c, lower, LOWER) < 0 || attach_for_now(c, layers, LAYERS) < 0)
 		return -1;
 	fd_auto int tree = make_overlay(lower, layers);
+	if (tree < 0 && errno == EINVAL) /* what the kernel says, at one call or another, of an upper layer on overlayfs */
+		step_path(c, userns_path(USERNS_UPPER));
 	if (tree < 0 || detach(c, LOWER) < 0 || detach(c, LAYERS) < 0)
 		return -1;
 	return fd_take(&tree);

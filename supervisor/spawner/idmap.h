@@ -4,7 +4,8 @@
 /*
  * A confined command never runs as root. For a root peer it runs as an id of its own from a range that nobody else uses,
  * and what is the peer's (write roots, its toolchains) is shown to it with root's ids and that id *swapped*: files that it
- * makes belong to root outside, and everything else of the host's is a stranger's to it.
+ * makes belong to root outside, and everything else of the host's is a stranger's to it. Where a file system cannot do that, the same namespace gives
+ * root's uid that name (sandbox/steps/public_view.c).
  *
  * The swap is a user namespace that exists only as a descriptor. One is made when an id is used for the first time and
  * kept: making one costs a fork. The first free id is taken, so that commands one after the other share one. From which one is left

@@ -135,6 +135,19 @@ def test_the_hosts_network_needs_landlock_for_roots_uid():
         assert done.status == 125 and b"abstract sockets" in done.err, done.err
 
 
+def test_it_is_said_that_copies_cannot_be_kept_on_an_overlay():
+    needs_root()
+    before = tempfile.tempdir
+    with mounted("overlay") as where:
+        tempfile.tempdir = where
+        try:
+            with Home() as home:
+                done = home.cli("run", "--cow", "--", "true", status=None)
+                assert done.status == 125 and b"state folder" in done.err and b"volume" in done.err, done.err
+        finally:
+            tempfile.tempdir = before
+
+
 def failed_start(through):
     with Home(through=through) as home:
         done = home.cli("run", "--", "true", status=None)
