@@ -353,8 +353,12 @@ static void violation_sources(const struct runtime *r, struct jw *w)
 	if (on)
 		return;
 	jw_kstr(w, "why", r->o->audit_state);
-	jw_kstr(w, "fix", !r->o->privileged ? "for exact denials run bailiffd as root, for example as the system service" :
-		strncmp(r->o->audit_state, "switched off", 12) == 0 ? "start bailiffd without --audit off" : "remove the cause: bailiffd tries again every 30 seconds; in a container, only a daemon on the host gets exact denials");
+	if (!r->o->privileged)
+		jw_kstr(w, "fix", "for exact denials run bailiffd as root, for example as the system service");
+	else if (strncmp(r->o->audit_state, "switched off", 12) == 0)
+		jw_kstr(w, "fix", "start bailiffd without --audit off");
+	else
+		jw_kstr(w, "fix", "remove the cause: bailiffd tries again every 30 seconds; in a container, only a daemon on the host gets exact denials");
 }
 
 static void health(void *ctx, struct buf *members)

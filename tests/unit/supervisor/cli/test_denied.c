@@ -123,5 +123,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("denied", a_host_is_suggested_rather_than_the_network, lines, what_the_kernel_does_not_name, a_guess_is_told_as_one, each_once_and_not_too_many, no_option_where_none_would_help);
+	return SUITE("denied", a_host_is_suggested_rather_than_the_network, lines, what_the_kernel_does_not_name,
+		     a_guess_is_told_as_one, each_once_and_not_too_many, no_option_where_none_would_help);
 }
