@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/landlock.h"
+#include "sandbox/userns.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -144,7 +145,6 @@ static int write_text(const char *path, const char *text)
 	return fd < 0 || fd_write_all(fd, text, strlen(text)) < 0 ? errno : 0;
 }
 
-/* With what a sandbox does next: some systems let anyone make a user namespace in which nothing is permitted. */
 static int enter_user_namespace(void)
 {
 	uid_t uid = geteuid();
@@ -158,10 +158,12 @@ static int enter_user_namespace(void)
 
 static int probe_user_namespaces(struct kernel_feature *f)
 {
-	int error = in_child(enter_user_namespace);
-	f->fix = error == ENOSPC ? "as root: sysctl user.max_user_namespaces=15000" :
-		 error == EACCES ? "install bailiff's AppArmor profile, or as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0" :
-		 "as root: sysctl kernel.unprivileged_userns_clone=1; in a container: run it with --security-opt seccomp=unconfined";
+	int error = EPERM;
+	enum userns_cause cause = userns_try(&error);
+	if (cause == USERNS_WORKS)
+		return 0;
+	snprintf(f->detail, sizeof f->detail, "%s", userns_text(cause)->cause);
+	f->fix = userns_text(cause)->fix;
 	return error;
 }
 

@@ -87,16 +87,10 @@ static bool lacks_layer(const struct sight *s, const char *name)
 
 static const char report[] = "this is a fault of bailiff: report it with the output of bailiff doctor --json";
 
-static const char user_namespaces_fix[] =
-	"permit user namespaces; as root: sysctl kernel.unprivileged_userns_clone=1; in a container: run it with --security-opt seccomp=unconfined";
-
 /* How a failure to build begins, a word in it, and what to do; for those with no advice of their own. */
 static const struct {
 	const char *stage, *word, *fix;
 } build_fixes[] = {
-	{ "clone", "No space left", "as root: sysctl user.max_user_namespaces=15000" },
-	{ "clone", "", user_namespaces_fix },
-	{ "id_maps", "", "install bailiff's AppArmor profile, or as root: sysctl kernel.apparmor_restrict_unprivileged_userns=0" },
 	{ "mounts", "", "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined" },
 	{ "root", "", "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined" },
 	{ "seccomp", "", "use a kernel with CONFIG_SECCOMP_FILTER, and a container profile that permits the call seccomp" },
@@ -115,6 +109,19 @@ static const char *fix_for(const struct err *failure, const char *advice)
 	return "";
 }
 
+/* A start that fails for want of a user namespace says cause and fix in one message, by the same words as bailiffd's own attempt. */
+static bool missing_userns(struct jval kernel, const char *message, struct doctor_row *r)
+{
+	char cause[192], fix[320];
+
+	jval_str(jval_get(kernel, "detail"), cause, sizeof cause);
+	jval_str(jval_get(kernel, "fix"), fix, sizeof fix);
+	if (!cause[0] || !strstr(message, cause))
+		return false;
+	missing(r, fix, "%s", cause);
+	return true;
+}
+
 static void judge_sandbox(const struct sight *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_SANDBOX];
@@ -125,7 +132,7 @@ static void judge_sandbox(const struct sight *s, struct doctor_row *r)
 	else if (s->inside.type == JT_OBJECT)
 		enforced(r, "a command ran in profile %s, as uid %llu", text_of(t->answer.result, "sandboxProfile", profile),
 			 (unsigned long long)jval_uint(jval_path(s->inside, "privileges.uid"), 0));
-	else
+	else if (!missing_userns(feature(s, "user_namespaces"), t->failure.message, r))
 		missing(r, fix_for(&t->failure, t->advice), "%s", t->failure.message);
 }
 

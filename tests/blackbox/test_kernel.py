@@ -74,7 +74,7 @@ def test_the_command_line_passes_the_sentence_on():
 
 def test_an_optional_feature_that_is_missing_is_told_with_its_price():
     for call, error, names in (("landlock_create_ruleset", "ENOSYS", ("landlock", "landlock_truncate", "landlock_scopes", "landlock_audit")),
-                               ("landlock_create_ruleset", "EOPNOTSUPP", ("landlock",)), ("unshare", "EPERM", ("user_namespaces",))):
+                               ("landlock_create_ruleset", "EOPNOTSUPP", ("landlock",)), ("mount", "EPERM", ("user_namespaces",))):
         found = features(*kernel_without(call, error=error))
         for name in names:
             assert found[name]["state"] == "unavailable" and found[name]["lost"] and found[name]["detail"], found[name]
