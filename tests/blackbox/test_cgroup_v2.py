@@ -1,6 +1,7 @@
 """Where a daemon's cgroups are, and that the limits which it promises hold there: in a scope of systemd's, in a container, or nowhere, with a reason."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -208,7 +209,14 @@ set -e
 mount -t tmpfs none /run/systemd 2>/dev/null || true
 umount -l "$1"; mount -t cgroup2 none "$1"
 sleep 1000 & # some other process of the container
-exec "$2" --foreground --home "$3" --audit off
+"$2" --home "$4" --audit off
+export BAILIFF_HOME="$4"
+cd "$4/tree"
+"$3" call get_health >"$4/health"
+"$3" run --memory 64M -- python3 -c 'bytearray(300 << 20)' 2>"$4/memory" || true
+"$3" run --pids 4 -- sh -c 'for i in 1 2 3 4 5 6 7 8; do sleep 9 & done; wait' 2>"$4/pids" || true
+touch "$4/done"
+wait
 """
 
 
@@ -240,12 +248,18 @@ def test_in_a_container_its_own_root_cgroup_is_emptied():
     with container_cgroup(top) as inner, Home(start=False) as home:
         begin = ["sh", "-c", f'echo $$ >{inner}/cgroup.procs; exec unshare --cgroup --mount --pid --fork --mount-proc --kill-child "$@"', "sh"]
         with open(home.log_path, "ab") as log:
-            outer = subprocess.Popen([*begin, "sh", "-c", CONTAINER, "sh", top, harness.DAEMON, home.dir], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                     env=harness.environment())
+            outer = subprocess.Popen([*begin, "sh", "-c", CONTAINER, "sh", top, harness.DAEMON, harness.CLI, home.dir], stdin=subprocess.DEVNULL,
+                                     stdout=log, stderr=log, env=harness.environment())
         try:
-            until("the daemon answers", home.answers)
-            assert check_limits(home) == top, home.log()
-            assert not read(inner, "cgroup.procs") and len(read(inner, "init/cgroup.procs").split()) >= 3
+            until("the commands have run", lambda: outer.poll() is not None or os.path.exists(os.path.join(home.dir, "done")))
+            assert outer.poll() is None, home.log()
+            health = json.loads(read(home.dir, "health"))
+            limits = health.get("result", health)["limits"]
+            assert limits["cgroup"] == top, limits
+            assert {c["name"] for c in limits["controllers"] if c["state"] == "enforced"} >= {"memory", "pids"}, limits
+            assert "the memory limit was reached" in read(home.dir, "memory"), read(home.dir, "memory")
+            assert "the limit on processes was reached" in read(home.dir, "pids"), read(home.dir, "pids")
+            assert not read(inner, "cgroup.procs") and len(read(inner, "init/cgroup.procs").split()) >= 4
             check_rules(inner, top)
         finally:
             outer.kill()
