@@ -3,13 +3,16 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "sandbox/capability.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/landlock.h"
+#include "sandbox/userns.h"
 #include "sandbox/userns.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/audit.h>
 #include <linux/netlink.h>
 #include <linux/openat2.h>
@@ -158,12 +161,12 @@ static int enter_user_namespace(void)
 
 static int probe_user_namespaces(struct kernel_feature *f)
 {
-	int error = EPERM;
+	int error = 0;
 	enum userns_cause cause = userns_try(&error);
 	if (cause == USERNS_WORKS)
 		return 0;
-	snprintf(f->detail, sizeof f->detail, "%s", userns_text(cause)->cause);
 	f->fix = userns_text(cause)->fix;
+	snprintf(f->detail, sizeof f->detail, "%s", userns_text(cause)->cause);
 	return error;
 }
 
@@ -300,7 +303,7 @@ static int probe_idmapped_tmpfs(struct kernel_feature *f)
 /* To know the option is to know the file system: both are told apart only by a mount, which needs more than is here. */
 static int open_overlay(void)
 {
-	int error = geteuid() ? enter_user_namespace() : 0;
+	int error = capability_has(CAP_SYS_ADMIN) ? 0 : enter_user_namespace();
 	if (error || unshare(CLONE_NEWNS) < 0)
 		return error ? error : errno;
 	fd_auto int fs = fsopen("overlay", FSOPEN_CLOEXEC);
