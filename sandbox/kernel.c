@@ -7,13 +7,12 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/landlock.h"
 #include "sandbox/userns.h"
-#include "sandbox/userns.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/audit.h>
+#include <linux/capability.h>
 #include <linux/netlink.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
