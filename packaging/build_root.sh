@@ -34,7 +34,7 @@ chroot "$dir" env DEBIAN_FRONTEND=noninteractive sh -euc "
 	cross=
 	if [ $arch != \$(dpkg --print-architecture) ]; then
 		dpkg --add-architecture $arch
-		cross=crossbuild-essential-$arch
+		cross='crossbuild-essential-$arch libc6-dev:$arch'
 	fi
 	apt-get update -qq
 	apt-get install -y -qq --no-install-recommends build-essential \$cross
