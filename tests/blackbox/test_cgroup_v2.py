@@ -44,7 +44,7 @@ def read(folder, name):
 
 def own_folder(pid, top):
     with open(f"/proc/{pid}/cgroup") as f:
-        return top + next(line[3:].rstrip("\n") for line in f if line.startswith("0::"))
+        return (top + next(line[3:].rstrip("\n") for line in f if line.startswith("0::"))).rstrip("/")
 
 
 def controllers(home):
@@ -246,7 +246,9 @@ def test_in_a_container_its_own_root_cgroup_is_emptied():
     if not {"memory", "pids"} <= set(read(top, "cgroup.subtree_control").split()):
         raise Skip("the root of the v2 tree hands down no controllers")
     with container_cgroup(top) as inner, Home(start=False) as home:
-        begin = ["sh", "-c", f'echo $$ >{inner}/cgroup.procs; exec unshare --cgroup --mount --pid --fork --mount-proc --kill-child "$@"', "sh"]
+        # The container's first process enters the cgroup by itself: what waits for it outside is not in there.
+        begin = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c",
+                 f'echo 0 >{inner}/cgroup.procs; exec unshare --cgroup "$@"', "sh"]
         with open(home.log_path, "ab") as log:
             outer = subprocess.Popen([*begin, "sh", "-c", CONTAINER, "sh", top, harness.DAEMON, harness.CLI, home.dir], stdin=subprocess.DEVNULL,
                                      stdout=log, stderr=log, env=harness.environment())
