@@ -20,6 +20,7 @@ explanation=
 
 report() { # name state detail
 	echo "check $1 $AS $2 $(echo "$3" | tr '\n' ' ' | cut -c1-240)"
+	[ "$2" != fail ] || [ ! -e "$OUT/$1.$AS" ] || tail -n 30 "$OUT/$1.$AS" | sed 's/^/    | /'
 }
 
 explained_if() { # pattern: the next check must explain itself; called as `CONDITION && explained_if PATTERN`
