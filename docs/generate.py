@@ -76,6 +76,14 @@ def steps():
     return "\n".join(out)
 
 
+def features():
+    lines = ["| since | feature | | without it |", "|---|---|---|---|"]
+    listed = [a for _, a in rows("sandbox/kernel_features.def", ("FEATURE",))]
+    for _, name, kind, major, minor, lost in sorted(listed, key=lambda a: (a[2] != "REQUIRED", int(a[3]), int(a[4]))):
+        lines.append(f"| {major}.{minor} | `{name}` | {kind.lower()} | {cell(lost)} |")
+    return "\n".join(lines)
+
+
 def autorun():
     out = ["| program | file | |", "|---|---|---|"]
     for kind, a in rows("sandbox/autorun.def", ("AUTORUN_GIT", "AUTORUN")):
@@ -158,7 +166,7 @@ def prompts():
     return "\n".join(out)
 
 
-TABLES = {"docs/sandbox.md": {"profiles": profiles, "autorun": autorun}, "docs/mcp.md": {"tools": tools, "resources": resources, "prompts": prompts}, "docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/architecture.md": {"steps": steps},
+TABLES = {"docs/sandbox.md": {"profiles": profiles, "autorun": autorun}, "docs/mcp.md": {"tools": tools, "resources": resources, "prompts": prompts}, "docs/control.md": {"methods": methods}, "docs/operations.md": {"config": config}, "docs/platforms.md": {"features": features}, "docs/architecture.md": {"steps": steps},
           "docs/syscalls.md": {"sets": syscalls, "checks": syscall_checks}}
 WHOLE = {"docs/events.md": "markdown", "docs/schemas/event.schema.json": "schema-public",
          "docs/schemas/event-profile.schema.json": "schema-profile", "docs/schemas/event-extended.schema.json": "schema-extended"}
