@@ -50,6 +50,7 @@
 #define ROOM_BYTES (64u << 20) /* of a folder that is made anew: it holds names only, and this is room for 16,384 */
 #define SPARE_OWN 16u /* file systems that the plan's own mounts may need */
 #define DEPTH_MAX 16u
+#define OTHERS_ENTER (S_IROTH | S_IXOTH)
 
 uid_t public_view_owner(const struct step_context *c)
 {
@@ -152,6 +153,32 @@ static int has_mounts_below(const char *folder)
 		if (len == sizeof buf - 1)
 			return 1;
 	}
+}
+
+/*
+ * Whether the way from the folder to something of the command's own, or that itself, is closed to others. In an overlay that was mounted as a stranger
+ * such a folder cannot even be found (the kernel reads its attributes as the mounter), so there would be no place to mount it on.
+ */
+static bool has_closed_way_below(const struct step_context *c, const char *folder)
+{
+	char way[PATH_MAX];
+	struct stat st;
+	size_t len = strlen(folder);
+	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(c->plan, i);
+		const char *path = plan_string(c->plan, m->path_off);
+		if ((m->kind != PLAN_MOUNT_WRITE && !(m->flags & PLAN_MOUNT_OWNED)) || strncmp(path, folder, len) != 0 || path[len] != '/' ||
+		    strlen(path) >= sizeof way)
+			continue;
+		for (const char *end = path + len; *end;) {
+			end += 1 + strcspn(end + 1, "/");
+			memcpy(way, path, (size_t)(end - path));
+			way[end - path] = 0;
+			if (stat(way, &st) == 0 && S_ISDIR(st.st_mode) && (st.st_mode & OTHERS_ENTER) != OTHERS_ENTER)
+				return true;
+		}
+	}
+	return false;
 }
 
 /* ---- the overlay ---- */
@@ -303,7 +330,7 @@ static int show(struct step_context *c, int source, int place, unsigned depth)
 	int mounts = has_mounts_below(path);
 	if (mounts < 0)
 		return -1;
-	if (mounts)
+	if (mounts || has_closed_way_below(c, path))
 		return remake_folder(c, source, place, st.st_mode, depth);
 	if (show_folder(c, source, place) == 0 || depth > 0)
 		return 0;

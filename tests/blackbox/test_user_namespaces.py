@@ -76,6 +76,20 @@ def test_root_works_on_file_systems_without_idmapped_mounts(home):
     each_file_system(home, ("overlay", "ramfs"))
 
 
+def test_root_works_in_folders_that_only_root_may_enter(home):
+    """Such a folder cannot be found in the overlay that shows the system; siblings that everybody may read stay visible."""
+    with mounted("overlay", "/srv") as where:
+        os.makedirs(os.path.join(where, "sibling"))
+        for way in ("private", os.path.join("closed", "within")):
+            folder = os.path.join(where, way)
+            os.makedirs(folder, mode=0o700)
+            os.chmod(os.path.join(where, way.split(os.sep)[0]), 0o700)
+            done = home.cli("run", "--", "sh", "-c", "echo one >made && ls ..", cwd=folder)
+            assert os.stat(os.path.join(folder, "made")).st_uid == 0 and os.path.basename(folder).encode() in done.out, done.out
+            if way == "private":
+                assert b"sibling" in done.out, done.out
+
+
 def test_root_works_on_every_other_file_system(home):
     each_file_system(home, ("tmpfs", "ext4", "xfs", "btrfs"))
 
