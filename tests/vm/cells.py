@@ -30,7 +30,7 @@ SETUPS = [
     ("-nouserns", "unprivileged user namespaces off", "sysctl.kernel.unprivileged_userns_clone=0", "nouserns", None),
     ("-noquota", "no user namespace may be made", "", "noquota", None),
     ("-container", "in containers of podman", "", "container", None),
-    ("-too-old", "a kernel that is too old", "", "too-old", [TOO_OLD]),
+    ("-too-old", "a kernel that is too old", "vm.init=/usr/local/sbin/vm-start vm.cgroup=v2", "too-old", [TOO_OLD]),
 ]
 
 
