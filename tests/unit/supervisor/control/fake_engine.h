@@ -166,6 +166,11 @@ void engine_client_follows(struct engine *g, const char *id, const struct caller
 {
 	fake.follows++;
 }
+const char *engine_tool_program(const struct engine *g)
+{
+	return "/usr/libexec/bailiff/bailiff-tool";
+}
+
 void engine_counts_get(const struct engine *g, struct engine_counts *ret)
 {
 	*ret = (struct engine_counts){ .live = 3 };
