@@ -43,15 +43,15 @@ def test_sources_of_both_formats_are_read():
     assert vm.imaging.parse_sources(old, False) == [("http://a.example", ["one"], "trusted=yes"), ("http://b.example", ["two"], "")]
 
 
-def test_the_newest_stock_kernel_of_a_version_is_taken():
+def test_the_stock_kernels_of_a_version_are_found_newest_first():
     names = ["linux-image-6.1.0-9-arm64", "linux-image-6.1.0-10-arm64", "linux-image-6.1.0-10-arm64-unsigned", "linux-image-6.1.0-11-cloud-arm64",
              "linux-image-6.1.0-12-rt-arm64", "linux-image-6.12.9+deb12-arm64", "linux-image-6.12.10+deb12-arm64", "linux-image-6.1-arm64",
              "linux-image-6.1.0-13-amd64", "linux-image-6.1.0-14-arm64-dbg"]
-    pick = vm.imaging.pick_kernel
-    assert pick(names, "6.1", "arm64") == "linux-image-6.1.0-10-arm64"
-    assert pick(names, "6.12", "arm64") == "linux-image-6.12.10+deb12-arm64"
-    assert pick(names, "6.1", "amd64") == "linux-image-6.1.0-13-amd64"
-    assert pick(names, "6.2", "arm64") is None
+    pick = vm.imaging.stock_kernels
+    assert pick(names, "6.1", "arm64") == ["linux-image-6.1.0-10-arm64", "linux-image-6.1.0-10-arm64-unsigned", "linux-image-6.1.0-9-arm64"]
+    assert pick(names, "6.12", "arm64") == ["linux-image-6.12.10+deb12-arm64", "linux-image-6.12.9+deb12-arm64"]
+    assert pick(names, "6.1", "amd64") == ["linux-image-6.1.0-13-amd64"]
+    assert pick(names, "6.2", "arm64") == []
 
 
 def test_options_choose_cells():

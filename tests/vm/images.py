@@ -139,12 +139,11 @@ def version_key(version):
     return [int(n) for n in re.findall(r"\d+", version)]
 
 
-def pick_kernel(names, version, arch):
-    """Of package names, the newest stock kernel of a version ("6.1", "6.12"); signed ones are preferred."""
+def stock_kernels(names, version, arch):
+    """Of package names, the stock kernels of a version ("6.1", "6.12"), newest first; signed ones are preferred."""
     pattern = re.compile(r"linux-image-" + re.escape(version) + r"[.][0-9][^ ]*?-" + arch + r"(-unsigned)?")
     fits = [n for n in names if pattern.fullmatch(n) and not re.search(r"-(cloud|rt)-|-dbg", n)]
-    newest = sorted(fits, key=lambda n: (version_key(n), not n.endswith("-unsigned")))
-    return newest[-1] if newest else None
+    return sorted(fits, key=lambda n: (version_key(n), not n.endswith("-unsigned")), reverse=True)
 
 
 class Images:
@@ -301,11 +300,18 @@ class Images:
 
     def fetch_kernel(self, version, arch, folder):
         _, options = self.apt(arch, kernels=True)
-        package = pick_kernel(run(["apt-cache", *options, "pkgnames", "linux-image-"]).split(), version, arch)
-        if not package:
+        packages = stock_kernels(run(["apt-cache", *options, "pkgnames", "linux-image-"]).split(), version, arch)
+        if not packages:
             raise Problem(f"the package source has no Debian kernel {version} for {arch}")
-        say(f"fetching {package}")
-        run(["apt-get", *options, "download", f"{package}:{arch}"], cwd=folder)
+        for package in packages:
+            say(f"fetching {package}")
+            try:
+                run(["apt-get", *options, "download", f"{package}:{arch}"], cwd=folder)
+                break
+            except Problem as e:    # an old suite may list what its mirror no longer has
+                say(str(e).splitlines()[-1])
+                if package == packages[-1]:
+                    raise
         tree = os.path.join(folder, "tree")
         for deb in os.listdir(folder):
             if deb.endswith(".deb"):
