@@ -82,7 +82,7 @@ int cli_connect(struct cli *c, enum cli_start start)
 	cli_error("%s: %s", c->verb->name, e.message);
 	if (e.code == ERR_UNAVAILABLE && start != CLI_START_ALWAYS)
 		cli_hint("bailiff run starts one, or start it yourself: bailiffd, or systemctl start bailiff");
-	else
+	else if (e.code != ERR_SANDBOX) /* that message is complete: the kernel lacks something */
 		cli_hint("bailiff doctor says where daemons are looked for");
 	return -1;
 }

@@ -57,6 +57,8 @@ int embedded_begin(const struct home *h, struct embedded *ret, struct err *e)
 	int pipefd[2];
 	pid_t pid;
 
+	if (home_is_service(h))
+		return err_set(e, ERR_UNAVAILABLE, "bailiff.service does not answer on %s; start it with systemctl start bailiff", h->socket);
 	if (pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return err_sys(e, errno, "start a daemon: pipe");
 	fd_auto int said_fd = pipefd[0];

@@ -1,5 +1,6 @@
 #include "supervisor/client/home.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,4 +78,10 @@ bool home_has_store(const struct home *h)
 	struct stat st;
 
 	return stat(h->store, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool home_is_service(const struct home *h)
+{
+	return strcmp(h->kind, "system") == 0 && access("/run/systemd/system", F_OK) == 0 &&
+	       faccessat(AT_FDCWD, "/etc/systemd/system/multi-user.target.wants/bailiff.service", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }

@@ -22,5 +22,7 @@ struct home {
 /* In the order in which they are tried; the first is where a daemon would be started. Returns how many. */
 size_t home_places(uid_t uid, struct home ret[HOME_PLACES]);
 bool home_has_store(const struct home *h);
+/* The system's daemon, where systemd starts it at boot: one started by hand in its place would keep the service from starting. */
+bool home_is_service(const struct home *h);
 
 #endif

@@ -231,6 +231,24 @@ def answers_signals(pid):
     return blocked & 1 << signal.SIGINT - 1
 
 
+SERVICE = """mount -t tmpfs none /run && mount -t tmpfs none /etc/systemd || exit 99
+mkdir -p /run/systemd/system /etc/systemd/system/multi-user.target.wants
+ln -s /nowhere /etc/systemd/system/multi-user.target.wants/bailiff.service
+exec "$@"
+"""
+
+
+def test_the_command_line_starts_no_daemon_in_the_place_of_the_service():
+    """A daemon on the service's store would keep the service from starting, as during its restart."""
+    if os.geteuid() or not os.path.isdir("/etc/systemd"):
+        raise harness.Skip("requires root and /etc/systemd")
+    env = {k: v for k, v in os.environ.items() if k != "BAILIFF_HOME"}
+    done = subprocess.run(["unshare", "--mount", "sh", "-c", SERVICE, "sh", CLI, "run", "--", "true"], env=env, capture_output=True, text=True, timeout=60)
+    if done.returncode == 99:
+        raise harness.Skip("no mount namespace: " + done.stderr.strip())
+    assert done.returncode == 125 and "systemctl start bailiff" in done.stderr, done
+
+
 def test_ctrl_c_ends_what_waits_for_permission():
     with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(sleep:*)"]))) as home:
         run = home.cli_start("run", "--", "sleep", "1000")
