@@ -278,7 +278,7 @@ enum cgroup_base_result cgroup_base_find(struct cgroup_base *ret, pid_t companio
 	struct err e = ERR_INIT;
 	*ret = (struct cgroup_base){ 0 };
 	if (cgroup_location_find(&at, &e) < 0)
-		return unfit(ret, "mount the cgroup2 filesystem at /sys/fs/cgroup", "%.200s", e.message);
+		return unfit(ret, "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or mount the cgroup2 filesystem at /sys/fs/cgroup", "%.200s", e.message);
 	snprintf(ret->path, sizeof ret->path, "%s", at.own);
 	if (!offers_limits(at.top) && !offers_limits(at.own))
 		return CGROUP_BASE_DONE;
