@@ -168,7 +168,7 @@ static void explain(struct tree_limiter *t, enum tree_limit l, const struct cgro
 		snprintf(t->of[l].fix, sizeof t->of[l].fix,
 			 "as root: systemctl edit user@.service, add [Service] Delegate=cpu cpuset io memory pids, and log in again");
 	} else {
-		snprintf(t->of[l].fix, sizeof t->of[l].fix, 
+		snprintf(t->of[l].fix, sizeof t->of[l].fix,
 			 "boot with cgroup v2 only (systemd.unified_cgroup_hierarchy=1) and the %s controller enabled, and delegate it to the daemon's cgroup",
 			 rows[l].name);
 	}
