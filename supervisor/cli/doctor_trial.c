@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define YIELD_MS 5000
+#define YIELD_MS 30000 /* until a trial counts as stuck: a memory limit takes seconds on a slow, loaded machine */
 #define REMOVE_TRIES 100
 #define FIFO_NAME "fifo"
 #define MADE_NAME "made-inside" /* by bailiff-tool inspect */
