@@ -108,7 +108,7 @@ def test_input_terminals_and_ends(home):
         assert c.call("process/terminate", {"processId": "cat"}) == {"running": False}
         assert c.write("cat", b"x", "w3") == "stdinClosed" and c.write("nobody", b"x") == "unknownProcess"
 
-        c.shell("tty", "stty size; read x; echo got $x; sleep 60", tty=True)
+        c.shell("tty", "stty size; read x; echo got $x; exec sleep 60", tty=True)     # exec: as with "no" below
         c.wrote("tty", b"24 80")
         assert c.write("tty", b"hi\n") == "accepted"
         c.wrote("tty", b"got hi")
