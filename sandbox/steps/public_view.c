@@ -62,32 +62,7 @@ gid_t public_view_owner_group(const struct step_context *c)
 	return c->outer_root && c->privileged ? 0 : c->gid;
 }
 
-/* ---- folders ---- */
-
-struct linux_dirent64 {
-	uint64_t ino;
-	int64_t off;
-	uint16_t len;
-	uint8_t type;
-	char name[];
-};
-
-/* For each name but . and ..; stops at the first −1. By the raw call: readdir(3) allocates. */
-static int each_name(int folder, int (*fn)(void *ctx, int folder, const char *name), void *ctx)
-{
-	_Alignas(struct linux_dirent64) char buf[4096];
-	fd_auto int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	long n = fd < 0 ? -1 : 0;
-	while (n >= 0 && (n = syscall(SYS_getdents64, fd, buf, sizeof buf)) > 0) {
-		for (long at = 0; at < n;) {
-			const struct linux_dirent64 *d = (const struct linux_dirent64 *)(const void *)(buf + at);
-			at += d->len;
-			if (strcmp(d->name, ".") != 0 && strcmp(d->name, "..") != 0 && fn(ctx, fd, d->name) < 0)
-				return -1;
-		}
-	}
-	return n < 0 ? -1 : 0;
-}
+/* ---- what is mounted ---- */
 
 static int path_of_fd(int fd, char ret[PATH_MAX])
 {
@@ -99,8 +74,6 @@ static int path_of_fd(int fd, char ret[PATH_MAX])
 	ret[n] = 0;
 	return 0;
 }
-
-/* ---- what is mounted ---- */
 
 /* One character of a mount point as mountinfo writes it: blanks, newlines and backslashes are \ooo. */
 static int next_char(const char **p)
@@ -267,7 +240,7 @@ static bool is_kernels(int fd)
 }
 
 /* What cannot be shown is an empty folder, or a file that cannot be read. */
-static int show_entry(void *ctx, int folder, const char *name)
+static int show_entry(void *ctx, int folder, const char *name, unsigned type)
 {
 	const struct remake *r = ctx;
 	struct stat st;
@@ -309,7 +282,7 @@ static int remake_folder(struct step_context *c, int source, int place, mode_t m
 	if (tree < 0 || tree_attach(tree, place) < 0)
 		return -1;
 	struct remake r = { .c = c, .place = tree, .depth = depth };
-	return each_name(source, show_entry, &r) < 0 ? -1 : mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a);
+	return tree_each_name(source, ".", show_entry, &r) < 0 ? -1 : mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a);
 }
 
 static int show_file(struct step_context *c, int source, const struct stat *st, int place)
@@ -345,7 +318,7 @@ int public_view_bind(struct step_context *c, int source, int place)
 
 /* ---- /proc ---- */
 
-static int shut_entry(void *ctx, int folder, const char *name);
+static int shut_entry(void *ctx, int folder, const char *name, unsigned type);
 
 struct shutting {
 	struct step_context *c;
@@ -355,11 +328,11 @@ struct shutting {
 static int shut_folder(struct step_context *c, int folder, unsigned depth)
 {
 	struct shutting inner = { .c = c, .depth = depth + 1 };
-	return depth > DEPTH_MAX ? -1 : each_name(folder, shut_entry, &inner);
+	return depth > DEPTH_MAX ? -1 : tree_each_name(folder, ".", shut_entry, &inner);
 }
 
 /* At the top there are processes and links to their own files, which have owners of their own. */
-static int shut_entry(void *ctx, int folder, const char *name)
+static int shut_entry(void *ctx, int folder, const char *name, unsigned type)
 {
 	const struct shutting *s = ctx;
 	struct step_context *c = s->c;

@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Of the host's top level: what a sandbox has of its own, and what no command needs. */
@@ -35,14 +34,6 @@ static const struct {
 	{ "dev", 0755 }, { "proc", 0555 }, { "sys", 0555 }, { "run", 0755 },
 	/* Below the private /tmp, which will cover them. */
 	{ "tmp", 0755 }, { "tmp/tmp", 01777 }, { "tmp/var", 01777 }, { "tmp/shm", 01777 }, { "tmp/void", 0555 },
-};
-
-struct linux_dirent64 {
-	uint64_t ino;
-	int64_t off;
-	uint16_t len;
-	uint8_t type;
-	char name[];
 };
 
 bool step_confined(const struct step_context *c)
@@ -130,39 +121,22 @@ static int bind_entry(struct step_context *c, const char *name, bool folder)
 	return c->outer_root ? view_entry(c, source, name) : mount(source, name, NULL, MS_BIND | MS_REC, NULL);
 }
 
-static int system_entry(struct step_context *c, int host, const struct linux_dirent64 *d)
+static int system_entry(void *ctx, int host, const char *name, unsigned type)
 {
+	struct step_context *c = ctx;
 	struct stat st;
-	if (!bound(c, d->name) || strlen(d->name) > NAME_MAX)
+	if (!bound(c, name) || strlen(name) > NAME_MAX)
 		return 0;
-	unsigned type = d->type;
-	if (type == DT_UNKNOWN && fstatat(host, d->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+	if (type == DT_UNKNOWN && fstatat(host, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		type = IFTODT(st.st_mode);
 	int r = 0;
 	if (type == DT_LNK)
-		r = copy_link(c, host, d->name);
+		r = copy_link(c, host, name);
 	else if (type == DT_DIR || type == DT_REG)
-		r = bind_entry(c, d->name, type == DT_DIR);
+		r = bind_entry(c, name, type == DT_DIR);
 	if (r < 0 && !c->path[0])
-		step_path(c, d->name);
+		step_path(c, name);
 	return r;
-}
-
-/* By the raw call: readdir(3) allocates. */
-static int bind_system(struct step_context *c)
-{
-	_Alignas(struct linux_dirent64) char buf[8192];
-	fd_auto int host = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	long n = host < 0 ? -1 : 0;
-	while (n >= 0 && (n = syscall(SYS_getdents64, host, buf, sizeof buf)) > 0) {
-		for (long at = 0; at < n;) {
-			const struct linux_dirent64 *d = (const struct linux_dirent64 *)(const void *)(buf + at);
-			if (system_entry(c, host, d) < 0)
-				return -1;
-			at += d->len;
-		}
-	}
-	return n < 0 ? -1 : 0;
 }
 
 /* How many processors there are: the only part of /sys that ordinary programs look at. */
@@ -242,7 +216,7 @@ int step_root(struct step_context *c)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (plan_mount(c->plan, i)->kind == PLAN_MOUNT_SYSTEM)
-			return bind_system(c) < 0 || bind_processors(c, processors) < 0 || bind_resolver(c) < 0 ? -1 : shut_system(c);
+			return tree_each_name(AT_FDCWD, "/", system_entry, c) < 0 || bind_processors(c, processors) < 0 || bind_resolver(c) < 0 ? -1 : shut_system(c);
 	}
 	return 0;
 }

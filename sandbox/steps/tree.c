@@ -197,3 +197,28 @@ bool tree_is_mount(int fd)
 	return statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &st) == 0 &&
 	       st.stx_attributes & STATX_ATTR_MOUNT_ROOT;
 }
+
+struct linux_dirent64 {
+	uint64_t ino;
+	int64_t off;
+	uint16_t len;
+	uint8_t type;
+	char name[];
+};
+
+/* By the raw system call: readdir(3) allocates memory. */
+int tree_each_name(int at, const char *path, tree_name_fn *fn, void *ctx)
+{
+	_Alignas(struct linux_dirent64) char buf[8192];
+	fd_auto int folder = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	long n = folder < 0 ? -1 : 0;
+	while (n >= 0 && (n = syscall(SYS_getdents64, folder, buf, sizeof buf)) > 0) {
+		for (long pos = 0; pos < n;) {
+			const struct linux_dirent64 *d = (const struct linux_dirent64 *)(const void *)(buf + pos);
+			pos += d->len;
+			if (strcmp(d->name, ".") != 0 && strcmp(d->name, "..") != 0 && fn(ctx, folder, d->name, d->type) < 0)
+				return -1;
+		}
+	}
+	return n < 0 ? -1 : 0;
+}
