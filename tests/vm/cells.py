@@ -27,7 +27,7 @@ SETUPS = [
     ("-v1", "systemd, cgroup v1", "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=1", "v1", None),
     ("-hybrid", "systemd, cgroup v1 and an empty v2 tree", "systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=0", "hybrid", None),
     ("-nocgroup", "no systemd, no cgroups", "vm.init=/usr/local/sbin/vm-start vm.cgroup=none", "nocgroup", None),
-    ("-nouserns", "unprivileged user namespaces off", "sysctl.kernel.unprivileged_userns_clone=0", "nouserns", None),
+    ("-nouserns", "unprivileged user namespaces off", "", "nouserns", None),
     ("-noquota", "no user namespace may be made", "", "noquota", None),
     ("-container", "in containers of podman", "", "container", None),
     ("-too-old", "a kernel that is too old", "vm.init=/usr/local/sbin/vm-start vm.cgroup=v2", "too-old", [TOO_OLD]),
